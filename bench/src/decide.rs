@@ -1,0 +1,353 @@
+//! Trains the local decision engine on CLINC150 and measures it: accuracy, refusals, calibration,
+//! and time, on one thread.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use convoke_decide::{Entry, LocalDecider, LocalDecision, Options, Verdict};
+use serde::{Deserialize, Serialize};
+
+/// The parts of CLINC150, each a list of utterance and intent.
+#[derive(Debug, Deserialize)]
+struct Clinc {
+    train: Vec<(String, String)>,
+    val: Vec<(String, String)>,
+    oos_train: Vec<(String, String)>,
+    oos_val: Vec<(String, String)>,
+}
+
+/// What is measured.
+#[derive(Debug, Serialize)]
+struct Measured {
+    examples: usize,
+    training_seconds: f64,
+    training_cpu_seconds: f64,
+    in_scope_accuracy: f64,
+    in_scope_right_at_threshold: f64,
+    out_of_scope_refused: f64,
+    expected_calibration_error: f64,
+    decide_median_microseconds: f64,
+    decide_p99_microseconds: f64,
+    small_catalogues: Vec<SmallCatalogues>,
+}
+
+/// Small catalogues without out-of-scope examples, averaged over draws. They have no floor: they
+/// show what an app of a usual size can expect.
+#[derive(Debug, Serialize)]
+struct SmallCatalogues {
+    draws: usize,
+    entries: usize,
+    examples_each: usize,
+    in_scope_accuracy: f64,
+    in_scope_right_at_threshold: f64,
+    wrong_at_threshold: f64,
+    others_refused: f64,
+}
+
+/// A floor or ceiling that the engine must keep.
+struct Bound {
+    what: &'static str,
+    measured: f64,
+    at_least: Option<f64>,
+    below: Option<f64>,
+}
+
+/// Trains on `train` and `oos_train` of the file at `data`, measures on `val` and `oos_val`, prints,
+/// and fails if a bound is missed.
+pub(crate) fn run(data: &Path, json: bool) -> anyhow::Result<()> {
+    let text =
+        std::fs::read_to_string(data).with_context(|| format!("cannot read {}", data.display()))?;
+    let clinc: Clinc = serde_json::from_str(&text)
+        .with_context(|| format!("{} is not CLINC150 as JSON", data.display()))?;
+    let measured = measure(&clinc)?;
+    print(&measured, json)?;
+    let missed: Vec<String> = bounds(&measured).iter().filter_map(Bound::missed).collect();
+    if !missed.is_empty() {
+        bail!("bounds missed: {}", missed.join("; "));
+    }
+    Ok(())
+}
+
+fn measure(clinc: &Clinc) -> anyhow::Result<Measured> {
+    let mut examples: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (utterance, intent) in &clinc.train {
+        examples.entry(intent).or_default().push(utterance.clone());
+    }
+    let entries = entries_of(&examples, usize::MAX);
+    let out_of_scope: Vec<String> = clinc
+        .oos_train
+        .iter()
+        .map(|(text, _)| text.clone())
+        .collect();
+    let count = clinc.train.len() + out_of_scope.len();
+    let begun = Instant::now();
+    let busy_before = busy_seconds();
+    let decider = build(
+        &entries,
+        Options {
+            out_of_scope,
+            ..Options::default()
+        },
+    )?;
+    let training_seconds = begun.elapsed().as_secs_f64();
+    let training_cpu_seconds = match (busy_before, busy_seconds()) {
+        (Some(before), Some(after)) => after - before,
+        _ => training_seconds,
+    };
+
+    let mut microseconds = Vec::new();
+    let mut judged = Vec::new();
+    for (utterance, intent) in clinc.val.iter().chain(&clinc.oos_val) {
+        let begun = Instant::now();
+        let decision = decider.decide(utterance);
+        microseconds.push(begun.elapsed().as_secs_f64() * 1e6);
+        let truth = examples
+            .contains_key(intent.as_str())
+            .then_some(intent.as_str());
+        judged.push(Judged::new(&decision, truth));
+    }
+    microseconds.sort_by(f64::total_cmp);
+    let quantile = |share: usize| microseconds[(microseconds.len() - 1) * share / 100];
+    let inside = |one: &Judged| one.in_scope;
+    Ok(Measured {
+        examples: count,
+        training_seconds,
+        training_cpu_seconds,
+        in_scope_accuracy: share(&judged, inside, |one| one.right),
+        in_scope_right_at_threshold: share(&judged, inside, |one| one.right && one.chosen),
+        out_of_scope_refused: share(&judged, |one| !one.in_scope, |one| !one.chosen),
+        expected_calibration_error: calibration_error(&judged),
+        decide_median_microseconds: quantile(50),
+        decide_p99_microseconds: quantile(99),
+        small_catalogues: [(3, 10), (6, 15), (20, 30)]
+            .into_iter()
+            .map(|(entries, each)| small_catalogues(clinc, &examples, entries, each))
+            .collect::<anyhow::Result<_>>()?,
+    })
+}
+
+/// Seconds that this thread has been on a core, where the system tells. Other programs on a busy
+/// machine stretch the wall clock, but not this.
+fn busy_seconds() -> Option<f64> {
+    let line = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanoseconds: f64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(nanoseconds / 1e9)
+}
+
+/// How one decision went.
+struct Judged {
+    in_scope: bool,
+    right: bool,
+    chosen: bool,
+    confidence: f64,
+}
+
+impl Judged {
+    fn new(decision: &LocalDecision, truth: Option<&str>) -> Self {
+        let best = decision.candidates.first();
+        Self {
+            in_scope: truth.is_some(),
+            right: truth.is_some() && best.map(|candidate| candidate.entry.as_str()) == truth,
+            chosen: decision.verdict == Verdict::Chosen,
+            confidence: best.map_or(0.0, |candidate| candidate.confidence),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are small")]
+fn share(judged: &[Judged], of: impl Fn(&Judged) -> bool, that: impl Fn(&Judged) -> bool) -> f64 {
+    let all = judged.iter().filter(|one| of(one)).count();
+    let such = judged.iter().filter(|one| of(one) && that(one)).count();
+    such as f64 / all.max(1) as f64
+}
+
+/// How far confidence and the share of right decisions lie apart, over ten bins of confidence, each
+/// weighted by what falls into it.
+#[expect(clippy::cast_precision_loss, reason = "counts are small")]
+fn calibration_error(judged: &[Judged]) -> f64 {
+    let mut gaps = [0.0f64; 10];
+    for one in judged {
+        let upper = |bin: usize| (bin + 1) as f64 / 10.0;
+        let bin = (0..9).find(|&bin| one.confidence < upper(bin)).unwrap_or(9);
+        gaps[bin] += one.confidence - f64::from(u8::from(one.right));
+    }
+    gaps.iter().map(|gap| gap.abs()).sum::<f64>() / judged.len() as f64
+}
+
+fn small_catalogues(
+    clinc: &Clinc,
+    examples: &BTreeMap<&str, Vec<String>>,
+    entries: usize,
+    examples_each: usize,
+) -> anyhow::Result<SmallCatalogues> {
+    const DRAWS: usize = 15;
+    let intents: Vec<&str> = examples.keys().copied().collect();
+    let mut judged = Vec::new();
+    for draw in 0..DRAWS {
+        // Even steps through an alphabetical list mix the intents' subjects.
+        let drawn: BTreeMap<&str, Vec<String>> = (0..entries)
+            .map(|place| intents[(draw * 7 + place * (intents.len() / entries)) % intents.len()])
+            .map(|intent| (intent, examples[intent].clone()))
+            .collect();
+        let decider = build(&entries_of(&drawn, examples_each), Options::default())?;
+        for (utterance, intent) in clinc.val.iter().chain(&clinc.oos_val) {
+            let truth = drawn
+                .contains_key(intent.as_str())
+                .then_some(intent.as_str());
+            judged.push(Judged::new(&decider.decide(utterance), truth));
+        }
+    }
+    let inside = |one: &Judged| one.in_scope;
+    Ok(SmallCatalogues {
+        draws: DRAWS,
+        entries,
+        examples_each,
+        in_scope_accuracy: share(&judged, inside, |one| one.right),
+        in_scope_right_at_threshold: share(&judged, inside, |one| one.right && one.chosen),
+        wrong_at_threshold: share(&judged, inside, |one| !one.right && one.chosen),
+        others_refused: share(&judged, |one| !one.in_scope, |one| !one.chosen),
+    })
+}
+
+/// Entries with at most `limit` examples each, spread over all that there are.
+fn entries_of(examples: &BTreeMap<&str, Vec<String>>, limit: usize) -> Vec<Entry> {
+    examples
+        .iter()
+        .map(|(name, examples)| Entry {
+            name: (*name).to_owned(),
+            examples: examples
+                .iter()
+                .step_by((examples.len() / limit).max(1))
+                .take(limit)
+                .cloned()
+                .collect(),
+            ..Entry::default()
+        })
+        .collect()
+}
+
+fn build(entries: &[Entry], options: Options) -> anyhow::Result<LocalDecider> {
+    LocalDecider::build(entries, options).map_err(|problems| {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!("the catalogue is not sound: {}", problems.join("; "))
+    })
+}
+
+fn bounds(measured: &Measured) -> [Bound; 5] {
+    let floor = |what, measured, least| Bound {
+        what,
+        measured,
+        at_least: Some(least),
+        below: None,
+    };
+    let ceiling = |what, measured, limit| Bound {
+        what,
+        measured,
+        at_least: None,
+        below: Some(limit),
+    };
+    [
+        floor("in-scope accuracy", measured.in_scope_accuracy, 0.93),
+        floor(
+            "in scope right at the threshold",
+            measured.in_scope_right_at_threshold,
+            0.90,
+        ),
+        floor("out of scope refused", measured.out_of_scope_refused, 0.60),
+        ceiling(
+            "training seconds on one core",
+            measured.training_cpu_seconds,
+            2.0,
+        ),
+        ceiling(
+            "median microseconds of a decision",
+            measured.decide_median_microseconds,
+            100.0,
+        ),
+    ]
+}
+
+impl Bound {
+    fn missed(&self) -> Option<String> {
+        let Self {
+            what,
+            measured,
+            at_least,
+            below,
+        } = self;
+        if let Some(least) = at_least
+            && measured < least
+        {
+            return Some(format!("{what} is {measured:.4}, must be at least {least}"));
+        }
+        if let Some(limit) = below
+            && measured >= limit
+        {
+            return Some(format!("{what} is {measured:.3}, must be below {limit}"));
+        }
+        None
+    }
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "a benchmark is there to print what it measured"
+)]
+fn print(measured: &Measured, json: bool) -> anyhow::Result<()> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(measured)?);
+        return Ok(());
+    }
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let rows = [
+        ("examples", measured.examples.to_string()),
+        (
+            "training, time on the core",
+            format!("{:.2} s", measured.training_cpu_seconds),
+        ),
+        (
+            "training, wall clock",
+            format!("{:.2} s", measured.training_seconds),
+        ),
+        ("in-scope accuracy", percent(measured.in_scope_accuracy)),
+        (
+            "in scope right at the threshold",
+            percent(measured.in_scope_right_at_threshold),
+        ),
+        (
+            "out of scope refused",
+            percent(measured.out_of_scope_refused),
+        ),
+        (
+            "expected calibration error",
+            percent(measured.expected_calibration_error),
+        ),
+        (
+            "decide, median",
+            format!("{:.1} µs", measured.decide_median_microseconds),
+        ),
+        (
+            "decide, 99th percentile",
+            format!("{:.1} µs", measured.decide_p99_microseconds),
+        ),
+    ];
+    for (what, value) in rows {
+        println!("{what:<34}{value:>12}");
+    }
+    println!("\nsmall catalogues, no out-of-scope examples");
+    for small in &measured.small_catalogues {
+        println!(
+            "{:>3} entries with {} examples: accuracy {}, at the threshold {} right and {} wrong, \
+             everything else refused {}",
+            small.entries,
+            small.examples_each,
+            percent(small.in_scope_accuracy),
+            percent(small.in_scope_right_at_threshold),
+            percent(small.wrong_at_threshold),
+            percent(small.others_refused),
+        );
+    }
+    Ok(())
+}

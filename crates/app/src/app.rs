@@ -1,0 +1,202 @@
+//! A whole app, known to be right.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use convoke_model::{
+    Agent, Channel, ChannelSpec, Domain, Invalid, McpServer, RetentionPolicy,
+    RetentionPolicyFields, Rules, StyleGuide, Valid, Workflow,
+};
+
+use crate::config::AppConfig;
+use crate::contents::Contents;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::document::ParsedList;
+use crate::environment::Secrets;
+use crate::evals::EvalCase;
+use crate::hash;
+
+/// An app whose every file and mention has been checked. Values from the environment are filled in;
+/// its `Debug` form shows none of them.
+#[derive(Clone)]
+pub struct App {
+    /// The folder it was read from.
+    pub folder: PathBuf,
+    /// What `convoke.yaml` says.
+    pub config: AppConfig,
+    /// The agents, in the order of their files.
+    pub agents: Vec<Agent>,
+    /// The tool servers.
+    pub servers: Vec<McpServer>,
+    /// The data domains.
+    pub domains: Vec<Domain>,
+    /// The channels of which the app says what they carry.
+    pub channels: Vec<ChannelSpec>,
+    /// The voice, if the app has one.
+    pub style_guide: Option<StyleGuide>,
+    /// How long things are kept. Without a file of its own, `limits.retention_days` for everything.
+    pub retention: RetentionPolicy,
+    /// The workflows, in the order of their files.
+    pub workflows: Vec<Workflow>,
+    /// The eval cases, file by file.
+    pub evals: Vec<EvalSet>,
+    /// SHA-256 in hexadecimal over everything that matters for running: the same for another
+    /// formatting, other evals or another value of a secret, and different for anything else.
+    pub hash: String,
+    /// What came from the environment, to be kept out of logs.
+    pub secrets: Secrets,
+}
+
+/// The cases of one file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EvalSet {
+    /// The file, relative to the app folder.
+    pub file: String,
+    /// Its cases, in order.
+    pub cases: Vec<EvalCase>,
+}
+
+/// An app with what its author should still look at.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The app.
+    pub app: App,
+    /// Warnings only.
+    pub warnings: Diagnostics,
+}
+
+impl App {
+    /// Reads an app folder. If anything is wrong with it, everything that is wrong is returned.
+    pub fn load(
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Loaded, Diagnostics> {
+        let mut problems = Diagnostics::default();
+        let contents = Contents::read(folder, environment, &mut problems);
+        if problems.has_errors() {
+            return Err(problems.sorted());
+        }
+        let hash = hash::of(&contents);
+        if let Some(app) = Self::assemble(folder, contents, hash) {
+            return Ok(Loaded {
+                app,
+                warnings: problems.sorted(),
+            });
+        }
+        // Every part was checked one by one; this is only reached if a check is missing.
+        let message = "the app does not hold together, and no check says why";
+        problems.add(Diagnostic::of_file(
+            Severity::Error,
+            ".",
+            "app.incomplete",
+            message,
+        ));
+        Err(problems.sorted())
+    }
+
+    fn assemble(folder: &Path, contents: Contents, hash: String) -> Option<Self> {
+        let config = contents.config?.fields?;
+        let retention = match contents.retention {
+            Some(policy) => policy.fields?,
+            None => RetentionPolicyFields {
+                default_days: config.limits.retention_days,
+                ..RetentionPolicyFields::default()
+            },
+        };
+        Some(Self {
+            folder: folder.to_owned(),
+            config,
+            agents: valid(contents.agents.into_iter().map(|agent| agent.fields))?,
+            servers: valid_list(contents.servers)?,
+            domains: valid_list(contents.domains)?,
+            channels: valid_list(contents.channels)?,
+            style_guide: match contents.style_guide {
+                Some(guide) => Some(Valid::new(guide.fields?).ok()?),
+                None => None,
+            },
+            retention: Valid::new(retention).ok()?,
+            workflows: valid(
+                contents
+                    .workflows
+                    .into_iter()
+                    .map(|workflow| workflow.fields),
+            )?,
+            evals: contents
+                .evals
+                .into_iter()
+                .map(|list| EvalSet {
+                    file: list.document.source.file().to_owned(),
+                    cases: list.items.into_iter().map(|item| item.fields).collect(),
+                })
+                .collect(),
+            hash,
+            secrets: contents.secrets,
+        })
+    }
+
+    /// An agent by its name, in either spelling.
+    pub fn agent(&self, name: &str) -> Option<&Agent> {
+        let name = name.replace('-', "_");
+        self.agents.iter().find(|agent| agent.name == name.as_str())
+    }
+
+    /// A tool server by its name, in either spelling.
+    pub fn server(&self, name: &str) -> Option<&McpServer> {
+        let name = name.replace('-', "_");
+        self.servers
+            .iter()
+            .find(|server| server.name == name.as_str())
+    }
+
+    /// What a channel can carry: as the app says, or as is usual.
+    pub fn channel(&self, channel: Channel) -> ChannelSpec {
+        let own = self.channels.iter().find(|spec| spec.channel == channel);
+        own.cloned().unwrap_or_else(|| ChannelSpec::of(channel))
+    }
+
+    /// The text with every value that came from the environment replaced by its `${NAME}`.
+    pub fn redact(&self, text: &str) -> String {
+        self.secrets.redact(text)
+    }
+}
+
+fn valid<T: Rules>(fields: impl Iterator<Item = Option<T>>) -> Option<Vec<Valid<T>>> {
+    let checked = fields.collect::<Option<Vec<T>>>()?;
+    checked
+        .into_iter()
+        .map(Valid::new)
+        .collect::<Result<_, Invalid>>()
+        .ok()
+}
+
+fn valid_list<T: Rules>(list: Option<ParsedList<T>>) -> Option<Vec<Valid<T>>> {
+    let items = list.map(|list| list.items).unwrap_or_default();
+    valid(items.into_iter().map(|item| Some(item.fields)))
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App")
+            .field("folder", &self.folder)
+            .field("name", &self.config.name)
+            .field("hash", &self.hash)
+            .field(
+                "agents",
+                &self
+                    .agents
+                    .iter()
+                    .map(|agent| &agent.name)
+                    .collect::<Vec<_>>(),
+            )
+            .field(
+                "servers",
+                &self
+                    .servers
+                    .iter()
+                    .map(|server| &server.name)
+                    .collect::<Vec<_>>(),
+            )
+            .field("secrets", &self.secrets)
+            .finish_non_exhaustive()
+    }
+}

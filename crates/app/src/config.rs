@@ -1,0 +1,459 @@
+//! `convoke.yaml`: what holds for the whole app. Everything but the name has a default.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use convoke_model::{AggregatorOptionsFields, LlmConfig, Name, Report, RouterOptionsFields, Rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The app as a whole.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AppConfig {
+    /// What the app is called.
+    pub name: Name,
+    /// What it is for, in a sentence. Other agents read this on the app's card.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// The app's own version.
+    #[serde(default = "default_version")]
+    pub version: String,
+    /// How it is decided who answers.
+    #[serde(default)]
+    pub decide: DecideConfig,
+    /// How several agents' results become one answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregator: Option<AggregatorOptionsFields>,
+    /// Every limit of the app.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Where tasks are kept. Without it, in a file inside the app's data folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<StoreConfig>,
+    /// Models by name, for agents and decisions to share.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<Name, LlmConfig>,
+    /// The bar that the app's evals must reach.
+    #[serde(default)]
+    pub evals: EvalBar,
+    /// What the app says when it has nothing better to say.
+    #[serde(default)]
+    pub messages: Messages,
+}
+
+impl fmt::Debug for AppConfig {
+    /// Leaves out where keys and passwords may stand.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppConfig")
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .field("decide", &self.decide)
+            .field("limits", &self.limits)
+            .field("models", &self.models.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How it is decided who answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DecideConfig {
+    /// The confidence from which a local decision stands, from 0 to 1.
+    pub threshold: f64,
+    /// Things that people may say and that the app cannot do. The classifier learns to refuse them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub out_of_scope: Vec<String>,
+    /// How a model decides, where one is configured and the local decision is not sure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub router: Option<RouterOptionsFields>,
+    /// Template of the question when several things may be meant, over `message` and `candidates`
+    /// (each with `name` and `description`).
+    pub clarify: String,
+    /// Template of the reply when nothing fits, over `message` and `skills` (each with `name`,
+    /// `description` and `examples`).
+    pub unknown: String,
+}
+
+impl Default for DecideConfig {
+    fn default() -> Self {
+        Self {
+            threshold: 0.7,
+            out_of_scope: Vec::new(),
+            router: None,
+            clarify: "I am not sure which of these you mean:\
+                      {% for candidate in candidates %}\n- {{ candidate.description }}{% endfor %}"
+                .to_owned(),
+            unknown: "That is not something I can help with. What I can do:\
+                      {% for skill in skills %}\n- {{ skill.description }}{% endfor %}"
+                .to_owned(),
+        }
+    }
+}
+
+/// Every limit of the app.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// The longest message a user may send, in characters.
+    pub message_characters: u32,
+    /// How many earlier messages travel with a request.
+    pub history_messages: u32,
+    /// Seconds for a whole task.
+    pub task_seconds: u32,
+    /// Seconds for one tool call.
+    pub tool_seconds: u32,
+    /// Seconds for one run of an agent.
+    pub agent_seconds: u32,
+    /// How many candidates a question about what was meant may list.
+    pub reference_candidates: u32,
+    /// How many tasks one process works on at a time.
+    pub concurrent_tasks: u32,
+    /// Seconds of silence after which a conversation counts as idle.
+    pub conversation_idle_seconds: u32,
+    /// Seconds that a question to a person stays open.
+    pub question_seconds: u32,
+    /// How often a task is taken up without progress before it is set aside.
+    pub max_claims: u32,
+    /// Seconds for which a worker owns a task before it must renew.
+    pub lease_seconds: u32,
+    /// Days that a finished task is kept.
+    pub retention_days: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message_characters: 2_000,
+            history_messages: 50,
+            task_seconds: 60,
+            tool_seconds: 50,
+            agent_seconds: 30,
+            reference_candidates: 5,
+            concurrent_tasks: 64,
+            conversation_idle_seconds: 3_600,
+            question_seconds: 86_400,
+            max_claims: 5,
+            lease_seconds: 10,
+            retention_days: 7,
+        }
+    }
+}
+
+/// Where tasks are kept.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StoreConfig {
+    /// The path of an SQLite file, relative to the app folder, or `memory` to keep nothing.
+    pub url: String,
+}
+
+impl fmt::Debug for StoreConfig {
+    /// An address may carry a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreConfig").finish_non_exhaustive()
+    }
+}
+
+/// The share of eval cases, from 0 to 1, that must come out right.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EvalBar {
+    /// Cases whose intent is right.
+    pub intents: f64,
+    /// Cases whose slots are right.
+    pub slots: f64,
+    /// Cases whose tool calls are right.
+    pub calls: f64,
+    /// Cases whose reply is right.
+    pub replies: f64,
+}
+
+impl Default for EvalBar {
+    fn default() -> Self {
+        Self {
+            intents: 0.95,
+            slots: 0.95,
+            calls: 0.95,
+            replies: 0.95,
+        }
+    }
+}
+
+/// What the app says when it has nothing better to say. All are templates.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Messages {
+    /// Something broke.
+    pub failure: String,
+    /// A tool refused or could not be reached; over `error` and `code`.
+    pub tool_failure: String,
+    /// The time was up before there was anything to say.
+    pub deadline: String,
+    /// Put after an answer that lacks something.
+    pub partial: String,
+    /// The answer did not pass the app's own check, even after a second attempt.
+    pub check_failed: String,
+    /// The message was empty.
+    pub empty: String,
+    /// The message was too long; over `limit`.
+    pub too_long: String,
+    /// Too much is going on at once.
+    pub busy: String,
+    /// A person must agree to a tool call; over `tool` and `arguments`.
+    pub approval: String,
+    /// A person did not agree.
+    pub rejected: String,
+    /// Nobody answered a question in time.
+    pub expired: String,
+    /// The task was canceled.
+    pub canceled: String,
+}
+
+impl Default for Messages {
+    fn default() -> Self {
+        let text = str::to_owned;
+        Self {
+            failure: text("Sorry, something went wrong on my side. Please try again in a moment."),
+            tool_failure: text("Sorry, I could not do that: {{ error }}"),
+            deadline: text(
+                "Sorry, this is taking longer than it should. Please try again in a moment.",
+            ),
+            partial: text("I could not reach everything I needed, so this may not be complete."),
+            check_failed: text(
+                "I could not put together an answer that I am sure of. Could you ask in other words?",
+            ),
+            empty: text("I did not get any text. What can I do for you?"),
+            too_long: text(
+                "That is more than I can read at once. Please keep it to {{ limit }} characters.",
+            ),
+            busy: text("I have a lot to do right now. Please try again in a moment."),
+            approval: text("Before I go on: may I use `{{ tool }}`?"),
+            rejected: text("All right, I have left everything as it was."),
+            expired: text("I did not hear back in time, so I have left everything as it was."),
+            canceled: text("Stopped, as you asked."),
+        }
+    }
+}
+
+impl Messages {
+    /// Every message with the key it stands under.
+    pub(crate) fn all(&self) -> [(&'static str, &str); 12] {
+        [
+            ("failure", &self.failure),
+            ("tool_failure", &self.tool_failure),
+            ("deadline", &self.deadline),
+            ("partial", &self.partial),
+            ("check_failed", &self.check_failed),
+            ("empty", &self.empty),
+            ("too_long", &self.too_long),
+            ("busy", &self.busy),
+            ("approval", &self.approval),
+            ("rejected", &self.rejected),
+            ("expired", &self.expired),
+            ("canceled", &self.canceled),
+        ]
+    }
+}
+
+fn default_version() -> String {
+    "0.1.0".to_owned()
+}
+
+impl Limits {
+    fn all(&self) -> [(&'static str, u32); 12] {
+        [
+            ("message_characters", self.message_characters),
+            ("history_messages", self.history_messages),
+            ("task_seconds", self.task_seconds),
+            ("tool_seconds", self.tool_seconds),
+            ("agent_seconds", self.agent_seconds),
+            ("reference_candidates", self.reference_candidates),
+            ("concurrent_tasks", self.concurrent_tasks),
+            ("conversation_idle_seconds", self.conversation_idle_seconds),
+            ("question_seconds", self.question_seconds),
+            ("max_claims", self.max_claims),
+            ("lease_seconds", self.lease_seconds),
+            ("retention_days", self.retention_days),
+        ]
+    }
+}
+
+fn share(report: &mut Report, field: &str, code: &'static str, value: f64) {
+    let message = format!("{field} must lie between 0 and 1, not {value}");
+    report.require((0.0..=1.0).contains(&value), field, code, message);
+}
+
+impl Rules for AppConfig {
+    fn rules(&self, report: &mut Report) {
+        report.within("decide", |report| {
+            share(
+                report,
+                "threshold",
+                "config.threshold_range",
+                self.decide.threshold,
+            );
+            report.within("out_of_scope", |report| {
+                for (index, text) in self.decide.out_of_scope.iter().enumerate() {
+                    let message = "an empty text teaches nothing; write what a person would say";
+                    report.require(!text.trim().is_empty(), index, "config.text_empty", message);
+                }
+            });
+            if let Some(router) = &self.decide.router {
+                report.within("router", |report| router.rules(report));
+            }
+            for (field, text) in [
+                ("clarify", &self.decide.clarify),
+                ("unknown", &self.decide.unknown),
+            ] {
+                let message = format!("{field} is empty; leave the key out for the usual text");
+                report.require(!text.trim().is_empty(), field, "config.text_empty", message);
+            }
+        });
+        if let Some(aggregator) = &self.aggregator {
+            report.within("aggregator", |report| aggregator.rules(report));
+        }
+        report.within("limits", |report| {
+            for (field, value) in self.limits.all() {
+                let message = format!("{field} must be at least 1");
+                report.require(value > 0, field, "config.limit_zero", message);
+            }
+        });
+        report.within("evals", |report| {
+            let bar = &self.evals;
+            share(report, "intents", "config.bar_range", bar.intents);
+            share(report, "slots", "config.bar_range", bar.slots);
+            share(report, "calls", "config.bar_range", bar.calls);
+            share(report, "replies", "config.bar_range", bar.replies);
+        });
+        report.within("messages", |report| {
+            for (field, text) in self.messages.all() {
+                let message = format!("{field} is empty; leave the key out for the usual text");
+                report.require(!text.trim().is_empty(), field, "config.text_empty", message);
+            }
+        });
+        if let Some(store) = &self.store {
+            report.within("store", |report| {
+                report.require(
+                    !store.url.trim().is_empty(),
+                    "url",
+                    "config.store_url",
+                    "url is empty; write a path such as `.convoke/store.db`, or `memory`",
+                );
+                let scheme = store.url.split_once("://").map(|(scheme, _)| scheme);
+                report.require(
+                    scheme.is_none_or(|scheme| STORE_SCHEMES.contains(&scheme)),
+                    "url",
+                    "config.store_url",
+                    format!(
+                        "no store is known by `{}://`; write the path of an SQLite file, `memory`, or \
+                         an address that begins with {}",
+                        scheme.unwrap_or_default(),
+                        STORE_SCHEMES.map(|scheme| format!("`{scheme}://`")).join(", ")
+                    ),
+                );
+            });
+        }
+    }
+}
+
+/// What the address of a store may begin with.
+const STORE_SCHEMES: [&str; 5] = ["sqlite", "postgres", "postgresql", "redis", "rediss"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use convoke_model::Valid;
+    use serde_json::json;
+
+    fn config(value: serde_json::Value) -> Result<AppConfig, convoke_model::Invalid> {
+        Valid::new(serde_json::from_value::<AppConfig>(value).unwrap()).map(Valid::into_fields)
+    }
+
+    #[test]
+    fn a_name_is_enough() {
+        let config = config(json!({"name": "todo"})).unwrap();
+        assert_eq!(config.limits.task_seconds, 60);
+        assert!((config.decide.threshold - 0.7).abs() < f64::EPSILON);
+        assert_eq!(config.store, None);
+    }
+
+    #[test]
+    fn every_rule_names_the_key_that_breaks_it() {
+        for (value, path, code) in [
+            (
+                json!({"decide": {"threshold": 1.1}}),
+                "/decide/threshold",
+                "config.threshold_range",
+            ),
+            (
+                json!({"decide": {"clarify": " "}}),
+                "/decide/clarify",
+                "config.text_empty",
+            ),
+            (
+                json!({"decide": {"out_of_scope": [""]}}),
+                "/decide/out_of_scope/0",
+                "config.text_empty",
+            ),
+            (
+                json!({"decide": {"router": {"max_attempts": 0}}}),
+                "/decide/router/max_attempts",
+                "router.attempts_zero",
+            ),
+            (
+                json!({"aggregator": {"default_fallback_message": ""}}),
+                "/aggregator/default_fallback_message",
+                "aggregator.message_empty",
+            ),
+            (
+                json!({"limits": {"task_seconds": 0}}),
+                "/limits/task_seconds",
+                "config.limit_zero",
+            ),
+            (
+                json!({"evals": {"slots": -1}}),
+                "/evals/slots",
+                "config.bar_range",
+            ),
+            (
+                json!({"messages": {"busy": ""}}),
+                "/messages/busy",
+                "config.text_empty",
+            ),
+            (
+                json!({"store": {"url": ""}}),
+                "/store/url",
+                "config.store_url",
+            ),
+            (
+                json!({"store": {"url": "mongo://x"}}),
+                "/store/url",
+                "config.store_url",
+            ),
+        ] {
+            let mut whole = json!({"name": "todo"});
+            whole
+                .as_object_mut()
+                .unwrap()
+                .extend(value.as_object().unwrap().clone());
+            let problems = config(whole).unwrap_err().problems;
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert_eq!((problems[0].path.as_str(), problems[0].code), (path, code));
+        }
+    }
+
+    #[test]
+    fn the_debug_form_shows_no_key_and_no_password() {
+        let config = config(json!({
+            "name": "todo",
+            "store": {"url": "postgres://me:hunter2@db/x"},
+            "models": {"m": {"endpoint": "http://x", "model": "y", "api_key": "sk-secret"}},
+        }));
+        let shown = format!("{:?}", config.unwrap());
+        assert!(
+            !shown.contains("sk-secret") && !shown.contains("hunter2"),
+            "{shown}"
+        );
+    }
+}

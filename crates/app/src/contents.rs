@@ -1,0 +1,309 @@
+//! Everything that an app folder says, file by file, before it is known to be right.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use convoke_model::{
+    AgentFields, ChannelSpecFields, DomainFields, McpServerFields, Name, RetentionPolicyFields,
+    SkillFields, StyleGuideFields, WorkflowFields,
+};
+
+use crate::config::AppConfig;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::document::{Document, Parsed, ParsedList};
+use crate::environment::Secrets;
+use crate::evals::{EvalCase, EvalFile};
+use crate::files::{ChannelsFile, DomainsFile, McpServersFile};
+use crate::folder::{Files, survey};
+use crate::templates::Templates;
+use crate::yaml::push;
+use crate::{references, secrecy, sentences, skills};
+
+/// The parsed files of an app folder.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) config: Option<Parsed<AppConfig>>,
+    pub(crate) agents: Vec<Parsed<AgentFields>>,
+    pub(crate) servers: Option<ParsedList<McpServerFields>>,
+    pub(crate) domains: Option<ParsedList<DomainFields>>,
+    pub(crate) channels: Option<ParsedList<ChannelSpecFields>>,
+    pub(crate) style_guide: Option<Parsed<StyleGuideFields>>,
+    pub(crate) retention: Option<Parsed<RetentionPolicyFields>>,
+    pub(crate) workflows: Vec<Parsed<WorkflowFields>>,
+    pub(crate) evals: Vec<ParsedList<EvalCase>>,
+    pub(crate) secrets: Secrets,
+}
+
+/// Reads documents of one folder and collects what is wrong with them.
+struct Reader<'a> {
+    folder: &'a Path,
+    files: Files,
+    environment: &'a dyn Fn(&str) -> Option<String>,
+    secrets: Secrets,
+    problems: &'a mut Diagnostics,
+}
+
+impl Reader<'_> {
+    fn document(&mut self, file: &str) -> Option<Document> {
+        Document::read(
+            self.folder,
+            file,
+            self.environment,
+            &mut self.secrets,
+            self.problems,
+        )
+    }
+
+    fn single(&mut self, stem: &str) -> Option<Document> {
+        let file = self.files.single(stem)?.to_owned();
+        self.document(&file)
+    }
+
+    fn collection(&mut self, folder: &str) -> Vec<Document> {
+        let files = self.files.collection(folder).to_vec();
+        files
+            .iter()
+            .filter_map(|file| self.document(file))
+            .collect()
+    }
+}
+
+impl Contents {
+    /// Reads and checks a whole folder. Everything that is wrong goes into `problems`.
+    pub(crate) fn read(
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+        problems: &mut Diagnostics,
+    ) -> Self {
+        let files = survey(folder, problems);
+        let has_agent_files = !files.collection("agents").is_empty();
+        let secrets = Secrets::default();
+        let mut reader = Reader {
+            folder,
+            files,
+            environment,
+            secrets,
+            problems,
+        };
+        // All files are read before the first is checked, so that no message can show a secret
+        // that only a later file would have made known.
+        let config = reader.single("convoke");
+        let agents = reader.collection("agents");
+        let servers = reader.single("mcp_servers");
+        let domains = reader.single("domains");
+        let channels = reader.single("channels");
+        let style_guide = reader.single("style_guide");
+        let retention = reader.single("retention_policy");
+        let workflows = reader.collection("workflows");
+        let evals = reader.collection("evals");
+        let secrets = reader.secrets;
+        let mut contents = Self {
+            config: config.map(|document| document.parse(&secrets, problems)),
+            agents: agents
+                .into_iter()
+                .map(|document| document.parse(&secrets, problems))
+                .collect(),
+            servers: servers.map(|document| {
+                document.parse_list::<McpServersFile, _>("servers", &secrets, problems)
+            }),
+            domains: domains.map(|document| {
+                document.parse_list::<DomainsFile, _>("domains", &secrets, problems)
+            }),
+            channels: channels.map(|document| {
+                document.parse_list::<ChannelsFile, _>("channels", &secrets, problems)
+            }),
+            style_guide: style_guide.map(|document| document.parse(&secrets, problems)),
+            retention: retention.map(|document| document.parse(&secrets, problems)),
+            workflows: workflows
+                .into_iter()
+                .map(|document| document.parse_whole(&secrets, problems))
+                .collect(),
+            evals: evals
+                .into_iter()
+                .map(|document| document.parse_list::<EvalFile, _>("cases", &secrets, problems))
+                .collect(),
+            secrets: Secrets::default(),
+        };
+        contents.secrets = secrets;
+        // What is made up to mend a file must not be held against it.
+        let mended: BTreeSet<_> = problems
+            .iter()
+            .map(|problem| (problem.file.clone(), problem.position))
+            .collect();
+        let mut found = Diagnostics::default();
+        contents.check(has_agent_files, &mut found);
+        problems.extend(found.into_iter().filter(|problem| {
+            problem.severity == Severity::Warning
+                || !mended.contains(&(problem.file.clone(), problem.position))
+        }));
+        contents
+    }
+
+    fn check(&self, has_agent_files: bool, problems: &mut Diagnostics) {
+        let templates = Templates::new();
+        if let Some(config) = &self.config {
+            problems.extend(config_templates(&config.document, &templates));
+            problems.extend(secrecy::check(&config.document, "/models"));
+            if !has_agent_files {
+                let error = config
+                    .document
+                    .error("", "app.no_agents", "the app has no agent");
+                problems
+                    .add(error.help("write one into `agents/`, such as `agents/assistant.yaml`"));
+            }
+        }
+        for agent in &self.agents {
+            problems.extend(secrecy::check(&agent.document, "/llm_config"));
+            if let Some(fields) = &agent.fields {
+                problems.extend(skills::check(&agent.document, fields, &templates));
+            }
+        }
+        problems.extend(sentences::check(&self.agents));
+        if let Some(servers) = &self.servers {
+            problems.extend(secrecy::check(&servers.document, "/servers"));
+        }
+        for file in &self.evals {
+            if file
+                .document
+                .written
+                .get("cases")
+                .is_some_and(|cases| cases.items().is_empty())
+            {
+                let message = "the file has no cases; add one, or delete the file";
+                problems.add(file.document.error("/cases", "eval.no_cases", message));
+            }
+        }
+        for workflow in &self.workflows {
+            problems.extend(workflow_templates(&workflow.document, &templates));
+        }
+        references::check(self, problems);
+    }
+
+    /// Every name that must be unique: of what kind it is, and where it stands.
+    pub(crate) fn names(&self) -> Vec<(&'static str, &Document, String)> {
+        let mut names = Vec::new();
+        for agent in &self.agents {
+            names.push(("agent", &agent.document, "/name".to_owned()));
+            let skills = agent
+                .document
+                .written
+                .get("skills")
+                .map_or(&[][..], |list| list.items());
+            for index in 0..skills.len() {
+                names.push(("skill", &agent.document, format!("/skills/{index}/name")));
+            }
+        }
+        if let Some(servers) = &self.servers {
+            names.extend(names_in("server", &servers.document, "servers", "name"));
+        }
+        if let Some(domains) = &self.domains {
+            names.extend(names_in("domain", &domains.document, "domains", "name"));
+        }
+        if let Some(channels) = &self.channels {
+            names.extend(names_in(
+                "channel",
+                &channels.document,
+                "channels",
+                "channel",
+            ));
+        }
+        for workflow in &self.workflows {
+            names.push(("workflow", &workflow.document, "/name".to_owned()));
+        }
+        names
+    }
+
+    /// The names of one kind, also of things that are otherwise wrong, so that a mention of them
+    /// is not reported on top.
+    pub(crate) fn names_of(&self, kind: &str) -> BTreeSet<String> {
+        self.names()
+            .into_iter()
+            .filter(|name| name.0 == kind)
+            .filter_map(|(_, document, pointer)| Some(document.text(&pointer)?.replace('-', "_")))
+            .collect()
+    }
+
+    /// A skill by its name.
+    pub(crate) fn skill(&self, name: &Name) -> Option<&SkillFields> {
+        let agents = self.agents.iter().filter_map(|agent| agent.fields.as_ref());
+        agents
+            .flat_map(|agent| &agent.skills)
+            .find(|skill| skill.name == *name)
+    }
+}
+
+fn names_in<'a>(
+    kind: &'static str,
+    document: &'a Document,
+    list: &str,
+    key: &str,
+) -> Vec<(&'static str, &'a Document, String)> {
+    let count = document
+        .written
+        .get(list)
+        .map_or(0, |list| list.items().len());
+    (0..count)
+        .map(|index| (kind, document, format!("/{list}/{index}/{key}")))
+        .collect()
+}
+
+fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for (pointer, known) in [
+        (
+            "/decide/router/user_prompt_template",
+            &["request", "catalogue"][..],
+        ),
+        (
+            "/decide/router/clarification_prompt_template",
+            &["candidates"],
+        ),
+        ("/decide/router/fallback_reason_template", &["reason"]),
+        (
+            "/aggregator/partial_failure_template",
+            &["success_message", "failure_message"],
+        ),
+    ] {
+        found.extend(templates.check(document, pointer, known));
+    }
+    found.extend(templates.check(document, "/decide/clarify", &["message", "candidates"]));
+    found.extend(templates.check(document, "/decide/unknown", &["message", "skills"]));
+    let messages = document
+        .written
+        .get("messages")
+        .map_or(&[][..], |node| node.entries());
+    for entry in messages {
+        let known: &[&str] = match entry.key.as_str() {
+            "tool_failure" => &["error", "code"],
+            "too_long" => &["limit"],
+            "approval" => &["tool", "arguments"],
+            _ => &[],
+        };
+        found.extend(templates.check(document, &format!("/messages/{}", entry.key), known));
+    }
+    found
+}
+
+/// The state that a workflow's templates speak of is open, so only their syntax is checked.
+fn workflow_templates(document: &Document, templates: &Templates) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let nodes = document
+        .written
+        .get("nodes")
+        .map_or(&[][..], |node| node.entries());
+    for entry in nodes {
+        let mut pointer = "/nodes".to_owned();
+        push(&mut pointer, &entry.key);
+        found.extend(templates.check_syntax(document, &format!("{pointer}/arguments")));
+        found.extend(templates.check_syntax(document, &format!("{pointer}/prompt")));
+        found.extend(templates.check_expression(document, &format!("{pointer}/expression")));
+    }
+    let edges = document
+        .written
+        .get("edges")
+        .map_or(0, |node| node.items().len());
+    for index in 0..edges {
+        found.extend(templates.check_expression(document, &format!("/edges/{index}/condition")));
+    }
+    found
+}

@@ -1,0 +1,341 @@
+//! What is wrong with an app folder: where, what, and what to write instead.
+
+use std::fmt::{self, Write as _};
+
+use serde::Serialize;
+
+use crate::source::{Place, Position, Source};
+
+/// The widest part of a source line that an excerpt shows, in characters.
+const MAX_EXCERPT: usize = 120;
+
+/// Whether the app can run in spite of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// The app cannot be loaded.
+    Error,
+    /// The app runs, and probably not as its author meant.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// One thing that is wrong with an app folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// Whether the app can run in spite of it.
+    pub severity: Severity,
+    /// The file, relative to the app folder, with `/` between its parts.
+    pub file: String,
+    /// Where in the file. Absent when the whole file is meant.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
+    /// Stable and greppable, such as `app.unknown_key` or a rule's own code.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+    #[serde(skip)]
+    excerpt: Option<Excerpt>,
+}
+
+/// The source line that a diagnostic points into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Excerpt {
+    line: String,
+    /// Characters before the caret.
+    before: usize,
+    /// Characters under the caret.
+    width: usize,
+}
+
+impl Diagnostic {
+    /// A diagnostic about a whole file.
+    pub(crate) fn of_file(
+        severity: Severity,
+        file: impl Into<String>,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            severity,
+            file: file.into(),
+            position: None,
+            code,
+            message: message.into(),
+            help: None,
+            excerpt: None,
+        }
+    }
+
+    /// A diagnostic about a place in a file that could be read.
+    pub(crate) fn at(
+        severity: Severity,
+        source: &Source,
+        place: Place,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            position: Some(place.start),
+            excerpt: Excerpt::of(source, place),
+            ..Self::of_file(severity, source.file(), code, message)
+        }
+    }
+
+    /// Adds what to write instead.
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Leaves the source line out, where it may hold a secret.
+    pub(crate) fn without_excerpt(mut self) -> Self {
+        self.excerpt = None;
+        self
+    }
+
+    /// Passes every text of the diagnostic through `change`, such as one that hides secrets.
+    pub(crate) fn map_texts(mut self, change: impl Fn(&str) -> String) -> Self {
+        self.message = change(&self.message);
+        self.help = self.help.map(|help| change(&help));
+        self
+    }
+
+    /// Several lines: the message, the place, the source line with a caret, and the help.
+    pub fn pretty(&self) -> String {
+        let mut text = format!("{}[{}]: {}\n", self.severity, self.code, self.message);
+        let gutter = self
+            .position
+            .map_or(1, |position| position.line.to_string().len());
+        let at = self
+            .position
+            .map(|position| format!(":{position}"))
+            .unwrap_or_default();
+        let _ = writeln!(text, "{:gutter$}--> {}{at}", "", self.file);
+        if let (Some(position), Some(excerpt)) = (self.position, &self.excerpt) {
+            let _ = writeln!(text, "{:gutter$} |", "");
+            let _ = writeln!(text, "{} | {}", position.line, excerpt.line);
+            let caret = "^".repeat(excerpt.width);
+            let _ = writeln!(
+                text,
+                "{:gutter$} | {:before$}{caret}",
+                "",
+                "",
+                before = excerpt.before
+            );
+        }
+        if let Some(help) = &self.help {
+            let _ = writeln!(text, "{:gutter$} = help: {help}", "");
+        }
+        text
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(position) = self.position {
+            write!(f, ":{position}")?;
+        }
+        write!(f, ": {}[{}]: {}", self.severity, self.code, self.message)?;
+        match &self.help {
+            Some(help) => write!(f, "; {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Excerpt {
+    fn of(source: &Source, place: Place) -> Option<Self> {
+        let line: Vec<char> = source.line(place.start.line)?.chars().collect();
+        let column = (place.start.column - 1).min(line.len());
+        let end = if place.end.line == place.start.line {
+            place.end.column - 1
+        } else {
+            line.len()
+        };
+        let first = column.saturating_sub(MAX_EXCERPT / 2);
+        let last = line.len().min(first + MAX_EXCERPT);
+        let shown = line[first..last]
+            .iter()
+            .map(|&character| {
+                if character.is_control() {
+                    ' '
+                } else {
+                    character
+                }
+            })
+            .collect();
+        let width = end.min(last).saturating_sub(column).max(1);
+        Some(Self {
+            line: shown,
+            before: column - first,
+            width,
+        })
+    }
+}
+
+/// Everything that was found in an app folder, ordered by file and place.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(transparent)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct Diagnostics(Vec<Diagnostic>);
+
+impl Diagnostics {
+    pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
+        self.0.push(diagnostic);
+    }
+
+    pub(crate) fn extend(&mut self, others: impl IntoIterator<Item = Diagnostic>) {
+        self.0.extend(others);
+    }
+
+    /// Sorted by file and place, each once.
+    pub(crate) fn sorted(mut self) -> Self {
+        self.0.sort_by(|a, b| {
+            (&a.file, a.position, a.severity, a.code, &a.message)
+                .cmp(&(&b.file, b.position, b.severity, b.code, &b.message))
+        });
+        self.0.dedup();
+        self
+    }
+
+    /// Whether one of them keeps the app from running.
+    pub fn has_errors(&self) -> bool {
+        self.count(Severity::Error) > 0
+    }
+
+    /// How many have this severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.0
+            .iter()
+            .filter(|diagnostic| diagnostic.severity == severity)
+            .count()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.0.iter()
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many were found.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All of them in their many-line form, one empty line between two, and a last line that counts.
+    pub fn pretty(&self) -> String {
+        let mut text = String::new();
+        for diagnostic in &self.0 {
+            let _ = writeln!(text, "{}", diagnostic.pretty());
+        }
+        text.push_str(&self.summary());
+        text.push('\n');
+        text
+    }
+
+    /// How many errors and warnings there are, in words.
+    pub fn summary(&self) -> String {
+        let of = |severity: Severity| {
+            let count = self.count(severity);
+            format!("{count} {severity}{}", if count == 1 { "" } else { "s" })
+        };
+        format!("{}, {}", of(Severity::Error), of(Severity::Warning))
+    }
+}
+
+impl IntoIterator for Diagnostics {
+    type Item = Diagnostic;
+    type IntoIter = std::vec::IntoIter<Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Diagnostics {
+    type Item = &'a Diagnostic;
+    type IntoIter = std::slice::Iter<'a, Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unknown_key(line: &str, column: usize, width: usize) -> Diagnostic {
+        let source = Source::new("agents/todo.yaml", format!("\n{line}\n"));
+        let place = Place {
+            start: Position { line: 2, column },
+            end: Position {
+                line: 2,
+                column: column + width,
+            },
+        };
+        Diagnostic::at(
+            Severity::Error,
+            &source,
+            place,
+            "app.unknown_key",
+            "unknown key `tols`",
+        )
+        .help("did you mean `tools`?")
+    }
+
+    #[test]
+    fn a_diagnostic_is_one_line_that_editors_can_jump_to() {
+        assert_eq!(
+            unknown_key("  tols: []", 3, 4).to_string(),
+            "agents/todo.yaml:2:3: error[app.unknown_key]: unknown key `tols`; did you mean `tools`?"
+        );
+    }
+
+    #[test]
+    fn the_pretty_form_shows_the_line_with_a_caret() {
+        assert_eq!(
+            unknown_key("  tols: []", 3, 4).pretty(),
+            "error[app.unknown_key]: unknown key `tols`\n \
+             --> agents/todo.yaml:2:3\n  |\n2 |   tols: []\n  |   ^^^^\n  = help: did you mean `tools`?\n"
+        );
+    }
+
+    #[test]
+    fn a_very_long_line_is_cut_around_its_caret() {
+        let line = format!("{}tols{}", "x".repeat(5_000), "y".repeat(5_000));
+        let pretty = unknown_key(&line, 5_001, 4).pretty();
+        assert!(pretty.len() < 500, "{pretty}");
+        assert!(pretty.contains("xtolsy"), "{pretty}");
+    }
+
+    #[test]
+    fn the_json_form_is_flat() {
+        let json = serde_json::to_value(unknown_key("  tols: []", 3, 4)).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "severity": "error", "file": "agents/todo.yaml", "line": 2, "column": 3,
+                "code": "app.unknown_key", "message": "unknown key `tols`",
+                "help": "did you mean `tools`?",
+            })
+        );
+    }
+}

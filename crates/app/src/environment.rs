@@ -1,0 +1,236 @@
+//! `${NAME}` in the app's files: taken from the environment, and kept out of everything printed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::source::Source;
+use crate::yaml::{MAX_PROBLEMS_PER_FILE, Node};
+
+/// Shorter values are not hidden: they are no secrets, and hiding them would garble every text.
+pub const MIN_SECRET_LENGTH: usize = 4;
+
+/// The values that the environment gave, by name. Printing it shows the names alone.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secrets(BTreeMap<String, String>);
+
+impl Secrets {
+    /// The text with every value that came from the environment replaced by its `${NAME}`.
+    pub fn redact(&self, text: &str) -> String {
+        let mut values: Vec<_> = self
+            .0
+            .iter()
+            .filter(|(_, value)| value.len() >= MIN_SECRET_LENGTH)
+            .collect();
+        // A value that contains another one must go first, or its rest would be left over.
+        values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        values
+            .into_iter()
+            .fold(text.to_owned(), |text, (name, value)| {
+                text.replace(value.as_str(), &format!("${{{name}}}"))
+            })
+    }
+
+    /// The names that the app's files ask the environment for.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Fills in every `${NAME}` of a file. What is missing is reported, all of it, and left as it is.
+pub(crate) fn substitute(
+    node: &mut Node,
+    source: &Source,
+    environment: &dyn Fn(&str) -> Option<String>,
+    secrets: &mut Secrets,
+) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    node.replace_texts(&mut |text, place| {
+        if problems.len() >= MAX_PROBLEMS_PER_FILE {
+            return None;
+        }
+        let mut filled = String::with_capacity(text.len());
+        let mut end = 0;
+        for variable in variables(text) {
+            if problems.len() >= MAX_PROBLEMS_PER_FILE {
+                break;
+            }
+            filled.push_str(&text[end..variable.start]);
+            end = variable.end;
+            let error = |code, message: String| {
+                let part = source.place_within(place, text, variable.start..variable.end);
+                Diagnostic::at(Severity::Error, source, part, code, message)
+            };
+            match variable.kind {
+                VariableKind::Escape => filled.push_str("${"),
+                VariableKind::Malformed => problems.push(
+                    error("app.environment_syntax", "`${` begins no variable here".to_owned())
+                        .help("write `${NAME}` or `${NAME:-default}`, or `$${` for the characters themselves"),
+                ),
+                VariableKind::Named { name, default } => match (environment(name), default) {
+                    (Some(value), None) => {
+                        filled.push_str(&value);
+                        secrets.0.insert(name.to_owned(), value);
+                    }
+                    (Some(value), Some(_)) if !value.is_empty() => {
+                        filled.push_str(&value);
+                        secrets.0.insert(name.to_owned(), value);
+                    }
+                    (_, Some(default)) => filled.push_str(default),
+                    (None, None) => problems.push(
+                        error(
+                            "app.environment_missing",
+                            format!("the environment variable `{name}` is not set"),
+                        )
+                        .help(format!("set it, or write `${{{name}:-default}}`")),
+                    ),
+                },
+            }
+        }
+        filled.push_str(&text[end..]);
+        (filled != text).then_some(filled)
+    });
+    problems
+}
+
+/// Whether a text takes anything from the environment.
+pub(crate) fn has_variable(text: &str) -> bool {
+    variables(text)
+        .iter()
+        .any(|variable| matches!(variable.kind, VariableKind::Named { .. }))
+}
+
+struct Variable<'a> {
+    start: usize,
+    end: usize,
+    kind: VariableKind<'a>,
+}
+
+enum VariableKind<'a> {
+    /// `$${`, which stands for `${`.
+    Escape,
+    /// `${` with no name after it.
+    Malformed,
+    Named {
+        name: &'a str,
+        default: Option<&'a str>,
+    },
+}
+
+fn variables(text: &str) -> Vec<Variable<'_>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(offset) = text[at..].find("${") {
+        let start = at + offset;
+        let inner = start + 2;
+        if text[..start].ends_with('$') && start > at {
+            found.push(Variable {
+                start: start - 1,
+                end: inner,
+                kind: VariableKind::Escape,
+            });
+            at = inner;
+            continue;
+        }
+        // `${{ price }}` is a dollar sign before a template's expression.
+        if text[inner..].starts_with('{') {
+            at = inner;
+            continue;
+        }
+        let body = text[inner..]
+            .find('}')
+            .map(|length| &text[inner..inner + length]);
+        let (name, default) = match body.and_then(|body| body.split_once(":-")) {
+            Some((name, default)) => (name, Some(default)),
+            None => (body.unwrap_or_default(), None),
+        };
+        let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && name
+                .chars()
+                .all(|next| next.is_ascii_alphanumeric() || next == '_');
+        let (end, kind) = match body {
+            Some(body) if is_name => (
+                inner + body.len() + 1,
+                VariableKind::Named { name, default },
+            ),
+            _ => (inner, VariableKind::Malformed),
+        };
+        found.push(Variable { start, end, kind });
+        at = end;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml;
+
+    fn environment(name: &str) -> Option<String> {
+        match name {
+            "KEY" => Some("sk-very-secret".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        }
+    }
+
+    fn filled(text: &str) -> (String, Vec<String>, Secrets) {
+        let source = Source::new("x.yaml", format!("a: '{text}'\n"));
+        let mut node = yaml::parse(&source).0.unwrap();
+        let mut secrets = Secrets::default();
+        let problems = substitute(&mut node, &source, &environment, &mut secrets);
+        let problems = problems
+            .iter()
+            .map(|p| format!("{} {}", p.position.unwrap(), p.code))
+            .collect();
+        (
+            node.get("a").unwrap().as_text().unwrap().to_owned(),
+            problems,
+            secrets,
+        )
+    }
+
+    #[test]
+    fn variables_defaults_and_escapes_are_filled_in() {
+        for (text, expected) in [
+            ("Bearer ${KEY}!", "Bearer sk-very-secret!"),
+            ("${GONE:-here}", "here"),
+            ("${EMPTY:-here}", "here"),
+            ("${EMPTY}", ""),
+            ("${KEY:-here}", "sk-very-secret"),
+            ("$${KEY} ${GONE:-}", "${KEY} "),
+            ("costs ${{ price }}", "costs ${{ price }}"),
+            ("5 $ and 6$", "5 $ and 6$"),
+        ] {
+            let (text, problems, _) = filled(text);
+            assert_eq!((text.as_str(), problems.len()), (expected, 0));
+        }
+    }
+
+    #[test]
+    fn every_missing_or_malformed_variable_is_reported_at_its_place() {
+        let (_, problems, _) = filled("${ONE} and ${TWO} and ${3} and ${FOUR");
+        assert_eq!(
+            problems,
+            [
+                "1:5 app.environment_missing",
+                "1:16 app.environment_missing",
+                "1:27 app.environment_syntax",
+                "1:36 app.environment_syntax",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_secret_is_neither_printed_nor_left_in_a_text() {
+        let (_, _, secrets) = filled("${KEY}");
+        assert_eq!(format!("{secrets:?}"), "{\"KEY\"}");
+        assert_eq!(secrets.redact("refused: sk-very-secret"), "refused: ${KEY}");
+    }
+}

@@ -1,0 +1,241 @@
+//! Which files an app folder has, and what each is for.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::spelling::{nearest, one_of};
+
+/// The most files that an app folder may have.
+pub const MAX_FILES: usize = 1_000;
+
+/// The endings that a file of an app may have.
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// The folders in which every file is one of a kind.
+const COLLECTIONS: [&str; 3] = ["agents", "workflows", "evals"];
+
+/// The folder of files that there is at most one of.
+const CONFIG: &str = "config";
+
+/// The stems of the files in `config/`.
+const CONFIG_FILES: [&str; 5] = [
+    "mcp_servers",
+    "domains",
+    "channels",
+    "style_guide",
+    "retention_policy",
+];
+
+/// The stem of the one file that every app has.
+const MAIN: &str = "convoke";
+
+/// The files of an app folder, each by its path relative to it.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    singles: BTreeMap<&'static str, String>,
+    collections: BTreeMap<&'static str, Vec<String>>,
+}
+
+impl Files {
+    /// The file of a kind that there is at most one of, such as `convoke` or `domains`.
+    pub(crate) fn single(&self, stem: &str) -> Option<&str> {
+        self.singles.get(stem).map(String::as_str)
+    }
+
+    /// The files of a folder, in the order of their names.
+    pub(crate) fn collection(&self, folder: &str) -> &[String] {
+        self.collections
+            .get(folder)
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+    }
+}
+
+/// Looks through an app folder. What does not belong there is reported.
+pub(crate) fn survey(folder: &Path, problems: &mut Diagnostics) -> Files {
+    let mut survey = Survey {
+        folder,
+        files: Files::default(),
+        count: 0,
+        problems,
+    };
+    survey.root();
+    survey.config();
+    for collection in COLLECTIONS {
+        survey.collection(collection);
+    }
+    survey.files
+}
+
+/// The name of the folder's main file, if it has one.
+pub(crate) fn main_file(folder: &Path) -> Option<String> {
+    let names = EXTENSIONS.map(|extension| format!("{MAIN}.{extension}"));
+    names.into_iter().find(|name| folder.join(name).is_file())
+}
+
+struct Survey<'a> {
+    folder: &'a Path,
+    files: Files,
+    count: usize,
+    problems: &'a mut Diagnostics,
+}
+
+impl Survey<'_> {
+    fn root(&mut self) {
+        let Some(entries) = self.entries("") else {
+            return;
+        };
+        let folders = [&COLLECTIONS[..], &[CONFIG]].concat();
+        for (name, is_folder) in entries {
+            let (stem, extension) = split(&name);
+            if is_folder {
+                if !folders.contains(&name.as_str())
+                    && let Some(near) = nearest(&name, folders.iter().copied())
+                {
+                    self.unknown(&format!("{name}/"), &format!("did you mean `{near}/`?"));
+                }
+            } else if stem == MAIN && EXTENSIONS.contains(&extension) {
+                self.take_single(MAIN, &name);
+            } else if EXTENSIONS.contains(&extension) {
+                let help = match nearest(stem, CONFIG_FILES.iter().copied().chain([MAIN])) {
+                    Some(MAIN) => format!("did you mean `{MAIN}.yaml`?"),
+                    Some(near) => format!("did you mean `{CONFIG}/{near}.yaml`?"),
+                    None => format!(
+                        "move it into {}",
+                        one_of(&["agents/", "workflows/", "evals/"])
+                    ),
+                };
+                self.unknown(&name, &help);
+            }
+        }
+        if self.files.single(MAIN).is_none() {
+            self.problems.add(
+                Diagnostic::of_file(
+                    Severity::Error,
+                    "convoke.yaml",
+                    "app.file_missing",
+                    "the file is missing, so this folder is not an app",
+                )
+                .help("write a `convoke.yaml` with at least `name: my_app`"),
+            );
+        }
+    }
+
+    fn config(&mut self) {
+        for (name, is_folder) in self.entries(CONFIG).unwrap_or_default() {
+            let (stem, extension) = split(&name);
+            let known = CONFIG_FILES.iter().find(|known| **known == stem);
+            match known {
+                Some(known) if !is_folder && EXTENSIONS.contains(&extension) => {
+                    self.take_single(known, &format!("{CONFIG}/{name}"));
+                }
+                _ if is_documentation(&name) => {}
+                _ => {
+                    let names = CONFIG_FILES.map(|file| format!("{file}.yaml"));
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    let help = match nearest(stem, CONFIG_FILES) {
+                        Some(near) => format!("did you mean `{near}.yaml`?"),
+                        None => format!("the files here are {}", one_of(&names)),
+                    };
+                    self.unknown(&format!("{CONFIG}/{name}"), &help);
+                }
+            }
+        }
+    }
+
+    fn collection(&mut self, folder: &'static str) {
+        let mut by_stem: BTreeMap<String, String> = BTreeMap::new();
+        for (name, is_folder) in self.entries(folder).unwrap_or_default() {
+            let path = format!("{folder}/{name}");
+            let (stem, extension) = split(&name);
+            if is_folder {
+                self.unknown(
+                    &format!("{path}/"),
+                    &format!("move its files into `{folder}/` itself"),
+                );
+            } else if !EXTENSIONS.contains(&extension) {
+                if !is_documentation(&name) {
+                    self.unknown(&path, &format!("did you mean `{stem}.yaml`?"));
+                }
+            } else if let Some(first) = by_stem.get(stem) {
+                self.twice(&path, first);
+            } else {
+                by_stem.insert(stem.to_owned(), path.clone());
+                self.files.collections.entry(folder).or_default().push(path);
+            }
+        }
+    }
+
+    fn take_single(&mut self, stem: &'static str, path: &str) {
+        match self.files.singles.get(stem).cloned() {
+            Some(first) => self.twice(path, &first),
+            None => {
+                self.files.singles.insert(stem, path.to_owned());
+            }
+        }
+    }
+
+    fn twice(&mut self, path: &str, first: &str) {
+        let message = format!("`{first}` is there already, and both say the same thing");
+        let error = Diagnostic::of_file(Severity::Error, path, "app.file_twice", message);
+        self.problems.add(error.help("keep one of the two"));
+    }
+
+    fn unknown(&mut self, path: &str, help: &str) {
+        let message = "the file is not a part of an app and is not read";
+        let message = if path.ends_with('/') {
+            message.replace("file", "folder")
+        } else {
+            message.into()
+        };
+        let warning = Diagnostic::of_file(Severity::Warning, path, "app.unknown_file", message);
+        self.problems.add(warning.help(help));
+    }
+
+    /// The names in a folder, sorted, without hidden ones, and whether each is a folder itself.
+    fn entries(&mut self, folder: &str) -> Option<Vec<(String, bool)>> {
+        let path = self.folder.join(folder);
+        if !folder.is_empty() && !path.exists() {
+            return None;
+        }
+        let listed = match fs::read_dir(&path) {
+            Ok(listed) => listed,
+            Err(error) => {
+                let message = format!("the folder cannot be read: {error}");
+                let name = if folder.is_empty() { "." } else { folder };
+                let error =
+                    Diagnostic::of_file(Severity::Error, name, "app.folder_unreadable", message);
+                self.problems.add(error);
+                return None;
+            }
+        };
+        let mut entries = Vec::new();
+        for entry in listed.flatten() {
+            self.count += 1;
+            if self.count > MAX_FILES {
+                let message = format!("the app has more than {MAX_FILES} files");
+                let error =
+                    Diagnostic::of_file(Severity::Error, folder, "app.too_many_files", message);
+                self.problems
+                    .add(error.help("keep data outside the app's own folders"));
+                break;
+            }
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.starts_with('.') {
+                entries.push((name, entry.path().is_dir()));
+            }
+        }
+        entries.sort();
+        Some(entries)
+    }
+}
+
+fn split(name: &str) -> (&str, &str) {
+    name.rsplit_once('.').unwrap_or((name, ""))
+}
+
+fn is_documentation(name: &str) -> bool {
+    matches!(split(name).1, "md" | "txt") && split(name).0.to_lowercase().starts_with("readme")
+}

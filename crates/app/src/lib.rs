@@ -1,0 +1,38 @@
+//! An app folder becomes an [`App`] that is known to be right, or a list of everything that is wrong
+//! with it, each with file, line, column, a stable code and what to write instead.
+
+mod app;
+mod config;
+mod contents;
+mod diagnostic;
+mod document;
+mod environment;
+mod evals;
+mod files;
+mod folder;
+mod hash;
+mod references;
+mod scaffold;
+mod schema;
+mod secrecy;
+mod sentences;
+mod shape;
+mod skills;
+mod source;
+mod spelling;
+mod templates;
+mod yaml;
+
+pub use app::{App, EvalSet, Loaded};
+pub use config::{AppConfig, DecideConfig, EvalBar, Limits, Messages, StoreConfig};
+pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use environment::{MIN_SECRET_LENGTH, Secrets};
+pub use evals::{
+    EvalCase, EvalFile, Expectation, ExpectedCall, ExpectedReply, INTENT_CLARIFY, INTENT_UNKNOWN,
+};
+pub use files::{ChannelsFile, DomainsFile, McpServersFile};
+pub use folder::MAX_FILES;
+pub use scaffold::{ScaffoldError, new_app};
+pub use schema::{nearest_schema, schema, schemas};
+pub use source::Position;
+pub use yaml::{MAX_DEPTH, MAX_FILE_BYTES, MAX_NODES, MAX_PROBLEMS_PER_FILE};

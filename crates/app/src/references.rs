@@ -1,0 +1,414 @@
+//! Whether the names that an app's files mention exist, and mean one thing each.
+//!
+//! The tools of a server are known only once it runs, so `server.tool` is checked up to its dot.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use convoke_model::{AgentFields, DomainFields, McpServerFields};
+
+use crate::contents::Contents;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::document::{Document, ParsedList};
+use crate::evals::{EvalCase, INTENT_CLARIFY, INTENT_UNKNOWN};
+use crate::skills::slots_of_sentences;
+use crate::spelling::did_you_mean;
+
+/// Checks everything that one file says of another.
+pub(crate) fn check(contents: &Contents, problems: &mut Diagnostics) {
+    duplicates(contents, problems);
+    let servers = contents.names_of("server");
+    for agent in &contents.agents {
+        if let Some(fields) = &agent.fields {
+            problems.extend(agent_tools(&agent.document, fields, &servers));
+        }
+    }
+    if let Some(list) = &contents.servers {
+        problems.extend(tool_settings(list, &servers));
+        problems.extend(fallback_cycles(list));
+    }
+    if let Some(config) = &contents.config {
+        problems.extend(router(&config.document, contents));
+    }
+    if let Some(list) = &contents.domains {
+        problems.extend(domains(list, contents, &servers));
+    }
+    for workflow in &contents.workflows {
+        problems.extend(nodes(&workflow.document, contents, &servers));
+    }
+    for file in &contents.evals {
+        problems.extend(eval_cases(file, contents, &servers));
+    }
+}
+
+/// Names that are given twice, with both places.
+fn duplicates(contents: &Contents, problems: &mut Diagnostics) {
+    let mut seen: BTreeMap<(&str, String), String> = BTreeMap::new();
+    for (kind, document, pointer) in contents.names() {
+        let Some(name) = document.text(&pointer) else {
+            continue;
+        };
+        let name = name.replace('-', "_");
+        let here = format!(
+            "{}:{}",
+            document.source.file(),
+            document.place(&pointer).start
+        );
+        if let Some(first) = seen.get(&(kind, name.clone())) {
+            let message = format!("another {kind} is called `{name}`, at {first}");
+            let error = document.error(&pointer, "app.duplicate_name", message);
+            problems.add(error.help("give one of them another name"));
+        } else {
+            seen.insert((kind, name), here);
+        }
+    }
+}
+
+/// Whether a tool, as `tool` or `server.tool`, can exist.
+fn tool(
+    document: &Document,
+    pointer: &str,
+    tool: &str,
+    servers: &BTreeSet<String>,
+) -> Option<Diagnostic> {
+    let candidates = || servers.iter().map(String::as_str);
+    match tool.split_once('.') {
+        _ if tool.trim().is_empty() => {
+            let error = document.error(pointer, "app.tool_name", "a tool's name is empty");
+            Some(error.help("write `tool` or `server.tool`"))
+        }
+        Some((server, name)) if server.is_empty() || name.is_empty() => {
+            let message = format!(
+                "`{tool}` lacks the {}",
+                if name.is_empty() { "tool" } else { "server" }
+            );
+            let error = document.error(pointer, "app.tool_name", message);
+            Some(error.help("write `server.tool`"))
+        }
+        Some((server, _)) if !servers.contains(&server.replace('-', "_")) => {
+            let message = format!("there is no tool server `{server}`");
+            let mut error = document.error(pointer, "app.server_unknown", message);
+            error.help = did_you_mean(server, candidates().collect::<Vec<_>>())
+                .or_else(|| Some(format!("describe `{server}` in config/mcp_servers.yaml")));
+            Some(error)
+        }
+        None if servers.is_empty() => {
+            let message = format!("`{tool}` cannot be found, because the app has no tool server");
+            let error = document.error(pointer, "app.no_server", message);
+            Some(error.help("describe the server that has it in config/mcp_servers.yaml"))
+        }
+        _ => None,
+    }
+}
+
+/// A mention of something that must be among `known`.
+fn mention(
+    document: &Document,
+    pointer: &str,
+    kind: &str,
+    name: &str,
+    code: &'static str,
+    known: &BTreeSet<String>,
+) -> Option<Diagnostic> {
+    if known.contains(&name.replace('-', "_")) {
+        return None;
+    }
+    let mut error = document.error(pointer, code, format!("there is no {kind} `{name}`"));
+    error.help = did_you_mean(name, known.iter().map(String::as_str).collect::<Vec<_>>());
+    Some(error)
+}
+
+/// What the router's options name. An agent that they leave out needs not exist.
+fn router(document: &Document, contents: &Contents) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let router = "/decide/router";
+    if let Some(model) = document.text(&format!("{router}/model")) {
+        let models = document
+            .written
+            .get("models")
+            .map_or(&[][..], |models| models.entries());
+        let models = models
+            .iter()
+            .map(|entry| entry.key.replace('-', "_"))
+            .collect();
+        let pointer = format!("{router}/model");
+        found.extend(mention(
+            document,
+            &pointer,
+            "model",
+            model,
+            "app.model_unknown",
+            &models,
+        ));
+    }
+    let agents = contents.names_of("agent");
+    for key in ["clarification_agent", "fallback_agent"] {
+        let pointer = format!("{router}/{key}");
+        // The name of the built-in agent is the key itself.
+        if let Some(agent) = document.text(&pointer).filter(|agent| *agent != key) {
+            found.extend(mention(
+                document,
+                &pointer,
+                "agent",
+                agent,
+                "app.agent_unknown",
+                &agents,
+            ));
+        }
+    }
+    found
+}
+
+fn domains(
+    list: &ParsedList<DomainFields>,
+    contents: &Contents,
+    servers: &BTreeSet<String>,
+) -> Vec<Diagnostic> {
+    let known = contents.names_of("domain");
+    let mut found = Vec::new();
+    for item in &list.items {
+        for (index, name) in item.fields.mcp_tools.iter().enumerate() {
+            let pointer = format!("{}/mcp_tools/{index}", item.pointer);
+            found.extend(tool(&list.document, &pointer, name, servers));
+        }
+        for (index, name) in item.fields.related_domains.iter().enumerate() {
+            let pointer = format!("{}/related_domains/{index}", item.pointer);
+            let (name, code) = (name.as_str(), "app.domain_unknown");
+            found.extend(mention(
+                &list.document,
+                &pointer,
+                "domain",
+                name,
+                code,
+                &known,
+            ));
+        }
+    }
+    found
+}
+
+/// What the nodes of a workflow name, also of one that does not hold together.
+fn nodes(document: &Document, contents: &Contents, servers: &BTreeSet<String>) -> Vec<Diagnostic> {
+    let agents = contents.names_of("agent");
+    let mut found = Vec::new();
+    let nodes = document
+        .written
+        .get("nodes")
+        .map_or(&[][..], |nodes| nodes.entries());
+    for entry in nodes {
+        let node = format!("/nodes/{}", escaped(&entry.key));
+        let pointer = format!("{node}/agent");
+        if let Some(agent) = document.text(&pointer) {
+            let code = "app.agent_unknown";
+            found.extend(mention(document, &pointer, "agent", agent, code, &agents));
+        }
+        let pointer = format!("{node}/tool");
+        if let Some(name) = document.text(&pointer) {
+            found.extend(tool(document, &pointer, name, servers));
+        }
+    }
+    found
+}
+
+fn agent_tools(
+    document: &Document,
+    agent: &AgentFields,
+    servers: &BTreeSet<String>,
+) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for (index, name) in agent.tools.iter().enumerate() {
+        found.extend(tool(document, &format!("/tools/{index}"), name, servers));
+    }
+    let mut used = Vec::new();
+    for (index, skill) in agent.skills.iter().enumerate() {
+        if let Some(action) = &skill.action {
+            used.push((format!("/skills/{index}/action/tool"), &action.tool));
+        }
+        for (name, slot) in &skill.slots {
+            if let Some(reference) = &slot.refers_to {
+                let pointer = format!("/skills/{index}/slots/{name}/refers_to/tool");
+                used.push((pointer, &reference.tool));
+            }
+        }
+    }
+    for (pointer, name) in used {
+        if let Some(problem) = tool(document, &pointer, name, servers) {
+            found.push(problem);
+        } else if !agent.tools.iter().any(|listed| is_same_tool(listed, name)) {
+            let message = format!("`{name}` is not among the tools of agent `{}`", agent.name);
+            let mut error = document.error(&pointer, "app.tool_not_listed", message);
+            let listed: Vec<&str> = agent.tools.iter().map(String::as_str).collect();
+            error.help = crate::spelling::nearest(name, listed)
+                .map(|near| format!("did you mean `{near}`?"))
+                .or_else(|| Some(format!("add `{name}` to `tools`")));
+            found.push(error);
+        }
+    }
+    found
+}
+
+/// `add` and `todo.add` may be one tool; `todo.add` and `notes.add` are two.
+fn is_same_tool(one: &str, other: &str) -> bool {
+    let parts = |tool: &str| match tool.split_once('.') {
+        Some((server, name)) => (Some(server.replace('-', "_")), name.to_owned()),
+        None => (None, tool.to_owned()),
+    };
+    let ((server, name), (other_server, other_name)) = (parts(one), parts(other));
+    name == other_name && (server.is_none() || other_server.is_none() || server == other_server)
+}
+
+fn tool_settings(
+    list: &ParsedList<McpServerFields>,
+    servers: &BTreeSet<String>,
+) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for item in &list.items {
+        for (name, settings) in &item.fields.tools {
+            let pointer = format!("{}/tools/{}", item.pointer, escaped(name));
+            for (index, fallback) in settings.fallback_tools.iter().enumerate() {
+                let pointer = format!("{pointer}/fallback_tools/{index}");
+                found.extend(tool(&list.document, &pointer, fallback, servers));
+            }
+            if let Some(verify) = &settings.verify {
+                found.extend(tool(
+                    &list.document,
+                    &format!("{pointer}/verify"),
+                    verify,
+                    servers,
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// Fallbacks that lead back to where they began would be tried for ever.
+fn fallback_cycles(list: &ParsedList<McpServerFields>) -> Vec<Diagnostic> {
+    let mut edges: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut places = BTreeMap::new();
+    for item in &list.items {
+        let server = &item.fields.name;
+        for (name, settings) in &item.fields.tools {
+            let from = format!("{server}.{name}");
+            let pointer = format!("{}/tools/{}/fallback_tools", item.pointer, escaped(name));
+            places.insert(from.clone(), pointer);
+            // A bare name is looked for on the tool's own server first.
+            let to =
+                settings
+                    .fallback_tools
+                    .iter()
+                    .map(|fallback| match fallback.split_once('.') {
+                        Some((server, tool)) => format!("{}.{tool}", server.replace('-', "_")),
+                        None => format!("{server}.{fallback}"),
+                    });
+            edges.insert(from, to.collect());
+        }
+    }
+    let mut found = Vec::new();
+    let mut reported = BTreeSet::new();
+    for start in edges.keys() {
+        let Some(cycle) = cycle_from(start, &edges) else {
+            continue;
+        };
+        if cycle.iter().any(|tool| reported.contains(tool)) {
+            continue;
+        }
+        if let Some(pointer) = places.get(start) {
+            let message = format!(
+                "the fallbacks go round in a circle: {} → {start}",
+                cycle.join(" → ")
+            );
+            let error = list.document.error(pointer, "app.fallback_cycle", message);
+            found.push(error.help("take one of them out"));
+        }
+        reported.extend(cycle);
+    }
+    found
+}
+
+/// The way from `start` back to itself, if there is one.
+fn cycle_from(start: &str, edges: &BTreeMap<String, Vec<String>>) -> Option<Vec<String>> {
+    let mut seen = BTreeSet::new();
+    let mut ways = vec![vec![start.to_owned()]];
+    while let Some(way) = ways.pop() {
+        for next in way
+            .last()
+            .and_then(|last| edges.get(last))
+            .into_iter()
+            .flatten()
+        {
+            if next == start {
+                return Some(way);
+            }
+            if seen.insert(next) {
+                ways.push(way.iter().cloned().chain([next.clone()]).collect());
+            }
+        }
+    }
+    None
+}
+
+fn eval_cases(
+    file: &ParsedList<EvalCase>,
+    contents: &Contents,
+    servers: &BTreeSet<String>,
+) -> Vec<Diagnostic> {
+    let document = &file.document;
+    let mut found = Vec::new();
+    let skills = contents.names_of("skill");
+    for item in &file.items {
+        let expect = format!("{}/expect", item.pointer);
+        for (index, call) in item.fields.expect.calls.iter().flatten().enumerate() {
+            found.extend(tool(
+                document,
+                &format!("{expect}/calls/{index}/tool"),
+                &call.tool,
+                servers,
+            ));
+        }
+        let Some(intent) = &item.fields.expect.intent else {
+            continue;
+        };
+        if [INTENT_CLARIFY, INTENT_UNKNOWN].contains(&intent.as_str()) {
+            continue;
+        }
+        if !skills.contains(intent.as_str()) {
+            let message = format!("there is no skill `{intent}`");
+            let candidates: Vec<&str> = skills
+                .iter()
+                .map(String::as_str)
+                .chain([INTENT_CLARIFY, INTENT_UNKNOWN])
+                .collect();
+            let mut error =
+                document.error(&format!("{expect}/intent"), "app.intent_unknown", message);
+            error.help = did_you_mean(intent.as_str(), candidates);
+            found.push(error);
+            continue;
+        }
+        let Some(skill) = contents.skill(intent) else {
+            continue;
+        };
+        let mut slots = slots_of_sentences(skill);
+        slots.extend(skill.slots.keys().map(|name| name.as_str().to_owned()));
+        for name in item.fields.expect.slots.keys() {
+            if !slots.contains(name.as_str()) {
+                let pointer = format!("{expect}/slots/{name}");
+                let message = format!("the skill `{intent}` has no slot `{name}`");
+                let mut error = Diagnostic::at(
+                    crate::diagnostic::Severity::Error,
+                    &document.source,
+                    document.key_place(&pointer),
+                    "app.slot_unknown",
+                    message,
+                );
+                let candidates: Vec<&str> = slots.iter().map(String::as_str).collect();
+                error.help = did_you_mean(name.as_str(), candidates);
+                found.push(error);
+            }
+        }
+    }
+    found
+}
+
+fn escaped(segment: &str) -> String {
+    segment.replace('~', "~0").replace('/', "~1")
+}

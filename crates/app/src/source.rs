@@ -1,0 +1,250 @@
+//! The text of one file, and places in it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// A place in a file; both count from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The character within the line.
+    pub column: usize,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// From where to where something stands in a file. The end is exclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) start: Position,
+    pub(crate) end: Position,
+}
+
+impl Place {
+    /// The very beginning of a file.
+    pub(crate) const START: Self = Self {
+        start: Position { line: 1, column: 1 },
+        end: Position { line: 1, column: 2 },
+    };
+}
+
+/// The text of one file of the app folder.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    file: String,
+    text: String,
+    /// Where each line begins, in bytes.
+    lines: Vec<usize>,
+}
+
+impl Source {
+    pub(crate) fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(breaks).collect();
+        Self {
+            file: file.into(),
+            text,
+            lines,
+        }
+    }
+
+    /// The file's path, relative to the app folder.
+    pub(crate) fn file(&self) -> &str {
+        &self.file
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// One line, counted from 1, without its line break.
+    pub(crate) fn line(&self, line: usize) -> Option<&str> {
+        self.text_from(line)?.lines().next()
+    }
+
+    /// The text from the beginning of a line on, counted from 1.
+    fn text_from(&self, line: usize) -> Option<&str> {
+        self.text.get(*self.lines.get(line.checked_sub(1)?)?..)
+    }
+
+    /// Where a part of a decoded scalar stands in the file.
+    ///
+    /// Quotes, escapes, folding and indentation make the decoded text differ from what stands in
+    /// the file, so the two are walked side by side: characters that agree move both, what YAML
+    /// puts in between moves the file's side alone. Where they cannot be brought together, the last
+    /// place at which they agreed is good enough to point at.
+    pub(crate) fn place_within(
+        &self,
+        scalar: Place,
+        decoded: &str,
+        part: std::ops::Range<usize>,
+    ) -> Place {
+        let mut cursor = Cursor::new(self, scalar.start);
+        let mut start = scalar.start;
+        let mut end = None;
+        for (offset, character) in decoded.char_indices() {
+            if offset >= part.end && offset > part.start {
+                break;
+            }
+            cursor.advance_to(character);
+            if offset <= part.start {
+                start = cursor.position;
+            }
+            cursor.step_over(character);
+            if offset < part.end {
+                end = Some(cursor.position);
+            }
+        }
+        if part.start >= decoded.len() && !decoded.is_empty() {
+            start = cursor.position;
+        }
+        let next = Position {
+            line: start.line,
+            column: start.column + 1,
+        };
+        let end = end.filter(|end| *end > start).unwrap_or(next);
+        Place { start, end }
+    }
+}
+
+/// A reader of the file's text that knows its position.
+struct Cursor<'a> {
+    rest: &'a str,
+    position: Position,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(source: &'a Source, position: Position) -> Self {
+        let mut cursor = Cursor {
+            rest: source.text_from(position.line).unwrap_or_default(),
+            position: Position {
+                line: position.line,
+                column: 1,
+            },
+        };
+        while cursor.position < position && cursor.next().is_some() {}
+        cursor
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let character = self.rest.chars().next()?;
+        self.rest = &self.rest[character.len_utf8()..];
+        if character == '\n' {
+            self.position = Position {
+                line: self.position.line + 1,
+                column: 1,
+            };
+        } else {
+            self.position.column += 1;
+        }
+        Some(character)
+    }
+
+    /// Skips what the file has in front of a decoded character: an opening quote, a block's header,
+    /// indentation, a doubled quote.
+    fn advance_to(&mut self, wanted: char) {
+        if self.rest.starts_with(wanted) || self.rest.starts_with('\\') || wanted.is_whitespace() {
+            return;
+        }
+        let mut ahead = Cursor {
+            rest: self.rest,
+            position: self.position,
+        };
+        while let Some(found) = ahead.rest.chars().next() {
+            if found == wanted || found == '\\' {
+                *self = ahead;
+                return;
+            }
+            if !found.is_whitespace() && !"'\"|>+-0123456789#".contains(found) {
+                return;
+            }
+            ahead.next();
+        }
+    }
+
+    /// Moves over one decoded character.
+    fn step_over(&mut self, decoded: char) {
+        let Some(found) = self.rest.chars().next() else {
+            return;
+        };
+        if found == decoded {
+            self.next();
+        } else if found == '\\' {
+            self.next();
+            let digits = match self.next() {
+                Some('x') => 2,
+                Some('u') => 4,
+                Some('U') => 8,
+                _ => 0,
+            };
+            for _ in 0..digits {
+                self.next();
+            }
+        } else if decoded.is_whitespace() {
+            while self.rest.starts_with(char::is_whitespace) {
+                self.next();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml;
+
+    /// Where `needle` of the decoded value of `/reply` is found in the file.
+    fn position_of(needle: &str, text: &str) -> String {
+        let source = Source::new("x.yaml", text);
+        let (node, problems) = yaml::parse(&source);
+        assert!(problems.is_empty(), "{problems:?}");
+        let node = node.unwrap();
+        let reply = node.find("/reply").unwrap();
+        let decoded = reply.as_text().unwrap();
+        let at = decoded.find(needle).unwrap();
+        source
+            .place_within(reply.place, decoded, at..at + needle.len())
+            .start
+            .to_string()
+    }
+
+    #[test]
+    fn a_part_of_a_scalar_is_found_whatever_its_style() {
+        assert_eq!(position_of("titel", "reply: Added {{ titel }}.\n"), "1:17");
+        assert_eq!(
+            position_of("titel", "reply: 'It''s {{ titel }}.'\n"),
+            "1:18"
+        );
+        assert_eq!(
+            position_of("titel", "reply: \"a\\n\\u00e9 {{ titel }}\"\n"),
+            "1:22"
+        );
+        assert_eq!(
+            position_of("titel", "reply: |\n  one\n    two {{ titel }}\n"),
+            "3:12"
+        );
+        assert_eq!(
+            position_of("titel", "reply: >-\n  one\n\n  two\n  {{ titel }}\n"),
+            "5:6"
+        );
+        assert_eq!(
+            position_of("titel", "reply: one\n  two\n  {{ titel }}\n"),
+            "3:6"
+        );
+        assert_eq!(
+            position_of("titel", "reply: \"one\n  two {{ titel }}\"\n"),
+            "2:10"
+        );
+        assert_eq!(
+            position_of("titel", "{\"reply\": \"ü {{ titel }}\"}"),
+            "1:17"
+        );
+    }
+}

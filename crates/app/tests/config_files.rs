@@ -1,0 +1,185 @@
+//! Domains, channels, voice, retention and workflows: what is refused, and where it says so.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+
+mod support;
+
+use convoke_app::App;
+use convoke_model::{Channel, TaskState};
+use support::{app, found};
+
+const WORKFLOW: &str = "\
+name: review
+nodes:
+  think: {type: agent, agent: todo}
+  ask: {type: human, prompt: 'May I?'}
+  add: {type: tool, tool: todo.add_task, arguments: {title: '{{ metadata.title }}'}}
+edges:
+  - {from: think, to: ask}
+  - from: ask
+    to: add
+    condition: routing_key == 'yes'
+entry_point: think
+";
+
+const DOMAINS: &str = "\
+domains:
+  - name: sales
+    display_name: Sales
+    description: What was sold.
+    mcp_tools: [todo.list_tasks]
+    related_domains: [stock]
+  - name: stock
+    display_name: Stock
+    description: What is there.
+";
+
+#[test]
+fn a_whole_app_is_read_into_its_parts() {
+    let folder = app(&[
+        ("workflows/review.yaml", WORKFLOW),
+        ("config/domains.yaml", DOMAINS),
+        (
+            "config/channels.yaml",
+            "channels:\n  - channel: sms\n    max_length: 160\n",
+        ),
+        (
+            "config/style_guide.yml",
+            "version: '1'\nbrand_name: Todo\npersonality: warm\nhumor: {enabled: false}\n",
+        ),
+        (
+            "config/retention_policy.json",
+            r#"{"default_days": 3, "by_status": {"failed": 30}}"#,
+        ),
+    ]);
+    let loaded = App::load(folder.path(), &|_| None)
+        .map_err(|found| found.pretty())
+        .unwrap();
+    let app = loaded.app;
+    assert_eq!(app.workflows[0].nodes.len(), 3);
+    assert_eq!(app.domains[1].name.as_str(), "stock");
+    assert_eq!(app.channel(Channel::Sms).max_length, Some(160));
+    assert_eq!(app.channel(Channel::Terminal).max_length, None);
+    assert!(!app.style_guide.unwrap().humor.enabled);
+    assert_eq!(app.retention.days_for(None, &[], TaskState::Failed), 30);
+    assert_eq!(app.retention.days_for(None, &[], TaskState::Completed), 3);
+}
+
+#[test]
+fn without_a_policy_of_its_own_an_app_keeps_things_as_its_limits_say() {
+    let folder = app(&[("convoke.yaml", "name: todo\nlimits: {retention_days: 2}\n")]);
+    let app = App::load(folder.path(), &|_| None).unwrap().app;
+    assert_eq!(app.retention.default_days, 2);
+}
+
+#[test]
+fn a_workflow_that_does_not_hold_together_is_refused_at_its_places() {
+    let workflow = WORKFLOW
+        .replace("agent: todo", "agent: tood")
+        .replace("tool: todo.add_task", "tool: tdo.add_task")
+        .replace("metadata.title }}", "metadata.title }")
+        .replace("== 'yes'", "== == 'yes'")
+        .replace("{from: think, to: ask}", "{from: thnk, to: ask}");
+    assert_eq!(
+        found(&[("workflows/review.yaml", &workflow)]),
+        [
+            "workflows/review.yaml:3:31 app.agent_unknown",
+            "workflows/review.yaml:4:3 workflow.unreachable",
+            "workflows/review.yaml:5:3 workflow.unreachable",
+            "workflows/review.yaml:5:27 app.server_unknown",
+            "workflows/review.yaml:5:79 app.template",
+            "workflows/review.yaml:7:12 workflow.edge_unknown",
+            "workflows/review.yaml:10:31 app.expression",
+        ]
+    );
+    let workflow = WORKFLOW.replace("type: human", "type: humn");
+    assert_eq!(
+        found(&[("workflows/review.yaml", &workflow)]),
+        ["workflows/review.yaml:4:15 app.unknown_value"]
+    );
+    let workflow = WORKFLOW.replace("to: add\n", "to: [add]\n");
+    assert_eq!(
+        found(&[("workflows/review.yaml", &workflow)]),
+        ["workflows/review.yaml:9:5 app.wrong_type"]
+    );
+}
+
+#[test]
+fn two_workflows_of_one_name_are_refused() {
+    assert_eq!(
+        found(&[
+            ("workflows/a.yaml", WORKFLOW),
+            ("workflows/b.yaml", WORKFLOW)
+        ]),
+        ["workflows/b.yaml:1:7 app.duplicate_name"]
+    );
+}
+
+#[test]
+fn a_domain_that_mentions_what_does_not_exist_is_refused() {
+    let domains = DOMAINS
+        .replace("[stock]", "[stok]")
+        .replace("todo.list", "tdo.list");
+    assert_eq!(
+        found(&[("config/domains.yaml", &domains)]),
+        [
+            "config/domains.yaml:5:17 app.server_unknown",
+            "config/domains.yaml:6:23 app.domain_unknown"
+        ]
+    );
+    let twice = DOMAINS
+        .replace("name: stock", "name: sales")
+        .replace("[stock]", "[]");
+    assert_eq!(
+        found(&[("config/domains.yaml", &twice)]),
+        ["config/domains.yaml:7:11 app.duplicate_name"]
+    );
+}
+
+#[test]
+fn the_rules_of_channels_voice_and_retention_have_their_place() {
+    assert_eq!(
+        found(&[
+            (
+                "config/channels.yaml",
+                "channels:\n  - channel: sms\n    max_length: 2000\n  - channel: sms\n    max_length: 160\n  - channel: fax\n",
+            ),
+            (
+                "config/style_guide.yaml",
+                "version: 1\nbrand_name: ''\npersonality: warm\n"
+            ),
+            (
+                "config/retention_policy.yaml",
+                "default_days: 0\nby_status: {working: 3}\n"
+            ),
+        ]),
+        [
+            "config/channels.yaml:3:17 channel_spec.sms_length",
+            "config/channels.yaml:4:14 app.duplicate_name",
+            "config/channels.yaml:6:14 app.unknown_value",
+            "config/retention_policy.yaml:1:15 retention.days_zero",
+            "config/retention_policy.yaml:2:22 retention.status_live",
+            "config/style_guide.yaml:1:10 app.wrong_type",
+            "config/style_guide.yaml:2:13 style_guide.brand_name_empty",
+        ]
+    );
+}
+
+#[test]
+fn a_second_spelling_that_the_model_reads_is_not_refused() {
+    let policy = "default_days: 3\nby_tag: {urgent: 9}\nby_status: {canceled: 1}\n";
+    assert_eq!(found(&[("config/retention_policy.yaml", policy)]), [""; 0]);
+}
+
+#[test]
+fn the_router_can_only_name_what_exists() {
+    let text = "name: todo\nmodels:\n  big: {endpoint: http://x, model: y}\ndecide:\n  router:\n    model: \
+                bigg\n    fallback_agent: tood\n    clarification_agent: clarification_agent\n";
+    assert_eq!(
+        found(&[("convoke.yaml", text)]),
+        [
+            "convoke.yaml:6:12 app.model_unknown",
+            "convoke.yaml:7:21 app.agent_unknown"
+        ]
+    );
+}

@@ -1,0 +1,119 @@
+//! Files that are made to hurt: bombs, depth and size. Each is refused with its own code.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+
+mod support;
+
+use convoke_app::{MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES, MAX_PROBLEMS_PER_FILE};
+use std::fmt::Write as _;
+use support::{app, found, problems_in};
+
+#[test]
+fn a_thousand_million_laughs_are_cut_short() {
+    let mut text = "name: todo\na: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
+    for (before, after) in "abcdefghi".chars().zip("bcdefghij".chars()) {
+        let nine = vec![format!("*{before}"); 9].join(", ");
+        writeln!(text, "{after}: &{after} [{nine}]").unwrap();
+    }
+    let problems = found(&[("convoke.yaml", &text)]);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].ends_with("app.too_many_values"), "{problems:?}");
+}
+
+#[test]
+fn an_alias_can_still_be_used_for_what_it_is_for() {
+    let agent = support::AGENT
+        .replace("role: Keeps a list.", "role: &role Keeps a list.")
+        .replace("system_prompt: Keep a list.", "system_prompt: *role");
+    assert_eq!(found(&[("agents/todo.yaml", &agent)]), [""; 0]);
+}
+
+#[test]
+fn an_alias_inside_its_own_value_is_refused() {
+    let problems = found(&[("convoke.yaml", "name: todo\nlimits: &a {x: *a}\n")]);
+    assert_eq!(problems, ["convoke.yaml:2:16 app.alias_unknown"]);
+}
+
+#[test]
+fn nesting_is_bounded_directly_and_through_aliases() {
+    let (open, close) = ("[".repeat(MAX_DEPTH + 9), "]".repeat(MAX_DEPTH + 9));
+    let text = format!("name: todo\nx: {open}{close}\n");
+    let problems = found(&[("convoke.yaml", &text)]);
+    assert_eq!(
+        problems,
+        [format!("convoke.yaml:2:{} app.too_deep", MAX_DEPTH + 3)]
+    );
+    let endless = "[".repeat(100_000);
+    assert_eq!(found(&[("convoke.yaml", &endless)]).len(), 1);
+    let half = MAX_DEPTH / 2;
+    let (open, close) = ("[".repeat(half), "]".repeat(half));
+    let text = format!("x: &a {open}{close}\ny: {open}*a{close}\n");
+    let problems = found(&[("convoke.yaml", &text)]);
+    assert_eq!(
+        problems,
+        [format!("convoke.yaml:2:{} app.too_deep", half + 4)]
+    );
+}
+
+#[test]
+fn a_file_may_be_as_large_as_the_limit_and_no_larger() {
+    let limit = usize::try_from(MAX_FILE_BYTES).unwrap();
+    let text = |bytes: usize| format!("name: todo\n#{}", "x".repeat(bytes - 12));
+    assert_eq!(found(&[("convoke.yaml", &text(limit))]), [""; 0]);
+    let problems = found(&[("convoke.yaml", &text(limit + 1))]);
+    assert_eq!(problems, ["convoke.yaml app.file_too_large"]);
+}
+
+#[test]
+fn the_number_of_files_is_bounded() {
+    let folder = app(&[]);
+    for number in 0..=MAX_FILES {
+        std::fs::write(folder.path().join(format!("agents/.{number}")), "").unwrap();
+    }
+    assert_eq!(problems_in(folder.path())[0], "agents app.too_many_files");
+}
+
+#[test]
+fn no_cut_of_a_good_file_makes_the_loader_fail_otherwise_than_with_diagnostics() {
+    for (length, _) in support::AGENT.char_indices().step_by(7) {
+        let folder = app(&[("agents/todo.yaml", &support::AGENT[..length])]);
+        for problem in problems_in(folder.path()) {
+            assert!(
+                !problem.contains("app.invalid") && !problem.contains("app.incomplete"),
+                "{problem}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_file_of_nothing_but_problems_is_told_of_up_to_a_limit() {
+    let mut text = "name: todo\n".to_owned();
+    let mut variables = "name: todo\ndescription: '".to_owned();
+    for number in 0..20_000 {
+        writeln!(text, "unknown{number}: 1").unwrap();
+        write!(variables, "${{X{number}}} ").unwrap();
+    }
+    let problems = found(&[("convoke.yaml", &text)]);
+    assert_eq!(problems.len(), MAX_PROBLEMS_PER_FILE + 1);
+    assert_eq!(problems[0], "convoke.yaml app.too_many_problems");
+    let problems = found(&[("convoke.yaml", &(variables + "'\n"))]);
+    assert_eq!(problems.len(), MAX_PROBLEMS_PER_FILE);
+    let duplicates = "name: todo\n".repeat(20_000);
+    assert_eq!(
+        found(&[("convoke.yaml", &duplicates)]).len(),
+        MAX_PROBLEMS_PER_FILE
+    );
+}
+
+#[test]
+fn copies_that_anchors_keep_count_too() {
+    let open = (0..60).fold(String::new(), |open, number| {
+        open + &format!("&a{number} [")
+    });
+    let close = "]".repeat(60);
+    let text = format!("x: {open}{}1{close}\n", "1,".repeat(5_000));
+    let problems = found(&[("convoke.yaml", &text)]);
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].ends_with("app.too_many_values"), "{problems:?}");
+}

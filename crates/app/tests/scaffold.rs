@@ -1,0 +1,101 @@
+//! New app folders.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+
+use std::fs;
+use std::path::Path;
+
+use convoke_app::{App, new_app};
+
+fn no_environment(_: &str) -> Option<String> {
+    None
+}
+
+fn load(folder: &Path) -> App {
+    let loaded = App::load(folder, &no_environment)
+        .map_err(|found| found.pretty())
+        .unwrap();
+    assert!(loaded.warnings.is_empty(), "{}", loaded.warnings.pretty());
+    loaded.app
+}
+
+#[test]
+fn a_new_app_is_clean_and_named_after_its_folder() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("my-list");
+    let written = new_app(&folder, None).unwrap();
+    assert_eq!(written.len(), 4);
+    let app = load(&folder);
+    assert_eq!(app.config.name.as_str(), "my_list");
+    assert_eq!(app.agents[0].skills[0].name.as_str(), "create_task");
+    assert_eq!(app.evals[0].cases.len(), 1);
+}
+
+#[test]
+fn a_copy_differs_in_its_name_alone_and_leaves_data_behind() {
+    let place = tempfile::tempdir().unwrap();
+    let (first, second) = (place.path().join("first"), place.path().join("second"));
+    new_app(&first, None).unwrap();
+    fs::create_dir(first.join(".convoke")).unwrap();
+    fs::write(first.join(".convoke/store.db"), "data").unwrap();
+    let written = new_app(&second, Some(&first)).unwrap();
+    assert_eq!(written.len(), 4);
+    assert!(!second.join(".convoke").exists());
+    assert_eq!(load(&second).config.name.as_str(), "second");
+    let text = fs::read_to_string(first.join("convoke.yaml")).unwrap();
+    let copy = fs::read_to_string(second.join("convoke.yaml")).unwrap();
+    assert_eq!(copy, text.replace("name: first", "name: \"second\""));
+}
+
+#[test]
+fn a_json_app_is_copied_too() {
+    let place = tempfile::tempdir().unwrap();
+    let (first, second) = (place.path().join("first"), place.path().join("second"));
+    new_app(&first, None).unwrap();
+    fs::remove_file(first.join("convoke.yaml")).unwrap();
+    fs::write(
+        first.join("convoke.json"),
+        r#"{"version": "2.0", "name": "first"}"#,
+    )
+    .unwrap();
+    new_app(&second, Some(&first)).unwrap();
+    let copy = fs::read_to_string(second.join("convoke.json")).unwrap();
+    assert_eq!(copy, r#"{"version": "2.0", "name": "second"}"#);
+}
+
+#[test]
+fn what_cannot_be_a_new_app_is_refused_and_nothing_is_written() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    fs::create_dir(at("full")).unwrap();
+    fs::write(at("full").join("keep.txt"), "mine").unwrap();
+    fs::write(at("file"), "mine").unwrap();
+    for (folder, from, code, says) in [
+        (at("My App"), None, "scaffold.bad_name", "try `my_app`"),
+        (at("42"), None, "scaffold.bad_name", "lower-case letters"),
+        (
+            at("full"),
+            None,
+            "scaffold.not_empty",
+            "choose a new folder",
+        ),
+        (
+            at("file"),
+            None,
+            "scaffold.not_a_folder",
+            "choose a new folder",
+        ),
+        (
+            at("new"),
+            Some(at("full")),
+            "scaffold.not_an_app",
+            "no convoke.yaml",
+        ),
+    ] {
+        let error = new_app(&folder, from.as_deref()).unwrap_err();
+        assert_eq!(error.code(), code);
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    assert_eq!(fs::read_dir(at("full")).unwrap().count(), 1);
+    assert!(!at("new").exists() && !at("My App").exists());
+}

@@ -1,0 +1,95 @@
+//! A small valid app, and what is found in it once some of its files are replaced.
+
+#![allow(dead_code, reason = "each test file uses the part that it needs")]
+#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+
+use std::fs;
+use std::path::Path;
+
+use convoke_app::{App, Diagnostics, Severity};
+use tempfile::TempDir;
+
+pub(crate) const AGENT: &str = "\
+name: todo
+role: Keeps a list.
+system_prompt: Keep a list.
+tools: [todo.add_task]
+skills:
+  - name: create_task
+    description: Add a task
+    sentences:
+      - add {title}
+    slots:
+      title: {}
+    action:
+      tool: todo.add_task
+      arguments: {title: '{{ title }}'}
+      reply: Added {{ title }}.
+";
+
+pub(crate) const SERVERS: &str = "\
+servers:
+  - name: todo
+    transport:
+      stdio: {command: convoke}
+    connect_seconds: 5
+";
+
+/// A folder with the valid app, some of its files replaced by others.
+pub(crate) fn app(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let base = [
+        ("convoke.yaml", "name: todo\n"),
+        ("agents/todo.yaml", AGENT),
+        ("config/mcp_servers.yaml", SERVERS),
+    ];
+    for (file, text) in base.iter().chain(files) {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+/// What is found in the app with these files, each as `file:line:column code`.
+pub(crate) fn found(files: &[(&str, &str)]) -> Vec<String> {
+    problems_in(app(files).path())
+}
+
+/// What is found in the app with these files under an environment.
+pub(crate) fn app_with_environment(
+    files: &[(&str, &str)],
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    short(&load(app(files).path(), environment))
+}
+
+/// What is found in a folder.
+pub(crate) fn problems_in(folder: &Path) -> Vec<String> {
+    short(&load(folder, &|_| None))
+}
+
+fn load(folder: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Diagnostics {
+    match App::load(folder, environment) {
+        Ok(loaded) => loaded.warnings,
+        Err(problems) => problems,
+    }
+}
+
+fn short(problems: &Diagnostics) -> Vec<String> {
+    problems
+        .iter()
+        .map(|problem| {
+            let at = problem
+                .position
+                .map(|position| format!(":{position}"))
+                .unwrap_or_default();
+            let warning = if problem.severity == Severity::Warning {
+                "warning "
+            } else {
+                ""
+            };
+            format!("{}{at} {warning}{}", problem.file, problem.code)
+        })
+        .collect()
+}

@@ -1,0 +1,263 @@
+//! The command line, as `--help` tells it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use convoke_model::{Channel, TaskState};
+
+/// Runs assistants described in a folder of YAML. Every step is journaled: kill it anywhere, and it
+/// resumes with nothing lost and no effect repeated.
+#[derive(Debug, Parser)]
+#[command(name = "convoke", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    /// Print JSON instead of text, one value a line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Say more about what happens; twice and thrice for yet more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    not done: the task failed, the app has errors, an eval is below its bar
+  2    the command line or the request is wrong; nothing was changed
+  3    the store, a tool server or the machine failed
+  4    the task waits for a person
+  130  interrupted; unfinished tasks stay in the journal and go on with `convoke resume`";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Send an app one message, or one a line from standard input, and print the answer
+    Run(RunArgs),
+    /// Talk with an app
+    Chat(ChatArgs),
+    /// Finish what an earlier run left unfinished
+    Resume(ResumeArgs),
+    /// Look at tasks and their journals
+    #[command(subcommand)]
+    Tasks(TasksCommand),
+    /// Check an app folder and report everything that is wrong with it
+    Check {
+        /// The app folder
+        app: PathBuf,
+    },
+    /// Measure an app against its eval cases
+    Eval(EvalArgs),
+    /// Print the JSON Schema of a type, or list the types
+    Schema {
+        /// The type, such as Task or Agent
+        name: Option<String>,
+    },
+    /// Make a new app folder
+    New {
+        /// The folder to make; its name becomes the app's
+        dir: PathBuf,
+        /// An app to start from, instead of the built-in one
+        #[arg(long, value_name = "APP")]
+        from: Option<PathBuf>,
+    },
+    /// Serve one of the built-in tool servers over MCP
+    #[command(subcommand)]
+    Tools(ToolsCommand),
+}
+
+/// Where an app's tasks are kept.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// The folder for the store and the built-in tool servers' data
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CONVOKE_DATA",
+        default_value = ".convoke"
+    )]
+    pub(crate) data: PathBuf,
+
+    /// The store: an SQLite file, or `memory` to keep nothing [default: the app's, else store.db in
+    /// the data folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<String>,
+}
+
+/// Who speaks, and where.
+#[derive(Debug, Args)]
+pub(crate) struct SpeakerArgs {
+    /// The user, as a UUID [default: the user of this machine]
+    #[arg(long, value_name = "UUID")]
+    pub(crate) user: Option<String>,
+
+    /// The conversation, as a UUID, to go on with or to begin
+    #[arg(long, value_name = "UUID", conflicts_with = "continue")]
+    pub(crate) conversation: Option<String>,
+
+    /// Go on with the user's last conversation
+    #[arg(short, long)]
+    pub(crate) r#continue: bool,
+
+    /// The channel that the message counts as coming from
+    #[arg(long, value_name = "CHANNEL", default_value = "terminal", value_parser = channel)]
+    pub(crate) channel: Channel,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The app folder
+    pub(crate) app: PathBuf,
+
+    /// What to say, or `-` to read one message a line from standard input
+    pub(crate) message: String,
+
+    /// A key for this request; sent again with the same key, it is the same task
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) speaker: SpeakerArgs,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// The app folder
+    pub(crate) app: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) speaker: SpeakerArgs,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The app folder
+    pub(crate) app: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    /// The app folder
+    pub(crate) app: PathBuf,
+
+    /// Only cases whose title or file contains this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TasksCommand {
+    /// List tasks, newest first
+    List {
+        /// Only tasks in this state; may be given several times
+        #[arg(long, value_parser = task_state)]
+        state: Vec<TaskState>,
+        /// Only tasks of this user
+        #[arg(long, value_name = "UUID")]
+        user: Option<String>,
+        /// Only tasks of this conversation
+        #[arg(long, value_name = "UUID")]
+        conversation: Option<String>,
+        /// How many at most
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Show one task: what was asked, where it stands, what came of it
+    Show {
+        /// The task's id, the beginning of it, or `last`
+        id: String,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Show every step of a task with its times
+    Trace {
+        /// The task's id, the beginning of it, or `last`
+        id: String,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Answer what a paused task asks
+    Answer {
+        /// The task's id, the beginning of it, or `last`
+        id: String,
+        /// What to say to its question
+        action: AnswerAction,
+        /// The question's id, where there are several
+        #[arg(long, value_name = "UUID")]
+        question: Option<String>,
+        /// Why, or with `modify` the result to go on with, as JSON
+        #[arg(long, value_name = "TEXT")]
+        message: Option<String>,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Call a task off
+    Cancel {
+        /// The task's id, the beginning of it, or `last`
+        id: String,
+        /// Why
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+}
+
+/// What can be said to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AnswerAction {
+    /// Go ahead
+    Approve,
+    /// Do not
+    Reject,
+    /// Go on with another value
+    Modify,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolsCommand {
+    /// A to-do list for each user
+    Todo {
+        /// The SQLite file that holds the tasks [default: todo.db in the data folder]
+        #[arg(long, value_name = "FILE")]
+        db: Option<PathBuf>,
+        /// Listen on this address over streamable HTTP instead of standard input and output
+        #[arg(long, value_name = "ADDR")]
+        http: Option<SocketAddr>,
+        /// The folder for data
+        #[arg(
+            long,
+            value_name = "DIR",
+            env = "CONVOKE_DATA",
+            default_value = ".convoke"
+        )]
+        data: PathBuf,
+    },
+}
+
+/// Reads a word as one of the model's own values, so that the command line spells them as YAML does.
+fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::String(text.to_owned()))
+        .map_err(|error| error.to_string())
+}
+
+fn channel(text: &str) -> Result<Channel, String> {
+    word(text)
+}
+
+fn task_state(text: &str) -> Result<TaskState, String> {
+    word(text)
+}

@@ -1,0 +1,193 @@
+//! `convoke chat`: a conversation at the terminal, with line editing and history; from a pipe, one
+//! message a line.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use convoke_engine::Ended;
+use convoke_flow::receive;
+use owo_colors::OwoColorize;
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{Config, Editor};
+use uuid::Uuid;
+
+use super::run::{as_json, show};
+use super::speaker::Speaker;
+use crate::cli::ChatArgs;
+use crate::exit::Exit;
+use crate::output;
+use crate::progress::Spinner;
+use crate::wire::{self, Running};
+
+/// How long an answer takes to appear at most, however long it is.
+const APPEARING: Duration = Duration::from_millis(400);
+
+/// Lines kept in the history file.
+const HISTORY_LINES: usize = 1_000;
+
+const HELP: &str = "\
+/new    begin a new conversation
+/trace  show how the last answer came about
+/quit   leave (so does Ctrl-D)";
+
+pub(crate) async fn run(args: &ChatArgs, json: bool) -> anyhow::Result<Exit> {
+    let app = wire::load_app(&args.app, &args.store.data, json)?;
+    let store = wire::open_store(&args.store, Some(&app))?;
+    let mut running = Running::start(app, store)?;
+    let talked = talk(args, json, &mut running).await;
+    running.stop().await?;
+    talked
+}
+
+async fn talk(args: &ChatArgs, json: bool, running: &mut Running) -> anyhow::Result<Exit> {
+    let mut speaker = Speaker::find(&args.speaker, running).await?;
+    let mut input = Input::open(&args.store.data)?;
+    if input.is_terminal() && !json {
+        let name = running.app.config.name.bold().to_string();
+        let about = &running.app.config.description;
+        output::note(format!(
+            "{name}: {about}\nType /help for commands, Ctrl-D to leave."
+        ));
+    }
+    let mut last: Option<Uuid> = None;
+    loop {
+        let (line, back) = tokio::task::spawn_blocking(move || {
+            let line = input.next_line();
+            (line, input)
+        })
+        .await
+        .context("the terminal cannot be read")?;
+        input = back;
+        let Some(line) = line? else {
+            return Ok(Exit::Done);
+        };
+        match line.trim() {
+            "" => continue,
+            "/quit" | "/exit" => return Ok(Exit::Done),
+            "/help" => {
+                output::note(HELP);
+                continue;
+            }
+            "/new" => {
+                speaker.conversation = running.ids.next();
+                output::note("A new conversation.");
+                continue;
+            }
+            "/trace" => {
+                match last {
+                    Some(task) => {
+                        super::tasks::trace(&**running.engine.store(), task, json).await?
+                    }
+                    None => output::note("Nothing was said yet."),
+                }
+                continue;
+            }
+            command if command.starts_with('/') => {
+                output::note(format!("There is no command {command}.\n{HELP}"));
+                continue;
+            }
+            _ => {}
+        }
+        let incoming = speaker.says(line, &args.speaker, None);
+        let request = match receive(incoming, &running.app.config.limits, running.clock.now()) {
+            Ok(request) => request,
+            // A message that is refused is no reason to end the conversation.
+            Err(invalid) => {
+                output::note(format!(
+                    "error[{}]: {invalid}",
+                    invalid.problems.first().map_or("", |first| first.code)
+                ));
+                continue;
+            }
+        };
+        let task = running.engine.submit(request).await?.id();
+        last = Some(task);
+        let engine = running.engine.clone();
+        let spinner = Spinner::new("working");
+        let ended = tokio::select! {
+            ended = spinner.wait(running.while_working(engine.wait(task))) => ended?,
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+        };
+        drop(spinner);
+        if json {
+            output::json_line(&as_json(&ended));
+        } else if input.is_terminal() {
+            appear(&ended, running).await;
+        } else {
+            show(&ended, running, false);
+        }
+    }
+}
+
+/// Lets an answer appear word by word, as if it were being said.
+async fn appear(ended: &Ended, running: &Running) {
+    let Some(answer) = &ended.answer else {
+        show(ended, running, false);
+        return;
+    };
+    let words: Vec<&str> = answer.text.split_inclusive(' ').collect();
+    let pause = APPEARING / u32::try_from(words.len().max(20)).unwrap_or(u32::MAX);
+    for word in words {
+        let mut out = anstream::stdout().lock();
+        let _ = write!(out, "{word}");
+        let _ = out.flush();
+        drop(out);
+        tokio::time::sleep(pause).await;
+    }
+    output::line("");
+}
+
+/// Where lines come from.
+enum Input {
+    Terminal {
+        editor: Box<Editor<(), FileHistory>>,
+        history: PathBuf,
+    },
+    Pipe,
+}
+
+impl Input {
+    fn open(data: &Path) -> anyhow::Result<Self> {
+        if !std::io::stdin().is_terminal() {
+            return Ok(Self::Pipe);
+        }
+        let config = Config::builder()
+            .max_history_size(HISTORY_LINES)?
+            .auto_add_history(true)
+            .build();
+        let mut editor = Editor::with_config(config)?;
+        let history = data.join("chat_history");
+        // The first conversation has no history to load.
+        let _ = editor.load_history(&history);
+        Ok(Self::Terminal {
+            editor: Box::new(editor),
+            history,
+        })
+    }
+
+    fn is_terminal(&self) -> bool {
+        matches!(self, Self::Terminal { .. })
+    }
+
+    /// The next line, or nothing once the user leaves.
+    fn next_line(&mut self) -> anyhow::Result<Option<String>> {
+        match self {
+            Self::Pipe => {
+                let mut line = String::new();
+                let read = std::io::stdin().lock().read_line(&mut line)?;
+                Ok((read > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned()))
+            }
+            Self::Terminal { editor, history } => match editor.readline("> ") {
+                Ok(line) => {
+                    let _ = editor.save_history(history);
+                    Ok(Some(line))
+                }
+                Err(ReadlineError::Eof | ReadlineError::Interrupted) => Ok(None),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+}

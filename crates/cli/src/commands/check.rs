@@ -1,0 +1,66 @@
+//! `convoke check`: everything that is wrong with an app folder, at once.
+
+use std::path::Path;
+
+use convoke_app::{App, Diagnostics, Severity};
+use owo_colors::OwoColorize;
+use serde_json::json;
+
+use crate::exit::Exit;
+use crate::output;
+use crate::wire;
+
+pub(crate) fn run(folder: &Path, json: bool) -> anyhow::Result<Exit> {
+    match App::load(folder, &wire::environment(Path::new(".convoke"))) {
+        Ok(loaded) => {
+            // What can only be known by building the app is found here, before it is run.
+            convoke_flow::Assistant::new(std::sync::Arc::new(loaded.app.clone()))?;
+            show(folder, &loaded.warnings, json);
+            if !json {
+                let app = &loaded.app;
+                let skills: usize = app.agents.iter().map(|agent| agent.skills.len()).sum();
+                let cases: usize = app.evals.iter().map(|set| set.cases.len()).sum();
+                output::line(format!(
+                    "{} is fine: {}, {}, {}, {}.",
+                    app.config.name.bold(),
+                    count(app.agents.len(), "agent"),
+                    count(skills, "skill"),
+                    count(app.servers.len(), "tool server"),
+                    count(cases, "eval case"),
+                ));
+            }
+            Ok(Exit::Done)
+        }
+        Err(diagnostics) => {
+            show(folder, &diagnostics, json);
+            Ok(Exit::NotDone)
+        }
+    }
+}
+
+/// Prints diagnostics: as JSON to standard output, or for people to standard error.
+pub(crate) fn show(folder: &Path, diagnostics: &Diagnostics, json: bool) {
+    let errors = diagnostics.count(Severity::Error);
+    if json {
+        output::json_line(&json!({ "app": folder, "errors": errors, "diagnostics": diagnostics }));
+        return;
+    }
+    for diagnostic in diagnostics.iter() {
+        output::note(diagnostic.pretty());
+    }
+    if errors > 0 {
+        output::note(format!(
+            "{} in {}",
+            count(errors, "error"),
+            folder.display()
+        ));
+    }
+}
+
+fn count(number: usize, noun: &str) -> String {
+    if number == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{number} {noun}s")
+    }
+}

@@ -1,0 +1,358 @@
+//! `convoke eval`: says every eval case to the app, through the real engine and the real tool
+//! servers, and compares what comes out. Each case is a user of its own, so that none sees another's
+//! data.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use convoke_app::{App, EvalBar, EvalCase, ExpectedCall, ExpectedReply};
+use convoke_engine::Ended;
+use convoke_flow::{Incoming, receive};
+use convoke_model::{Answer, Channel, SystemClock, UserId};
+use convoke_store::MemoryStore;
+use futures::StreamExt;
+use futures::stream;
+use owo_colors::OwoColorize;
+use regex::Regex;
+use serde::Serialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::cli::EvalArgs;
+use crate::exit::{Exit, UsageError};
+use crate::output;
+use crate::progress;
+use crate::wire::{self, Running};
+
+/// Cases under way at once.
+const CONCURRENT_CASES: usize = 16;
+
+/// What came of one case. A measure that the case does not speak of is left out.
+#[derive(Debug, Serialize)]
+struct Verdict {
+    file: String,
+    case: String,
+    said: String,
+    reply: String,
+    intent: Option<bool>,
+    slots: Option<bool>,
+    calls: Option<bool>,
+    reply_fits: Option<bool>,
+    /// What was wanted and what came instead.
+    wrong: Vec<String>,
+}
+
+pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
+    let data = tempfile::tempdir().context("no folder for the cases' data can be made")?;
+    let app = wire::load_app(&args.app, data.path(), json)?;
+    let cases = chosen(&app, args.only.as_deref());
+    if cases.is_empty() {
+        return Err(UsageError::new("eval.no_cases", "there are no eval cases to run").into());
+    }
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let running = Running::start(Arc::clone(&app), store)?;
+    let bar = progress::bar(cases.len(), "cases");
+    let verdicts: Vec<anyhow::Result<Verdict>> = stream::iter(cases)
+        .map(|(file, case)| {
+            let (running, bar) = (&running, &bar);
+            async move {
+                let verdict = judge(running, file, case).await;
+                bar.inc(1);
+                verdict
+            }
+        })
+        .buffered(CONCURRENT_CASES)
+        .collect()
+        .await;
+    bar.finish_and_clear();
+    running.stop().await?;
+    let verdicts = verdicts.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(report(&verdicts, &app.config.evals, json))
+}
+
+fn chosen<'a>(app: &'a App, only: Option<&str>) -> Vec<(&'a str, &'a EvalCase)> {
+    app.evals
+        .iter()
+        .flat_map(|set| set.cases.iter().map(|case| (set.file.as_str(), case)))
+        .filter(|(file, case)| {
+            only.is_none_or(|text| file.contains(text) || case.title().contains(text))
+        })
+        .collect()
+}
+
+async fn judge(running: &Running, file: &str, case: &EvalCase) -> anyhow::Result<Verdict> {
+    let (user, conversation) = (UserId::from(running.ids.next()), running.ids.next());
+    for earlier in &case.before {
+        say(running, user, conversation, earlier).await?;
+    }
+    let ended = say(running, user, conversation, &case.say).await?;
+    let mut verdict = Verdict {
+        file: file.to_owned(),
+        case: case.title().to_owned(),
+        said: case.say.clone(),
+        reply: ended
+            .answer
+            .as_ref()
+            .map(|answer| answer.text.clone())
+            .unwrap_or_default(),
+        intent: None,
+        slots: None,
+        calls: None,
+        reply_fits: None,
+        wrong: Vec::new(),
+    };
+    let Some(answer) = &ended.answer else {
+        verdict.wrong.push(format!(
+            "no answer: {}",
+            ended.record.error.unwrap_or_default()
+        ));
+        verdict.intent = Some(false);
+        return Ok(verdict);
+    };
+    compare(&mut verdict, running, case, answer);
+    Ok(verdict)
+}
+
+async fn say(
+    running: &Running,
+    user: UserId,
+    conversation: Uuid,
+    text: &str,
+) -> anyhow::Result<Ended> {
+    let incoming = Incoming {
+        user,
+        conversation: Some(conversation),
+        channel: Channel::Terminal,
+        text: text.to_owned(),
+        key: None,
+    };
+    let request = receive(incoming, &running.app.config.limits, running.clock.now())?;
+    let task = running.engine.submit(request).await?.id();
+    Ok(running.engine.wait(task).await?)
+}
+
+fn compare(verdict: &mut Verdict, running: &Running, case: &EvalCase, answer: &Answer) {
+    let expect = &case.expect;
+    if let Some(wanted) = &expect.intent {
+        let got = answer
+            .metadata
+            .get("intent")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        verdict.intent = Some(*wanted == *got);
+        if got != wanted.as_str() {
+            verdict
+                .wrong
+                .push(format!("intent: wanted {wanted}, got {got}"));
+        }
+    }
+    if !expect.slots.is_empty() {
+        let slots = answer.metadata.get("slots").cloned().unwrap_or_default();
+        let mut right = true;
+        for (slot, wanted) in &expect.slots {
+            let got = slot_text(running, answer, slot.as_str(), &slots);
+            if got.as_deref() != Some(wanted) {
+                right = false;
+                verdict
+                    .wrong
+                    .push(format!("slot {slot}: wanted {wanted:?}, got {got:?}"));
+            }
+        }
+        verdict.slots = Some(right);
+    }
+    if let Some(wanted) = &expect.calls {
+        let fits = wanted.len() == answer.tool_calls.len()
+            && wanted.iter().zip(&answer.tool_calls).all(|(wanted, call)| {
+                fits_call(wanted, call.server.as_str(), &call.tool, &call.arguments)
+            });
+        verdict.calls = Some(fits);
+        if !fits {
+            let got: Vec<_> = answer
+                .tool_calls
+                .iter()
+                .map(|call| format!("{}{}", call.tool, json!(call.arguments)))
+                .collect();
+            let wanted: Vec<_> = wanted
+                .iter()
+                .map(|call| format!("{}{}", call.tool, json!(call.arguments)))
+                .collect();
+            verdict
+                .wrong
+                .push(format!("calls: wanted {wanted:?}, got {got:?}"));
+        }
+    }
+    if let Some(wanted) = &expect.reply {
+        let complaints = reply_complaints(wanted, &answer.text);
+        verdict.reply_fits = Some(complaints.is_empty());
+        verdict.wrong.extend(complaints);
+    }
+}
+
+/// What a slot holds, in words: a text as it is, an item by the name that people call it by.
+fn slot_text(running: &Running, answer: &Answer, slot: &str, slots: &Value) -> Option<String> {
+    match slots.get(slot)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(item) => {
+            let intent = answer.metadata.get("intent")?.as_str()?;
+            let label = running
+                .app
+                .agents
+                .iter()
+                .flat_map(|agent| &agent.skills)
+                .find(|skill| skill.name == *intent)?
+                .slots
+                .get(slot)?
+                .refers_to
+                .as_ref()
+                .map(|reference| reference.label.clone())?;
+            item.get(&label)?.as_str().map(str::to_owned)
+        }
+        other => Some(other.to_string()),
+    }
+}
+
+fn fits_call(
+    wanted: &ExpectedCall,
+    server: &str,
+    tool: &str,
+    arguments: &serde_json::Map<String, Value>,
+) -> bool {
+    (wanted.tool == tool || wanted.tool == format!("{server}.{tool}"))
+        && wanted
+            .arguments
+            .iter()
+            .all(|(name, value)| arguments.get(name) == Some(value))
+}
+
+fn reply_complaints(wanted: &ExpectedReply, reply: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if let Some(text) = &wanted.equals
+        && text.trim() != reply
+    {
+        complaints.push(format!("reply: wanted {text:?}, got {reply:?}"));
+    }
+    for text in &wanted.contains {
+        if !reply.contains(text.as_str()) {
+            complaints.push(format!("reply lacks {text:?}: {reply:?}"));
+        }
+    }
+    for text in &wanted.lacks {
+        if reply.contains(text.as_str()) {
+            complaints.push(format!("reply says {text:?}: {reply:?}"));
+        }
+    }
+    if let Some(pattern) = &wanted.matches
+        && !Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(reply))
+    {
+        complaints.push(format!("reply does not match {pattern:?}: {reply:?}"));
+    }
+    complaints
+}
+
+/// One measure over all cases that speak of it.
+#[derive(Debug, Serialize)]
+struct Measure {
+    measure: &'static str,
+    cases: usize,
+    right: usize,
+    share: f64,
+    bar: f64,
+    passed: bool,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody writes that many cases")]
+fn measure(name: &'static str, results: impl Iterator<Item = bool>, bar: f64) -> Measure {
+    let results: Vec<bool> = results.collect();
+    let right = results.iter().filter(|right| **right).count();
+    let share = if results.is_empty() {
+        1.0
+    } else {
+        right as f64 / results.len() as f64
+    };
+    Measure {
+        measure: name,
+        cases: results.len(),
+        right,
+        share,
+        bar,
+        passed: share >= bar,
+    }
+}
+
+fn report(verdicts: &[Verdict], bar: &EvalBar, json: bool) -> Exit {
+    let measures = [
+        measure(
+            "intents",
+            verdicts.iter().filter_map(|one| one.intent),
+            bar.intents,
+        ),
+        measure(
+            "slots",
+            verdicts.iter().filter_map(|one| one.slots),
+            bar.slots,
+        ),
+        measure(
+            "calls",
+            verdicts.iter().filter_map(|one| one.calls),
+            bar.calls,
+        ),
+        measure(
+            "replies",
+            verdicts.iter().filter_map(|one| one.reply_fits),
+            bar.replies,
+        ),
+    ];
+    let passed = measures.iter().all(|measure| measure.passed);
+    if json {
+        output::json_line(&json!({ "passed": passed, "measures": measures, "cases": verdicts }));
+    } else {
+        for verdict in verdicts.iter().filter(|verdict| !verdict.wrong.is_empty()) {
+            output::line(format!(
+                "{} {} {:?}",
+                "wrong".red(),
+                verdict.file,
+                verdict.case
+            ));
+            for wrong in &verdict.wrong {
+                output::line(format!("      {wrong}"));
+            }
+        }
+        output::line(table(&measures));
+        let right = verdicts
+            .iter()
+            .filter(|verdict| verdict.wrong.is_empty())
+            .count();
+        output::line(format!(
+            "{right} of {} cases are right in everything",
+            verdicts.len()
+        ));
+    }
+    if passed { Exit::Done } else { Exit::NotDone }
+}
+
+fn table(measures: &[Measure]) -> String {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let rows: Vec<_> = measures
+        .iter()
+        .map(|measure| {
+            [
+                measure.measure.to_owned(),
+                measure.cases.to_string(),
+                measure.right.to_string(),
+                percent(measure.share),
+                percent(measure.bar),
+                if measure.passed {
+                    "passed"
+                } else {
+                    "below the bar"
+                }
+                .to_owned(),
+            ]
+        })
+        .collect();
+    output::table(
+        ["MEASURE", "CASES", "RIGHT", "SHARE", "BAR", ""],
+        &rows,
+        &[1, 2, 3, 4],
+    )
+}

@@ -1,0 +1,107 @@
+//! `convoke resume`: carries out whatever an earlier process left unfinished.
+
+use std::time::Duration;
+
+use convoke_engine::EngineError;
+use convoke_model::{Clock, SystemClock, TaskState};
+use convoke_store::{Filter, Page, Store, StoreError, TaskRecord};
+use serde_json::json;
+
+use crate::cli::ResumeArgs;
+use crate::exit::Exit;
+use crate::output;
+use crate::progress::Spinner;
+use crate::wire::{self, Running};
+
+/// How often to look whether all is done.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+pub(crate) async fn run(args: &ResumeArgs, json: bool) -> anyhow::Result<Exit> {
+    let app = wire::load_app(&args.app, &args.store.data, json)?;
+    let store = wire::open_store(&args.store, Some(&app))?;
+    let filter = Filter {
+        states: vec![
+            TaskState::Submitted,
+            TaskState::Working,
+            TaskState::InputRequired,
+        ],
+        app: Some(app.config.name.to_string()),
+        ..Filter::default()
+    };
+    let found = unfinished(&*store, &filter).await?;
+    if found.is_empty() {
+        if json {
+            output::json_line(&json!({ "resumed": 0 }));
+        } else {
+            output::line("Nothing is unfinished.");
+        }
+        return Ok(Exit::Done);
+    }
+    let mut running = Running::start(app, std::sync::Arc::clone(&store))?;
+    let spinner = Spinner::new("finishing what was left");
+    let finished = async {
+        loop {
+            if unfinished(&*store, &filter).await?.is_empty() {
+                return Ok::<_, EngineError>(());
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    };
+    let interrupted = tokio::select! {
+        done = spinner.wait(running.while_working(finished)) => { done?; false }
+        _ = tokio::signal::ctrl_c() => true,
+    };
+    drop(spinner);
+    running.stop().await?;
+    if interrupted {
+        return Ok(Exit::Interrupted);
+    }
+    let mut exit = Exit::Done;
+    for task in found {
+        let Some(now) = store.load(task.id, u64::MAX).await? else {
+            continue;
+        };
+        let record = now.record;
+        if json {
+            output::json_line(&json!({
+                "task": record.id, "state": record.status, "result": record.result, "error": record.error,
+            }));
+        } else {
+            let text = record
+                .result
+                .as_deref()
+                .or(record.error.as_deref())
+                .unwrap_or_default();
+            output::line(format!("{}  {}  {}", record.id, record.status, text));
+        }
+        match record.status {
+            TaskState::Completed => {}
+            status if status.awaits_person() => exit = Exit::Waiting,
+            _ => exit = Exit::NotDone,
+        }
+    }
+    Ok(exit)
+}
+
+/// Every task that a worker has something to do for: one that waits for a person only once somebody
+/// has answered.
+async fn unfinished(store: &dyn Store, filter: &Filter) -> Result<Vec<TaskRecord>, StoreError> {
+    let now = SystemClock.now();
+    let mut tasks = Vec::new();
+    let mut page = Page {
+        before: None,
+        limit: 500,
+    };
+    loop {
+        let found = store.query(filter.clone(), page).await?;
+        tasks.extend(found.tasks.into_iter().filter(|task| {
+            !task.status.awaits_person()
+                || task.worker.is_some()
+                || task.ready_at.is_some_and(|ready| ready <= now)
+        }));
+        match found.next {
+            Some(next) => page.before = Some(next),
+            None => return Ok(tasks),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `convoke tasks`: what is in the store, and what a person may say to it.
+
+mod answer;
+mod list;
+mod show;
+mod trace;
+
+use convoke_model::SystemIds;
+use convoke_store::{Filter, Page, Store};
+use uuid::Uuid;
+
+pub(crate) use trace::trace;
+
+use crate::cli::TasksCommand;
+use crate::exit::{Exit, UsageError};
+use crate::wire;
+
+pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Exit> {
+    match command {
+        TasksCommand::List {
+            state,
+            user,
+            conversation,
+            limit,
+            store,
+        } => {
+            let store = wire::open_existing_store(store)?;
+            let filter = list::filter(state, user.as_deref(), conversation.as_deref())?;
+            list::list(&*store, filter, *limit, json).await?;
+        }
+        TasksCommand::Show { id, store } => {
+            let store = wire::open_existing_store(store)?;
+            let task = find(&*store, id).await?;
+            show::show(&*store, task, json).await?;
+        }
+        TasksCommand::Trace { id, store } => {
+            let store = wire::open_existing_store(store)?;
+            let task = find(&*store, id).await?;
+            trace(&*store, task, json).await?;
+        }
+        TasksCommand::Answer {
+            id,
+            action,
+            question,
+            message,
+            store,
+        } => {
+            let store = wire::open_existing_store(store)?;
+            let task = find(&*store, id).await?;
+            let said = answer::Said {
+                action: *action,
+                question: question.as_deref(),
+                message: message.as_deref(),
+            };
+            return answer::answer(&*store, &SystemIds, task, &said, json).await;
+        }
+        TasksCommand::Cancel { id, reason, store } => {
+            let store = wire::open_existing_store(store)?;
+            let task = find(&*store, id).await?;
+            return answer::cancel(&*store, task, reason.as_deref(), json).await;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Tasks looked through for the beginning of an id.
+const LOOK_BACK: usize = 10_000;
+
+/// The shortest beginning of an id that is accepted.
+const MIN_PREFIX: usize = 4;
+
+/// The task that an id, the beginning of one, or `last` names.
+async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Uuid> {
+    if let Ok(id) = Uuid::parse_str(text) {
+        return Ok(id);
+    }
+    let limit = if text == "last" { 1 } else { LOOK_BACK };
+    let page = store
+        .query(
+            Filter::default(),
+            Page {
+                before: None,
+                limit,
+            },
+        )
+        .await?;
+    let ids: Vec<Uuid> = page.tasks.iter().map(|task| task.id).collect();
+    if text == "last" {
+        return Ok(*ids
+            .first()
+            .ok_or_else(|| UsageError::new("task.not_found", "there are no tasks yet"))?);
+    }
+    let wanted = text.to_lowercase();
+    let fitting: Vec<Uuid> = ids
+        .into_iter()
+        .filter(|id| id.to_string().starts_with(&wanted))
+        .collect();
+    match fitting.as_slice() {
+        [only] if wanted.len() >= MIN_PREFIX => Ok(*only),
+        [] => Err(UsageError::new("task.not_found", format!("there is no task `{text}`")).into()),
+        _ => Err(UsageError::new(
+            "task.ambiguous",
+            format!("`{text}` is too short to name one task; write more of its id"),
+        )
+        .into()),
+    }
+}
+
+/// A task that must be there.
+fn not_found(task: Uuid) -> UsageError {
+    UsageError::new("task.not_found", format!("there is no task {task}"))
+}

@@ -1,0 +1,68 @@
+//! `convoke tasks show`.
+
+use convoke_store::Store;
+use owo_colors::OwoColorize;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::not_found;
+use crate::output;
+
+pub(super) async fn show(store: &dyn Store, task: Uuid, json: bool) -> anyhow::Result<()> {
+    let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
+    let record = &loaded.record;
+    let state = loaded
+        .entries
+        .last()
+        .map(|entry| entry.state.clone())
+        .unwrap_or_default();
+    if json {
+        output::json_line(&json!({ "task": record, "state": state, "messages": loaded.messages }));
+        return Ok(());
+    }
+    let mut lines = vec![
+        ("task", record.id.to_string()),
+        (
+            "app",
+            format!(
+                "{} ({})",
+                record.app,
+                record.definition.get(..12).unwrap_or(&record.definition)
+            ),
+        ),
+        ("user", record.owner.to_string()),
+        ("state", record.status.to_string()),
+        ("created", record.created_at.to_string()),
+    ];
+    if let Some(conversation) = record.conversation {
+        lines.insert(3, ("conversation", conversation.to_string()));
+    }
+    if let Some(completed_at) = record.completed_at {
+        lines.push(("ended", completed_at.to_string()));
+    }
+    lines.push(("steps", record.seq.to_string()));
+    if let Some(error) = &record.error {
+        lines.push(("error", error.clone()));
+    }
+    for (name, value) in lines {
+        output::line(format!("{:13}{value}", name.dimmed()));
+    }
+    for stored in &loaded.messages {
+        let role = serde_json::to_value(stored.message.role)?;
+        let who = role.as_str().unwrap_or_default().to_owned();
+        output::line(format!("\n{}\n{}", who.bold(), stored.message.content));
+    }
+    for question in state
+        .get("questions")
+        .and_then(|list| list.as_array())
+        .into_iter()
+        .flatten()
+    {
+        let prompt = question
+            .get("prompt")
+            .and_then(|prompt| prompt.as_str())
+            .unwrap_or_default();
+        output::line(format!("\n{}\n{prompt}", "question".bold()));
+    }
+    Ok(())
+}

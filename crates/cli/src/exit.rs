@@ -1,0 +1,84 @@
+//! What the process tells its caller, as `--help` lists it.
+
+use convoke_engine::EngineError;
+use convoke_flow::FlowError;
+use convoke_model::Invalid;
+use convoke_store::StoreError;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done,
+    /// Not done: the task failed, the app has errors, an eval is below its bar.
+    NotDone,
+    /// The command line or the request is wrong; nothing was changed.
+    Usage,
+    /// The store, a tool server or the machine failed.
+    Broken,
+    /// The task waits for a person.
+    Waiting,
+    /// Interrupted.
+    Interrupted,
+}
+
+/// What is wrong with what the user wrote, found after the command line was read.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct UsageError {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+}
+
+impl UsageError {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+}
+
+/// An app that could not be loaded. Its problems have been shown already.
+#[derive(Debug, thiserror::Error)]
+#[error("the app has errors; nothing was run")]
+pub(crate) struct BrokenApp;
+
+impl Exit {
+    /// The exit that an error leads to.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        let engine = error.downcast_ref::<EngineError>();
+        let store = error.downcast_ref::<StoreError>().or(match engine {
+            Some(EngineError::Store(store)) => Some(store),
+            _ => None,
+        });
+        if error.is::<UsageError>()
+            || error.is::<Invalid>()
+            || matches!(
+                error.downcast_ref::<FlowError>(),
+                Some(FlowError::Request(_))
+            )
+            || matches!(engine, Some(EngineError::UnknownTask(_)))
+            || matches!(store, Some(StoreError::ForeignConversation { .. }))
+        {
+            Self::Usage
+        } else if error.is::<BrokenApp>() {
+            Self::NotDone
+        } else {
+            Self::Broken
+        }
+    }
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::NotDone => 1,
+            Exit::Usage => 2,
+            Exit::Broken => 3,
+            Exit::Waiting => 4,
+            Exit::Interrupted => 130,
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! The binary `convoke`: reads the command line, runs one command, and turns what came of it into an
+//! exit code.
+
+mod cli;
+mod commands;
+mod exit;
+mod output;
+mod progress;
+mod wire;
+
+use clap::Parser;
+
+use crate::cli::Cli;
+use crate::exit::Exit;
+
+fn main() -> std::process::ExitCode {
+    let cli = Cli::parse();
+    init_tracing(cli.verbose);
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            return output::report(
+                cli.json,
+                &anyhow::anyhow!("cannot start: {error}"),
+                Exit::Broken,
+            );
+        }
+    };
+    let exit = runtime.block_on(commands::run(&cli));
+    // A blocked read of the terminal must not keep a finished program alive.
+    runtime.shutdown_background();
+    match exit {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            let exit = Exit::of(&error);
+            output::report(cli.json, &error, exit)
+        }
+    }
+}
+
+/// Logs go to standard error, so that standard output stays what was asked for.
+fn init_tracing(verbose: u8) {
+    let default = match verbose {
+        0 => "error",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("CONVOKE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,53 @@
+//! A sign of life while something takes its time, where a person is watching.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output;
+
+/// How long a wait may be before it shows.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// A spinner that appears when the work takes longer than a moment. It goes when dropped.
+pub(crate) struct Spinner(ProgressBar);
+
+impl Spinner {
+    pub(crate) fn new(message: &'static str) -> Self {
+        let bar = if output::is_watched() {
+            ProgressBar::new_spinner()
+        } else {
+            ProgressBar::hidden()
+        };
+        bar.set_message(message);
+        Self(bar)
+    }
+
+    /// Waits for the work, showing itself once the wait is noticeable.
+    pub(crate) async fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
+            return done;
+        }
+        self.0.enable_steady_tick(Duration::from_millis(100));
+        work.await
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// A bar over a known number of things.
+pub(crate) fn bar(total: usize, message: &'static str) -> ProgressBar {
+    if !output::is_watched() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(total as u64).with_message(message);
+    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len}") {
+        bar.set_style(style);
+    }
+    bar
+}

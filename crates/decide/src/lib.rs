@@ -1,0 +1,24 @@
+//! Decides over a catalogue without a model: what does this text ask for?
+//!
+//! Sentence patterns such as `remind me to {title}` decide and extract at once. Where none matches,
+//! a linear text classifier, trained on the entries' examples when the catalogue is built, gives
+//! calibrated confidences; low ones become a clarifying question or a refusal. Nothing here reads a
+//! file, waits, or knows an app. `docs/decide.md` describes the pattern syntax and the
+//! measurements behind the classifier.
+
+mod calibration;
+mod classifier;
+mod decider;
+mod entry;
+mod features;
+mod linear;
+mod pattern;
+mod politeness;
+mod problem;
+mod slot_text;
+mod words;
+
+pub use decider::{Candidate, FoundBy, LocalDecider, LocalDecision, MAX_CANDIDATES, Verdict};
+pub use entry::{Entry, Options, SlotValues};
+pub use politeness::Politeness;
+pub use problem::BuildProblem;

@@ -1,0 +1,111 @@
+//! Slots with a closed set of values: each value has words that mean it.
+
+use std::collections::BTreeMap;
+
+use super::{Lexicon, length_of};
+use crate::entry::SlotValues;
+use crate::problem::BuildProblem;
+use crate::words::Words;
+
+/// The words of all values of a slot, longest phrase first.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct ClosedValues {
+    phrases: Vec<Phrase>,
+}
+
+/// Words in a row that mean a value.
+#[derive(Debug, Clone)]
+pub(super) struct Phrase {
+    pub(super) words: Vec<u32>,
+    /// Characters, for comparing matches.
+    pub(super) length: u32,
+    pub(super) value: String,
+}
+
+impl ClosedValues {
+    /// Reads the values of a slot; a value's own name is one of its words. Gives none for a slot
+    /// that takes free text.
+    pub(crate) fn compile(
+        entry: &str,
+        slot: &str,
+        values: &SlotValues,
+        lexicon: &mut Lexicon,
+        problems: &mut Vec<BuildProblem>,
+    ) -> Option<Self> {
+        if values.0.is_empty() {
+            return None;
+        }
+        let mut owners: BTreeMap<Vec<String>, &str> = BTreeMap::new();
+        for (value, texts) in &values.0 {
+            for text in texts.iter().chain([value]) {
+                let words: Vec<String> = Words::of(text).normals().map(str::to_owned).collect();
+                if words.is_empty() {
+                    // A value's own name may be a mere code; only words that were written as words
+                    // must be words.
+                    if text != value || texts.is_empty() {
+                        problems.push(BuildProblem::entry(
+                            "slot.word_empty",
+                            entry,
+                            format!(
+                                "slot `{slot}`: `{text}` has no letter, digit or symbol to match"
+                            ),
+                        ));
+                    }
+                    continue;
+                }
+                let owner = owners.entry(words).or_insert(value);
+                if *owner != value {
+                    problems.push(BuildProblem::entry(
+                        "slot.word_twice",
+                        entry,
+                        format!(
+                            "slot `{slot}`: `{text}` means both `{owner}` and `{value}`; keep one"
+                        ),
+                    ));
+                }
+            }
+        }
+        let mut phrases: Vec<Phrase> = owners
+            .into_iter()
+            .map(|(words, value)| Phrase {
+                length: words.iter().map(|word| length_of(word)).sum(),
+                words: words.iter().map(|word| lexicon.intern(word)).collect(),
+                value: value.to_owned(),
+            })
+            .collect();
+        // The sort is stable, so that equally long phrases keep their alphabetical order.
+        phrases.sort_by_key(|phrase| std::cmp::Reverse((phrase.words.len(), phrase.length)));
+        Some(Self { phrases })
+    }
+
+    /// The phrases that stand at a position, longest first.
+    pub(super) fn at<'s, 'w>(
+        &'s self,
+        words: &'w [u32],
+        position: usize,
+    ) -> impl Iterator<Item = &'s Phrase> + use<'s, 'w> {
+        self.phrases
+            .iter()
+            .filter(move |phrase| words[position..].starts_with(&phrase.words))
+    }
+
+    /// The first words of all phrases.
+    pub(super) fn first_words(&self) -> impl Iterator<Item = u32> {
+        self.phrases
+            .iter()
+            .filter_map(|phrase| phrase.words.first().copied())
+    }
+
+    /// The value that a text names anywhere: by the longest phrase, then by the first.
+    pub(crate) fn find(&self, words: &[u32]) -> Option<&str> {
+        let mut best: Option<&Phrase> = None;
+        for position in 0..words.len() {
+            for phrase in self.at(words, position) {
+                if best.is_none_or(|best| phrase.length > best.length) {
+                    best = Some(phrase);
+                }
+            }
+        }
+        best.map(|phrase| phrase.value.as_str())
+    }
+}

@@ -1,0 +1,132 @@
+//! All patterns of a catalogue, found by the words that they cannot do without.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::MAX_WORDS;
+use super::program::{Needs, Prepared, Program, Score, Table};
+use crate::politeness::Phrases;
+use crate::words::Words;
+
+/// The patterns of all entries.
+#[derive(Debug, Default)]
+pub(crate) struct Patterns {
+    patterns: Vec<Pattern>,
+    /// For each word the patterns that are worth trying when a text has it.
+    by_word: HashMap<u32, Vec<usize>>,
+}
+
+#[derive(Debug)]
+struct Pattern {
+    entry: usize,
+    program: Program,
+}
+
+/// An entry that matched, by its best pattern.
+#[derive(Debug)]
+pub(crate) struct PatternMatch {
+    /// The entry's position in the catalogue.
+    pub(crate) entry: usize,
+    /// More is better: literal characters first, then few words in slots.
+    pub(crate) score: Score,
+    pub(crate) slots: BTreeMap<String, String>,
+}
+
+impl Patterns {
+    pub(crate) fn add(&mut self, entry: usize, program: Program) {
+        self.patterns.push(Pattern { entry, program });
+    }
+
+    /// Files every pattern under the words of its most telling need.
+    pub(crate) fn index(&mut self) {
+        let mut uses: HashMap<u32, usize> = HashMap::new();
+        for word in self
+            .patterns
+            .iter()
+            .flat_map(|p| p.program.needs.iter().flatten())
+        {
+            *uses.entry(*word).or_default() += 1;
+        }
+        self.by_word.clear();
+        for (number, pattern) in self.patterns.iter().enumerate() {
+            let telling = |need: &&Needs| {
+                need.iter()
+                    .map(|word| uses.get(word).copied().unwrap_or(0))
+                    .sum::<usize>()
+            };
+            for &word in pattern
+                .program
+                .needs
+                .iter()
+                .min_by_key(telling)
+                .into_iter()
+                .flatten()
+            {
+                self.by_word.entry(word).or_default().push(number);
+            }
+        }
+    }
+
+    /// The entries that match the whole text, best first; equally good ones in catalogue order.
+    pub(crate) fn matches(
+        &self,
+        words: &Words<'_>,
+        numbers: &[u32],
+        phrases: &Phrases,
+    ) -> Vec<PatternMatch> {
+        if numbers.len() > MAX_WORDS || self.patterns.is_empty() {
+            return Vec::new();
+        }
+        let mut present = numbers.to_vec();
+        present.sort_unstable();
+        present.dedup();
+        let mut worth_trying: Vec<usize> = present
+            .iter()
+            .filter_map(|word| self.by_word.get(word))
+            .flatten()
+            .copied()
+            .collect();
+        worth_trying.sort_unstable();
+        worth_trying.dedup();
+        worth_trying.retain(|&number| {
+            self.patterns[number]
+                .program
+                .needs
+                .iter()
+                .all(|need| need.iter().any(|word| present.binary_search(word).is_ok()))
+        });
+        if worth_trying.is_empty() {
+            return Vec::new();
+        }
+        let edges = phrases.edges(words);
+        let text = Prepared {
+            words,
+            numbers,
+            edges: &edges,
+        };
+        let mut table = Table::default();
+        // The best pattern of each entry; of equally good ones the first.
+        let mut best: BTreeMap<usize, (Score, usize)> = BTreeMap::new();
+        for number in worth_trying {
+            let pattern = &self.patterns[number];
+            if let Some((score, _)) = pattern.program.best(&text, &mut table) {
+                let kept = best.entry(pattern.entry).or_insert((score, number));
+                if score > kept.0 {
+                    *kept = (score, number);
+                }
+            }
+        }
+        let mut matches: Vec<PatternMatch> = best
+            .into_iter()
+            .map(|(entry, (score, number))| {
+                let slots = self.patterns[number].program.slots(&text, &mut table);
+                PatternMatch {
+                    entry,
+                    score,
+                    slots,
+                }
+            })
+            .collect();
+        matches.sort_by_key(|found| std::cmp::Reverse(found.score));
+        matches
+    }
+}

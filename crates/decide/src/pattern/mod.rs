@@ -1,0 +1,51 @@
+//! Sentence patterns: their syntax, their compiled form, and the search for the best match.
+
+mod closed;
+mod index;
+mod program;
+mod syntax;
+
+pub(crate) use closed::ClosedValues;
+pub(crate) use index::{PatternMatch, Patterns};
+pub(crate) use program::Program;
+pub(crate) use syntax::{Part, parse};
+
+use std::collections::HashMap;
+
+use crate::words::Words;
+
+/// Longer texts are left to the classifier; a person's request is shorter, and work stays bounded.
+pub(crate) const MAX_WORDS: usize = 512;
+
+/// Stands for every word that no pattern has.
+const UNKNOWN: u32 = u32::MAX;
+
+/// Numbers for the words that patterns and slot values are made of.
+#[derive(Debug, Default)]
+pub(crate) struct Lexicon {
+    numbers: HashMap<String, u32>,
+}
+
+impl Lexicon {
+    fn intern(&mut self, word: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(word) {
+            return number;
+        }
+        let number = u32::try_from(self.numbers.len()).unwrap_or(UNKNOWN);
+        self.numbers.insert(word.to_owned(), number);
+        number
+    }
+
+    /// The number of every word of a text, in order.
+    pub(crate) fn numbers(&self, words: &Words<'_>) -> Vec<u32> {
+        words
+            .normals()
+            .map(|word| self.numbers.get(word).copied().unwrap_or(UNKNOWN))
+            .collect()
+    }
+}
+
+/// How much a word counts when matches are compared.
+fn length_of(word: &str) -> u32 {
+    u32::try_from(word.chars().count()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,249 @@
+//! Reads a sentence pattern into its parts.
+
+use crate::words::{Kind, Words};
+
+/// The deepest nesting of brackets.
+const MAX_DEPTH: usize = 16;
+
+/// The longest pattern, in characters.
+const MAX_LENGTH: usize = 1_000;
+
+/// A piece of a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// A word in its normal form.
+    Word(String),
+    /// A slot, with the column where it stands.
+    Slot { name: String, column: usize },
+    /// One of several sequences.
+    Choice(Vec<Vec<Part>>),
+    /// One of several sequences, or nothing.
+    Optional(Vec<Vec<Part>>),
+}
+
+/// What is wrong with a pattern, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) code: &'static str,
+    pub(crate) column: usize,
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(code: &'static str, column: usize, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            column,
+            message: message.into(),
+        }
+    }
+}
+
+/// Reads a whole pattern.
+pub(crate) fn parse(pattern: &str) -> Result<Vec<Part>, Fault> {
+    let characters: Vec<char> = pattern.chars().collect();
+    if characters.len() > MAX_LENGTH {
+        return Err(Fault::new(
+            "pattern.too_long",
+            MAX_LENGTH,
+            format!("the pattern is longer than {MAX_LENGTH} characters; split it into several"),
+        ));
+    }
+    let mut reader = Reader {
+        characters: &characters,
+        next: 0,
+        depth: 0,
+    };
+    let mut branches = reader.branches(None)?;
+    match (branches.len(), branches.pop()) {
+        (1, Some(parts)) if parts.is_empty() => Err(Fault::new(
+            "pattern.empty",
+            1,
+            "the pattern has no words; write what a person would say",
+        )),
+        (1, Some(parts)) => Ok(parts),
+        _ => Err(Fault::new(
+            "pattern.unexpected",
+            characters
+                .iter()
+                .position(|&c| c == '|')
+                .map_or(1, |index| index + 1),
+            "`|` separates alternatives only within brackets; write `(this|that)`",
+        )),
+    }
+}
+
+struct Reader<'p> {
+    characters: &'p [char],
+    next: usize,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    /// Reads alternatives up to the bracket that closes them, or to the end of the pattern.
+    fn branches(&mut self, closing: Option<char>) -> Result<Vec<Vec<Part>>, Fault> {
+        let opened_at = self.next;
+        let mut branches = vec![Vec::new()];
+        let mut literal = String::new();
+        loop {
+            let column = self.next + 1;
+            let Some(&character) = self.characters.get(self.next) else {
+                if let Some(closing) = closing {
+                    return Err(Fault::new(
+                        "pattern.unclosed",
+                        opened_at,
+                        format!("this bracket is never closed; add `{closing}`"),
+                    ));
+                }
+                flush(&mut literal, &mut branches);
+                return Ok(branches);
+            };
+            self.next += 1;
+            match character {
+                '\\' => match self.characters.get(self.next) {
+                    Some(&escaped) => {
+                        literal.push(escaped);
+                        self.next += 1;
+                    }
+                    None => {
+                        return Err(Fault::new(
+                            "pattern.escape",
+                            column,
+                            "`\\` stands at the end; write `\\\\` or the character it escapes",
+                        ));
+                    }
+                },
+                '[' | '(' => {
+                    self.stands_apart(column)?;
+                    flush(&mut literal, &mut branches);
+                    let part = self.group(character, column)?;
+                    push(&mut branches, part);
+                }
+                '{' => {
+                    self.stands_apart(column)?;
+                    flush(&mut literal, &mut branches);
+                    let name = self.slot_name(column)?;
+                    push(&mut branches, Part::Slot { name, column });
+                }
+                '|' => {
+                    flush(&mut literal, &mut branches);
+                    branches.push(Vec::new());
+                }
+                ']' | ')' if closing == Some(character) => {
+                    flush(&mut literal, &mut branches);
+                    self.stands_apart(column)?;
+                    return Ok(branches);
+                }
+                ']' | ')' | '}' => {
+                    return Err(Fault::new(
+                        "pattern.unexpected",
+                        column,
+                        format!("`{character}` closes nothing; escape it as `\\{character}`"),
+                    ));
+                }
+                _ => literal.push(character),
+            }
+        }
+    }
+
+    fn group(&mut self, opening: char, column: usize) -> Result<Part, Fault> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Fault::new(
+                "pattern.too_deep",
+                column,
+                format!("brackets are nested more than {MAX_DEPTH} deep; write several patterns"),
+            ));
+        }
+        let branches = self.branches(Some(if opening == '[' { ']' } else { ')' }))?;
+        self.depth -= 1;
+        if branches.iter().any(Vec::is_empty) {
+            return Err(Fault::new(
+                "pattern.alternative_empty",
+                column,
+                "an alternative has no words; leave it out, or write `[words]` for words that may \
+                 be missing",
+            ));
+        }
+        Ok(if opening == '[' {
+            Part::Optional(branches)
+        } else {
+            Part::Choice(branches)
+        })
+    }
+
+    fn slot_name(&mut self, column: usize) -> Result<String, Fault> {
+        let rest = &self.characters[self.next..];
+        let Some(length) = rest.iter().position(|&character| character == '}') else {
+            return Err(Fault::new(
+                "pattern.unclosed",
+                column,
+                "this slot is never closed; add `}`",
+            ));
+        };
+        // A name is written with `-` or `_` alike, as everywhere.
+        let name: String = rest[..length]
+            .iter()
+            .collect::<String>()
+            .trim()
+            .replace('-', "_");
+        self.next += length + 1;
+        let starts_well = name.starts_with(|first: char| first.is_ascii_lowercase());
+        let goes_on_well = name
+            .chars()
+            .all(|next| next.is_ascii_lowercase() || next.is_ascii_digit() || next == '_');
+        if !starts_well || !goes_on_well {
+            return Err(Fault::new(
+                "pattern.slot_name",
+                column,
+                format!("`{name}` is no slot name; use lower-case letters, digits and `_`"),
+            ));
+        }
+        self.stands_apart(self.next)?;
+        Ok(name)
+    }
+
+    /// Patterns match whole words, so that a bracket inside one (`task[s]`) would not do what it
+    /// seems to say. Scripts without spaces have no such words.
+    fn stands_apart(&self, column: usize) -> Result<(), Fault> {
+        let closes = matches!(self.characters[column - 1], ']' | ')' | '}');
+        let neighbour = if closes {
+            self.characters.get(column)
+        } else {
+            column
+                .checked_sub(2)
+                .and_then(|index| self.characters.get(index))
+        };
+        let inside = neighbour.is_some_and(|&neighbour| {
+            let text = neighbour.to_string();
+            let words = Words::of(&text);
+            words.len() == 1 && words.word(0).kind == Kind::Spaced
+        });
+        if inside {
+            return Err(Fault::new(
+                "pattern.inside_word",
+                column,
+                "a bracket stands inside a word, but words match as a whole; write `(task|tasks)` \
+                 for `task[s]`, or put a space",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn flush(literal: &mut String, branches: &mut [Vec<Part>]) {
+    if let Some(branch) = branches.last_mut() {
+        branch.extend(
+            Words::of(literal)
+                .normals()
+                .map(|word| Part::Word(word.to_owned())),
+        );
+    }
+    literal.clear();
+}
+
+fn push(branches: &mut [Vec<Part>], part: Part) {
+    if let Some(branch) = branches.last_mut() {
+        branch.push(part);
+    }
+}

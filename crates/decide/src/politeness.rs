@@ -1,0 +1,236 @@
+//! What people say around a request without meaning anything by it.
+//!
+//! A pattern says only what matters: `add {title}` also matches "Hey, could you please add milk,
+//! thanks!". The phrases may be repeated and mixed. A pattern that spells such words itself still
+//! matches them, and wins, because it matches more words.
+
+use crate::words::{Kind, Words};
+
+/// The polite phrases of one language.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Politeness {
+    /// The language's tag, such as `en`.
+    pub language: String,
+    /// What may come before a request.
+    pub before: Vec<String>,
+    /// What may come after it.
+    pub after: Vec<String>,
+}
+
+/// Language, before, after.
+const KNOWN: [(&str, &[&str], &[&str]); 8] = [
+    (
+        "en",
+        &[
+            "hey",
+            "hi",
+            "hello",
+            "ok",
+            "okay",
+            "please",
+            "pls",
+            "thanks",
+            "can you",
+            "could you",
+            "would you",
+            "will you",
+            "can you please",
+            "i want you to",
+            "i would like you to",
+            "i'd like you to",
+            "i need you to",
+        ],
+        &[
+            "please",
+            "pls",
+            "thanks",
+            "thank you",
+            "thanks a lot",
+            "thank you very much",
+            "cheers",
+        ],
+    ),
+    (
+        "de",
+        &[
+            "hallo",
+            "hi",
+            "hey",
+            "ok",
+            "okay",
+            "bitte",
+            "kannst du",
+            "könntest du",
+            "können sie",
+            "könnten sie",
+            "würdest du",
+            "würden sie",
+        ],
+        &["bitte", "danke", "danke schön", "dankeschön", "vielen dank"],
+    ),
+    (
+        "fr",
+        &[
+            "bonjour",
+            "salut",
+            "s'il te plaît",
+            "s'il vous plaît",
+            "peux tu",
+            "pouvez vous",
+            "pourrais tu",
+            "pourriez vous",
+            "est ce que tu peux",
+        ],
+        &[
+            "s'il te plaît",
+            "s'il vous plaît",
+            "stp",
+            "svp",
+            "merci",
+            "merci beaucoup",
+        ],
+    ),
+    (
+        "es",
+        &["hola", "por favor", "puedes", "podrías", "puede", "podría"],
+        &["por favor", "gracias", "muchas gracias"],
+    ),
+    (
+        "it",
+        &[
+            "ciao",
+            "per favore",
+            "per piacere",
+            "puoi",
+            "potresti",
+            "può",
+            "potrebbe",
+        ],
+        &["per favore", "per piacere", "grazie", "grazie mille"],
+    ),
+    (
+        "el",
+        &[
+            "γεια",
+            "γεια σου",
+            "γεια σας",
+            "παρακαλώ",
+            "σε παρακαλώ",
+            "μπορείς να",
+            "μπορείτε να",
+            "θα μπορούσες να",
+        ],
+        &["παρακαλώ", "σε παρακαλώ", "ευχαριστώ", "ευχαριστώ πολύ"],
+    ),
+    (
+        "ja",
+        &["すみません", "ねえ", "どうか"],
+        &["お願いします", "お願い", "ください", "ありがとう"],
+    ),
+    (
+        "ar",
+        &["مرحبا", "من فضلك", "لو سمحت", "هل يمكنك"],
+        &["من فضلك", "لو سمحت", "شكرا", "شكرًا"],
+    ),
+];
+
+impl Politeness {
+    /// The phrases of the languages that are known here. An app that serves others, or wants a
+    /// phrase to mean something, gives its own list.
+    pub fn known() -> Vec<Self> {
+        let owned = |phrases: &[&str]| phrases.iter().map(|&phrase| phrase.to_owned()).collect();
+        KNOWN
+            .iter()
+            .map(|(language, before, after)| Self {
+                language: (*language).to_owned(),
+                before: owned(before),
+                after: owned(after),
+            })
+            .collect()
+    }
+}
+
+/// Where a request can begin and end within a text.
+#[derive(Debug)]
+pub(crate) struct Edges {
+    /// Whether the request can begin at each position.
+    pub(crate) starts: Vec<bool>,
+    /// Whether the request can end before each position.
+    pub(crate) ends: Vec<bool>,
+}
+
+/// All phrases as lists of normal words.
+#[derive(Debug, Default)]
+pub(crate) struct Phrases {
+    before: Vec<Vec<String>>,
+    after: Vec<Vec<String>>,
+}
+
+impl Phrases {
+    pub(crate) fn of(politeness: &[Politeness]) -> Self {
+        let cut = |phrases: &[String]| {
+            let cut = phrases.iter().map(|phrase| {
+                Words::of(phrase)
+                    .normals()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            });
+            cut.filter(|words| !words.is_empty()).collect::<Vec<_>>()
+        };
+        Self {
+            before: politeness
+                .iter()
+                .flat_map(|language| cut(&language.before))
+                .collect(),
+            after: politeness
+                .iter()
+                .flat_map(|language| cut(&language.after))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn edges(&self, words: &Words<'_>) -> Edges {
+        let count = words.len();
+        let mut starts = vec![false; count + 1];
+        let mut ends = vec![false; count + 1];
+        starts[0] = true;
+        ends[count] = true;
+        for at in 0..count {
+            if !starts[at] {
+                continue;
+            }
+            if words.word(at).kind == Kind::Symbol {
+                starts[at + 1] = true;
+            }
+            for phrase in &self.before {
+                if says(words, at, phrase) {
+                    starts[at + phrase.len()] = true;
+                }
+            }
+        }
+        for at in (1..=count).rev() {
+            if !ends[at] {
+                continue;
+            }
+            if words.word(at - 1).kind == Kind::Symbol {
+                ends[at - 1] = true;
+            }
+            for phrase in &self.after {
+                if let Some(from) = at.checked_sub(phrase.len())
+                    && says(words, from, phrase)
+                {
+                    ends[from] = true;
+                }
+            }
+        }
+        Edges { starts, ends }
+    }
+}
+
+fn says(words: &Words<'_>, from: usize, phrase: &[String]) -> bool {
+    from + phrase.len() <= words.len()
+        && phrase
+            .iter()
+            .enumerate()
+            .all(|(offset, word)| words.normal(from + offset) == word)
+}

@@ -1,0 +1,116 @@
+//! What a free slot gives back: the person's own words, without what belongs to the sentence
+//! around them.
+
+/// Trims white space, separators at both ends, one pair of quotation marks, and the punctuation
+/// that ends a sentence. Inside quotation marks everything stays.
+pub(crate) fn trimmed(raw: &str) -> &str {
+    let text = raw.trim_start_matches(is_separator).trim_end();
+    let text = without_dash(text);
+    // The full stop may stand before or behind the closing quotation mark.
+    if let Some(inner) = unquoted(text).or_else(|| unquoted(without_ending(text)))
+        && inner.chars().any(char::is_alphanumeric)
+    {
+        return inner.trim();
+    }
+    let ended = without_ending(text);
+    if ended.is_empty() { text } else { ended }
+}
+
+fn is_separator(character: char) -> bool {
+    character.is_whitespace()
+        || matches!(
+            character,
+            ',' | ';' | ':' | '.' | '!' | '?' | '،' | '؛' | '、' | '。' | '：'
+        )
+}
+
+fn is_ending(character: char) -> bool {
+    is_separator(character) || matches!(character, '…' | '！' | '？' | '؟' | '．')
+}
+
+/// A dash is a separator only where white space follows it: `add - milk`, but not `-5 degrees`.
+fn without_dash(text: &str) -> &str {
+    let rest = text.trim_start_matches(['-', '–', '—']);
+    if rest.len() < text.len() && rest.starts_with(char::is_whitespace) {
+        rest.trim_start()
+    } else {
+        text
+    }
+}
+
+fn without_ending(text: &str) -> &str {
+    let text = text.trim_end_matches([' ', '\u{a0}']);
+    let last = text.rsplit(char::is_whitespace).next().unwrap_or(text);
+    if is_abbreviation(last) {
+        text
+    } else {
+        text.trim_end_matches(is_ending)
+    }
+}
+
+/// Single letters with a full stop each, such as `p.m.`: the last one is part of the word.
+fn is_abbreviation(word: &str) -> bool {
+    let letters = word
+        .strip_suffix('.')
+        .map(|word| word.split('.').collect::<Vec<_>>());
+    letters.is_some_and(|letters| {
+        letters.len() > 1
+            && letters.iter().all(|letter| {
+                letter.chars().count() == 1 && letter.chars().all(char::is_alphabetic)
+            })
+    })
+}
+
+fn unquoted(text: &str) -> Option<&str> {
+    const PAIRS: [(char, char); 13] = [
+        ('"', '"'),
+        ('\'', '\''),
+        ('`', '`'),
+        ('“', '”'),
+        ('„', '“'),
+        ('„', '”'),
+        ('”', '”'),
+        ('‘', '’'),
+        ('‚', '‘'),
+        ('«', '»'),
+        ('»', '«'),
+        ('「', '」'),
+        ('『', '』'),
+    ];
+    PAIRS.iter().find_map(|&(open, close)| {
+        let inner = text.strip_prefix(open)?.strip_suffix(close)?;
+        (!inner.contains([open, close])).then_some(inner)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_belongs_to_the_sentence_is_cut_away() {
+        let table = [
+            ("buy milk", "buy milk"),
+            ("  Buy Milk. ", "Buy Milk"),
+            (": buy milk!", "buy milk"),
+            (" - buy milk", "buy milk"),
+            ("-5 degrees", "-5 degrees"),
+            ("\"Buy milk!\"", "Buy milk!"),
+            ("“Buy milk”.", "Buy milk"),
+            ("“Buy milk.”", "Buy milk."),
+            ("„Milch kaufen“", "Milch kaufen"),
+            ("«Milk»", "Milk"),
+            ("「牛乳」。", "牛乳"),
+            ("\"a\" and \"b\"", "\"a\" and \"b\""),
+            ("mum's cake, with cherries", "mum's cake, with cherries"),
+            ("C++", "C++"),
+            ("call at 5 p.m.", "call at 5 p.m."),
+            ("version 2.0.", "version 2.0"),
+            ("wait…", "wait"),
+            ("🍕", "🍕"),
+        ];
+        for (raw, expected) in table {
+            assert_eq!(trimmed(raw), expected, "{raw:?}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Calls: everything that a task does outside its own state, under an id that never changes.
+
+use std::sync::Arc;
+
+use convoke_model::Message;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::program::Facts;
+
+/// A call that is in the journal and has no outcome there yet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The effect id: made from the task and the place in its journal, so that it is the same
+    /// however often the call is made.
+    pub id: Uuid,
+    /// What kind of call it is, for the executor.
+    pub kind: String,
+    /// What it is, for people: `todo.add_task`.
+    pub label: String,
+    /// What the executor needs to know.
+    pub request: Value,
+    /// Whether a worker may have begun it. Set in the journal before it is.
+    pub started: bool,
+}
+
+/// What a call may do to the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: it may be made before the journal is on disk, and as often as wanted.
+    None,
+    /// Something, but made again under the same id it does nothing more.
+    Repeatable,
+    /// Something, and again each time.
+    Once,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It gave this.
+    Done(Value),
+    /// It did not work.
+    Failed(Failure),
+}
+
+/// Why a call did not work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Stable and greppable.
+    pub code: String,
+    /// What happened, in a sentence.
+    pub message: String,
+    /// What it means for the world outside.
+    pub kind: FailureKind,
+}
+
+/// What a failure means for the world outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// It was never made, or refused: certainly nothing happened.
+    NoEffect,
+    /// It was made and answered with an error.
+    Answered,
+    /// It was made and no answer came: nobody knows.
+    Unknown,
+}
+
+/// What an executor is told besides the call.
+#[derive(Debug, Clone)]
+pub struct Performing {
+    /// Whose task it is, and which.
+    pub facts: Arc<Facts>,
+    /// The task's messages so far.
+    pub messages: Arc<[Message]>,
+    /// When the task's time is over. No call outlives it.
+    pub deadline: Timestamp,
+}
+
+/// Carries calls out. One executor serves all tasks at once.
+pub trait Executor: Send + Sync + 'static {
+    /// What a call may do to the world. Asked before each attempt.
+    fn effect<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Effect, Failure>>;
+
+    /// Makes a call and waits for what comes of it.
+    fn perform<'a>(&'a self, performing: Performing, call: &'a Call) -> BoxFuture<'a, Outcome>;
+}

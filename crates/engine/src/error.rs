@@ -1,0 +1,39 @@
+//! What the engine tells a caller that it cannot do.
+
+use convoke_model::Invalid;
+use convoke_store::StoreError;
+use uuid::Uuid;
+
+/// Why the engine did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// There is no such task.
+    #[error("there is no task {0}")]
+    UnknownTask(Uuid),
+    /// A journal does not hold what this version of the engine can read.
+    #[error("the journal of task {task} cannot be read: {reason}")]
+    UnreadableJournal {
+        /// The task.
+        task: Uuid,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A program made something that its own rules forbid.
+    #[error("the program made an invalid value: {0}")]
+    Invalid(#[from] Invalid),
+    /// The store refused or failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl EngineError {
+    /// Stable and greppable.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownTask(_) => "task.not_found",
+            Self::UnreadableJournal { .. } => "engine.unreadable_journal",
+            Self::Invalid(_) => "engine.invalid_value",
+            Self::Store(error) => error.code(),
+        }
+    }
+}

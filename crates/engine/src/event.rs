@@ -1,0 +1,122 @@
+//! What can happen to a task. Every event is an entry of the journal.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::call::Outcome;
+
+/// Something that happened to a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The task was accepted.
+    Submitted {
+        /// What the program works on.
+        input: Value,
+    },
+    /// A worker is about to make a call that was put down before it was begun.
+    Started {
+        /// The call.
+        call: Uuid,
+    },
+    /// A worker took the task up again after another had held it.
+    Resumed {
+        /// The task's time begins anew, since nobody worked on it in between.
+        deadline: Timestamp,
+    },
+    /// A call has an outcome.
+    Returned {
+        /// The call.
+        call: Uuid,
+        /// What it was, for people who read the journal.
+        label: String,
+        /// What came of it.
+        outcome: Outcome,
+        /// When it was made.
+        started_at: Timestamp,
+        /// How long it took.
+        duration_ms: u64,
+    },
+    /// A call may or may not have taken effect and must not be made again unasked.
+    OutcomeUnknown {
+        /// The call.
+        call: Uuid,
+        /// When nobody waits for an answer any more.
+        expires_at: Timestamp,
+    },
+    /// Somebody answered a question, or nobody did in time.
+    Answered {
+        /// The question.
+        question: Uuid,
+        /// What they said.
+        answer: Answered,
+    },
+    /// A signal that is no answer came in.
+    Signalled {
+        /// What it is.
+        kind: String,
+        /// What it says.
+        payload: Value,
+    },
+    /// The task was called off.
+    Canceled {
+        /// Why, if anybody said so.
+        reason: Option<String>,
+    },
+    /// The task's time is over.
+    DeadlineReached,
+    /// The task was claimed again and again without progress.
+    Poisoned {
+        /// How often.
+        claims: u32,
+    },
+}
+
+/// What somebody said to a question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Answered {
+    /// Go ahead.
+    Approve,
+    /// Do not.
+    Reject {
+        /// Why.
+        #[serde(default)]
+        message: Option<String>,
+    },
+    /// Go on with this instead.
+    Modify {
+        /// What to go on with.
+        value: Value,
+    },
+    /// Nobody answered in time.
+    Expired,
+}
+
+impl Event {
+    /// What happened, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Submitted { .. } => "submitted",
+            Self::Started { .. } => "started",
+            Self::Resumed { .. } => "resumed",
+            Self::Returned { .. } => "returned",
+            Self::OutcomeUnknown { .. } => "outcome_unknown",
+            Self::Answered { .. } => "answered",
+            Self::Signalled { .. } => "signalled",
+            Self::Canceled { .. } => "canceled",
+            Self::DeadlineReached => "deadline_reached",
+            Self::Poisoned { .. } => "poisoned",
+        }
+    }
+
+    /// Whether the task has come any further. Being picked up, or found stuck, is no progress.
+    pub fn is_progress(&self) -> bool {
+        !matches!(
+            self,
+            Self::Resumed { .. } | Self::Started { .. } | Self::Poisoned { .. }
+        )
+    }
+}

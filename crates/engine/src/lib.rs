@@ -1,0 +1,26 @@
+//! Durable execution. It knows no model, no HTTP and no tool protocol: a [`Program`] says what comes
+//! next, an [`Executor`] carries it out, and between the two the journal.
+//!
+//! - [`machine`] is pure: state and event in, state and calls out. The same journal always leads to
+//!   the same state.
+//! - [`Engine`] accepts tasks, passes on signals and waits for ends.
+//! - [`Worker`] claims tasks, performs their calls, and writes down what came of them before anything
+//!   outside can see it.
+
+mod call;
+mod drive;
+mod engine;
+mod error;
+mod event;
+pub mod machine;
+mod program;
+mod snapshot;
+mod worker;
+
+pub use call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing};
+pub use engine::{Ended, Engine, NewRequest};
+pub use error::EngineError;
+pub use event::{Answered, Event};
+pub use program::{Ending, Facts, NewCall, Program, Step, View};
+pub use snapshot::{Question, Snapshot};
+pub use worker::{Options, Worker};

@@ -1,0 +1,330 @@
+//! The pure core: where a task stands and what happened give where it stands next and which calls to
+//! make. No clock, no ids, no I/O: all of them come in with the event.
+
+use std::sync::Arc;
+
+use convoke_model::{Message, TaskState};
+use convoke_store::NewMessage;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::call::{Call, Failure, FailureKind, Outcome};
+use crate::event::{Answered, Event};
+use crate::program::{Ending, Facts, Program, Step, View};
+use crate::snapshot::{Question, Snapshot};
+
+/// A task as the machine sees it.
+pub struct Machine<P: Program> {
+    program: Arc<P>,
+    facts: Arc<Facts>,
+    snapshot: Snapshot<P::State>,
+    messages: Vec<Message>,
+    seq: u64,
+}
+
+/// What one event led to.
+#[derive(Debug, Default)]
+pub struct Transition {
+    /// Messages that were added.
+    pub messages: Vec<NewMessage>,
+    /// Calls to make now.
+    pub perform: Vec<Call>,
+}
+
+impl<P: Program> Machine<P> {
+    /// A task that nothing has happened to yet.
+    pub fn new(program: Arc<P>, facts: Facts, deadline: Timestamp) -> Self {
+        let snapshot = Snapshot {
+            status: TaskState::Submitted,
+            stage: None,
+            deadline,
+            open: Vec::new(),
+            questions: Vec::new(),
+            answer: None,
+            error: None,
+            program: P::State::default(),
+        };
+        Self {
+            program,
+            facts: Arc::new(facts),
+            snapshot,
+            messages: Vec::new(),
+            seq: 0,
+        }
+    }
+
+    /// A task as its newest entry left it.
+    pub fn restore(
+        program: Arc<P>,
+        facts: Facts,
+        snapshot: Snapshot<P::State>,
+        messages: Vec<Message>,
+        seq: u64,
+    ) -> Self {
+        Self {
+            program,
+            facts: Arc::new(facts),
+            snapshot,
+            messages,
+            seq,
+        }
+    }
+
+    /// What never changes about the task.
+    pub fn facts(&self) -> &Arc<Facts> {
+        &self.facts
+    }
+
+    /// Where the task stands.
+    pub fn snapshot(&self) -> &Snapshot<P::State> {
+        &self.snapshot
+    }
+
+    /// What was said so far.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The sequence of the newest entry.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Takes in messages that come with the task itself.
+    pub fn begin_with(&mut self, messages: impl IntoIterator<Item = Message>) {
+        self.messages.extend(messages);
+    }
+
+    /// Takes in an event. Events that no longer mean anything, such as the outcome of a call that
+    /// was given up, change nothing but the sequence.
+    pub fn apply(&mut self, event: &Event, at: Timestamp) -> Transition {
+        self.seq += 1;
+        match event {
+            Event::Submitted { .. } | Event::Signalled { .. } => self.ask_program(event, at),
+            Event::DeadlineReached => {
+                let transition = self.ask_program(event, at);
+                self.stop(TaskState::Failed, "the task's time was over".into());
+                Transition {
+                    perform: Vec::new(),
+                    ..transition
+                }
+            }
+            Event::Started { call } => {
+                self.mark_started(*call);
+                Transition::default()
+            }
+            Event::Resumed { deadline } => {
+                self.snapshot.deadline = *deadline;
+                Transition::default()
+            }
+            Event::Returned { call, .. } => {
+                if self.close(*call).is_none() {
+                    return Transition::default();
+                }
+                self.ask_program(event, at)
+            }
+            Event::OutcomeUnknown { call, expires_at } => {
+                self.ask_person(*call, *expires_at);
+                Transition::default()
+            }
+            Event::Answered { question, answer } => self.take_answer(*question, answer, at),
+            Event::Canceled { reason } => {
+                let cause = reason.clone().unwrap_or_else(|| "called off".into());
+                self.stop(TaskState::Canceled, cause);
+                Transition::default()
+            }
+            Event::Poisoned { claims } => {
+                self.stop(
+                    TaskState::Failed,
+                    format!("set aside as poisoned: claimed {claims} times without progress"),
+                );
+                Transition::default()
+            }
+        }
+    }
+
+    /// Marks every call of the task as not begun, because the worker puts the task down.
+    pub fn put_down(&mut self, calls: &[Call]) {
+        for call in &mut self.snapshot.open {
+            if calls.iter().any(|other| other.id == call.id) {
+                call.started = false;
+            }
+        }
+    }
+
+    fn ask_program(&mut self, event: &Event, at: Timestamp) -> Transition {
+        if self.snapshot.status.is_final() {
+            return Transition::default();
+        }
+        let view = View {
+            facts: &self.facts,
+            messages: &self.messages,
+            at,
+            open_calls: self.snapshot.open.len(),
+        };
+        let program = Arc::clone(&self.program);
+        let step = program.step(view, &mut self.snapshot.program, event);
+        self.take_step(step, matches!(event, Event::Submitted { .. }))
+    }
+
+    fn take_step(&mut self, step: Step, first: bool) -> Transition {
+        self.snapshot.stage = step.stage.or(self.snapshot.stage);
+        self.messages
+            .extend(step.messages.iter().map(|new| new.message.clone()));
+        if let Some(end) = step.end {
+            let (status, answer, error) = match end {
+                Ending::Completed(answer) => (TaskState::Completed, answer, None),
+                Ending::Failed { message, cause } => (TaskState::Failed, message, Some(cause)),
+            };
+            self.snapshot.answer = Some(*answer);
+            self.finish(status, error);
+            return Transition {
+                messages: step.messages,
+                perform: Vec::new(),
+            };
+        }
+        let perform: Vec<Call> = step
+            .calls
+            .into_iter()
+            .enumerate()
+            .map(|(index, new)| Call {
+                id: effect_id(self.facts.id, self.seq, index),
+                kind: new.kind.to_owned(),
+                label: new.label,
+                request: new.request,
+                // A submitted task's first calls wait for whoever claims it.
+                started: !first,
+            })
+            .collect();
+        self.snapshot.open.extend(perform.iter().cloned());
+        if !first {
+            self.settle();
+        }
+        if self.snapshot.open.is_empty() && self.snapshot.questions.is_empty() {
+            self.stop(
+                TaskState::Failed,
+                "the program neither ended nor asked for anything".into(),
+            );
+        }
+        Transition {
+            messages: step.messages,
+            perform,
+        }
+    }
+
+    /// A task with an open question and nothing else to do waits for a person.
+    fn settle(&mut self) {
+        let asked = |call: &Call| {
+            self.snapshot
+                .questions
+                .iter()
+                .any(|open| open.id == call.id)
+        };
+        let waits = !self.snapshot.questions.is_empty() && self.snapshot.open.iter().all(asked);
+        self.snapshot.status = if waits {
+            TaskState::InputRequired
+        } else {
+            TaskState::Working
+        };
+    }
+
+    fn mark_started(&mut self, id: Uuid) {
+        if let Some(call) = self.snapshot.open.iter_mut().find(|call| call.id == id) {
+            call.started = true;
+        }
+        self.settle();
+    }
+
+    fn close(&mut self, id: Uuid) -> Option<Call> {
+        let index = self.snapshot.open.iter().position(|call| call.id == id)?;
+        self.snapshot.questions.retain(|question| question.id != id);
+        Some(self.snapshot.open.remove(index))
+    }
+
+    fn ask_person(&mut self, id: Uuid, expires_at: Timestamp) {
+        if let Some(call) = self.snapshot.open.iter().find(|call| call.id == id) {
+            let prompt = format!(
+                "The call to {} was interrupted and may or may not have taken effect. Approve to \
+                 make it again, reject to go on without it, or modify to give its result.",
+                call.label
+            );
+            self.snapshot.questions.push(Question {
+                id,
+                prompt,
+                expires_at,
+            });
+        }
+        self.settle();
+    }
+
+    /// Answering twice, or something never asked, changes nothing.
+    fn take_answer(&mut self, id: Uuid, answer: &Answered, at: Timestamp) -> Transition {
+        let Some(index) = self
+            .snapshot
+            .questions
+            .iter()
+            .position(|open| open.id == id)
+        else {
+            return Transition::default();
+        };
+        self.snapshot.questions.remove(index);
+        let Some(call) = self
+            .snapshot
+            .open
+            .iter()
+            .find(|call| call.id == id)
+            .cloned()
+        else {
+            return Transition::default();
+        };
+        let outcome = match answer {
+            Answered::Approve => {
+                self.settle();
+                return Transition {
+                    messages: Vec::new(),
+                    perform: vec![call],
+                };
+            }
+            Answered::Modify { value } => Outcome::Done(value.clone()),
+            Answered::Reject { message } => Outcome::Failed(Failure {
+                code: "call.rejected".into(),
+                message: message
+                    .clone()
+                    .unwrap_or_else(|| "a person decided against it".into()),
+                kind: FailureKind::Unknown,
+            }),
+            Answered::Expired => Outcome::Failed(Failure {
+                code: "call.unanswered".into(),
+                message: "nobody said in time whether to make the call again".into(),
+                kind: FailureKind::Unknown,
+            }),
+        };
+        self.close(id);
+        let returned = Event::Returned {
+            call: id,
+            label: call.label,
+            outcome,
+            started_at: at,
+            duration_ms: 0,
+        };
+        self.ask_program(&returned, at)
+    }
+
+    fn stop(&mut self, status: TaskState, cause: String) {
+        if !self.snapshot.status.is_final() {
+            self.finish(status, Some(cause));
+        }
+    }
+
+    fn finish(&mut self, status: TaskState, error: Option<String>) {
+        self.snapshot.status = status;
+        self.snapshot.error = error;
+        self.snapshot.open.clear();
+        self.snapshot.questions.clear();
+    }
+}
+
+/// The id of a call: the same task, entry and position always give the same one.
+fn effect_id(task: Uuid, seq: u64, index: usize) -> Uuid {
+    Uuid::new_v5(&task, format!("{seq}/{index}").as_bytes())
+}

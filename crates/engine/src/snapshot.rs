@@ -1,0 +1,45 @@
+//! The state that every entry carries: all of a task but its messages.
+
+use convoke_model::{Answer, Stage, TaskState};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::call::Call;
+
+/// Where a task stands after an entry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot<S> {
+    /// The public state.
+    pub status: TaskState,
+    /// The finer step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
+    /// When the task's time is over.
+    pub deadline: Timestamp,
+    /// Calls without an outcome.
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<Call>,
+    /// Questions without an answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
+    /// The answer, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// What went wrong, for an operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The program's own state.
+    pub program: S,
+}
+
+/// Something that only a person can say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// The call that it is about; also the question's id.
+    pub id: Uuid,
+    /// What is asked.
+    pub prompt: String,
+    /// When nobody waits for an answer any more.
+    pub expires_at: Timestamp,
+}

@@ -1,0 +1,323 @@
+//! A program that performs the words of its request one after the other, an executor that writes down
+//! what it performed, and workers that can be stopped or killed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use convoke_engine::machine::Machine;
+use convoke_engine::{
+    Call, Effect, Ended, Ending, Engine, Event, Executor, Facts, Failure, FailureKind, NewCall,
+    NewRequest, Options, Outcome, Performing, Program, Snapshot, Step, View, Worker,
+};
+use convoke_model::{Answer, AnswerFields, Channel, Message};
+use convoke_store::{Claim, MemoryStore, Store};
+use convoke_testkit::{CountedIds, GatedStore, SimClock};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Performs one word after the other, then answers with all of them.
+pub(crate) struct Words;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Left(Vec<String>);
+
+impl Program for Words {
+    type State = Left;
+
+    fn step(&self, view: View<'_>, state: &mut Left, event: &Event) -> Step {
+        match event {
+            Event::Submitted { .. } => {
+                state.0 = view.messages[0]
+                    .content
+                    .split(' ')
+                    .map(str::to_owned)
+                    .collect();
+            }
+            Event::Returned {
+                outcome: Outcome::Failed(failure),
+                ..
+            } => {
+                return fail(&failure.message);
+            }
+            Event::DeadlineReached => return fail("too late"),
+            _ => {}
+        }
+        if state.0.is_empty() {
+            let said = view.messages[0].content.clone();
+            let answer = Answer::new(AnswerFields::of(said)).unwrap();
+            return Step {
+                end: Some(Ending::Completed(Box::new(answer))),
+                ..Step::default()
+            };
+        }
+        let word = state.0.remove(0);
+        let call = NewCall {
+            kind: "word",
+            label: word.clone(),
+            request: json!({ "word": word }),
+        };
+        Step {
+            calls: vec![call],
+            ..Step::default()
+        }
+    }
+}
+
+fn fail(text: &str) -> Step {
+    let message = Box::new(Answer::new(AnswerFields::of(text)).unwrap());
+    Step {
+        end: Some(Ending::Failed {
+            message,
+            cause: text.into(),
+        }),
+        ..Step::default()
+    }
+}
+
+/// How a word behaves when it is performed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Behaviour {
+    pub(crate) effect: Effect,
+    pub(crate) fails: Option<FailureKind>,
+}
+
+impl Behaviour {
+    pub(crate) fn of(effect: Effect) -> Self {
+        Self {
+            effect,
+            fails: None,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Hands {
+    behaviours: Mutex<HashMap<String, Behaviour>>,
+    performed: Mutex<Vec<(String, Uuid)>>,
+    changed: watch::Sender<usize>,
+    hanging: watch::Sender<Option<String>>,
+}
+
+impl Executor for Hands {
+    fn effect<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Effect, Failure>> {
+        let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
+        async move { Ok(behaviour.map_or(Effect::Repeatable, |behaviour| behaviour.effect)) }
+            .boxed()
+    }
+
+    fn perform<'a>(&'a self, _: Performing, call: &'a Call) -> BoxFuture<'a, Outcome> {
+        async move {
+            self.performed
+                .lock()
+                .unwrap()
+                .push((call.label.clone(), call.id));
+            self.changed.send_modify(|count| *count += 1);
+            let mut hanging = self.hanging.subscribe();
+            hanging
+                .wait_for(|word| word.as_deref() != Some(&call.label))
+                .await
+                .unwrap();
+            let fails = self
+                .behaviours
+                .lock()
+                .unwrap()
+                .get(&call.label)
+                .and_then(|word| word.fails);
+            match fails {
+                None => Outcome::Done(json!(call.label)),
+                Some(kind) => Outcome::Failed(Failure {
+                    code: "word.failed".into(),
+                    message: "it failed".into(),
+                    kind,
+                }),
+            }
+        }
+        .boxed()
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) store: Arc<GatedStore<MemoryStore>>,
+    pub(crate) clock: Arc<SimClock>,
+    pub(crate) engine: Engine<Words>,
+    hands: Arc<Hands>,
+    task_time: Duration,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with_task_time(Duration::from_secs(30))
+    }
+
+    pub(crate) fn with_task_time(task_time: Duration) -> Self {
+        let clock = Arc::new(SimClock::new());
+        let store = Arc::new(GatedStore::new(MemoryStore::new(clock.clone())));
+        let engine = Engine::new(
+            Arc::new(Words),
+            store.clone(),
+            clock.clone(),
+            Arc::new(CountedIds::default()),
+            "words",
+            "d1",
+            task_time,
+        );
+        Self {
+            store,
+            clock,
+            engine,
+            hands: Arc::default(),
+            task_time,
+        }
+    }
+
+    pub(crate) fn set(&self, word: &str, behaviour: Behaviour) {
+        self.hands
+            .behaviours
+            .lock()
+            .unwrap()
+            .insert(word.into(), behaviour);
+    }
+
+    /// Makes a word hang once it is performed, until [`Self::release`].
+    pub(crate) fn hang_on(&self, word: &str) {
+        self.hands.hanging.send_replace(Some(word.into()));
+    }
+
+    pub(crate) fn release(&self) {
+        self.hands.hanging.send_replace(None);
+    }
+
+    pub(crate) fn close_gate(&self) {
+        self.store.close();
+    }
+
+    pub(crate) fn open_gate(&self) {
+        self.store.open();
+    }
+
+    pub(crate) async fn until_appended(&self, count: usize) {
+        self.store.until_appended(count).await;
+    }
+
+    pub(crate) fn performed(&self) -> Vec<String> {
+        self.hands
+            .performed
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(word, _)| word.clone())
+            .collect()
+    }
+
+    pub(crate) fn ids_of(&self, word: &str) -> Vec<Uuid> {
+        let performed = self.hands.performed.lock().unwrap();
+        performed
+            .iter()
+            .filter(|(other, _)| other == word)
+            .map(|(_, id)| *id)
+            .collect()
+    }
+
+    pub(crate) async fn until_performed(&self, word: &str) {
+        let mut changed = self.hands.changed.subscribe();
+        changed
+            .wait_for(|_| self.performed().iter().any(|other| other == word))
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn submit(&self, text: &str) -> Uuid {
+        let message = Message::user(text, jiff::Timestamp::UNIX_EPOCH).unwrap();
+        let request = NewRequest {
+            owner: Uuid::from_u128(7),
+            conversation: None,
+            channel: Channel::Terminal,
+            key: None,
+            message,
+            input: json!({}),
+        };
+        self.engine.submit(request).await.unwrap().id()
+    }
+
+    pub(crate) fn worker(&self) -> Running {
+        static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let options = Options {
+            poll: Duration::from_millis(5),
+            repeat_pause: Duration::from_millis(1),
+            ..Options::for_worker(format!("worker-{number}"))
+        };
+        let stop = CancellationToken::new();
+        let worker = Worker::new(self.engine.clone(), Arc::clone(&self.hands), options);
+        let runtime = tokio::runtime::Handle::current();
+        Running {
+            stop: stop.clone(),
+            task: runtime.spawn(async move { worker.run(stop).await.unwrap() }),
+        }
+    }
+
+    /// A worker that claims whatever there is and is never heard of again.
+    pub(crate) async fn claim_and_forget(&self) {
+        let claim = Claim {
+            worker: "lost".into(),
+            apps: vec!["words".into()],
+            lease: Duration::from_secs(10),
+            limit: 10,
+        };
+        assert!(!self.store.claim(claim).await.unwrap().is_empty());
+    }
+
+    pub(crate) async fn until_ended(&self, task: Uuid) -> Ended {
+        loop {
+            let ended = self.engine.wait(task).await.unwrap();
+            if ended.record.status.is_final() {
+                return ended;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Applies every event of the journal anew and compares each state with the one written.
+    pub(crate) async fn assert_replays(&self, task: Uuid) {
+        let journal = self.store.load(task, 1).await.unwrap().unwrap();
+        let facts = Facts::from(&journal.record);
+        let deadline = journal.record.created_at + self.task_time;
+        let mut machine = Machine::new(Arc::new(Words), facts, deadline);
+        machine.begin_with(journal.messages.iter().map(|stored| stored.message.clone()));
+        for entry in &journal.entries {
+            let event: Event = serde_json::from_value(entry.event.clone()).unwrap();
+            machine.apply(&event, entry.at);
+            let written: Snapshot<Left> = serde_json::from_value(entry.state.clone()).unwrap();
+            assert_eq!(machine.snapshot(), &written, "after entry {}", entry.seq);
+        }
+    }
+}
+
+/// A worker under way.
+pub(crate) struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Ends it as SIGKILL would: at once, with nothing tidied up.
+    pub(crate) fn kill(self) {
+        self.task.abort();
+    }
+
+    pub(crate) async fn stop(self) {
+        self.begin_to_stop().await;
+    }
+
+    pub(crate) fn begin_to_stop(self) -> impl Future<Output = ()> {
+        self.stop.cancel();
+        async move { self.task.await.unwrap() }
+    }
+}

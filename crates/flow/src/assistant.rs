@@ -1,0 +1,124 @@
+//! The program of an assistant: after each event, what comes next. Pure, like every program; what
+//! has to be done outside is a call that the performer carries out.
+
+use std::sync::Arc;
+
+use convoke_app::App;
+use convoke_engine::{Event, Outcome, Program, Step, View};
+use convoke_model::{Decision, Name, ToolCall};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::catalogue::Skills;
+use crate::error::FlowError;
+use crate::memory::{Item, SkillRef};
+use crate::nodes::{act, compose, decide, resolve};
+use crate::template::Templates;
+
+/// An app, ready to answer.
+pub struct Assistant {
+    pub(crate) app: Arc<App>,
+    pub(crate) skills: Skills,
+    pub(crate) templates: Templates,
+}
+
+/// How far a task has come. It is written with every entry and so holds no more than is needed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    /// The node whose call is open.
+    pub(crate) node: Node,
+    /// What the user is taken to want.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<SkillRef>,
+    /// How that was decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) decision: Option<Decision>,
+    /// What is known: a text each, or the item that the text points at.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub(crate) slots: Map<String, Value>,
+    /// The slot that is being looked up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) slot: Option<Name>,
+    /// What an earlier question narrowed the choice to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) candidates: Vec<Item>,
+    /// What the user was last told of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) shown: Vec<Item>,
+    /// Older messages that did not travel with the request.
+    pub(crate) history_cut: usize,
+    /// Tool calls that have ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tool_calls: Vec<ToolCall>,
+}
+
+/// The nodes of the way that make calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Node {
+    /// Finding out what is meant.
+    #[default]
+    Decide,
+    /// Finding what words point at.
+    Resolve,
+    /// Doing it.
+    Act,
+}
+
+/// A call that has just returned.
+pub(crate) struct Returned<'a> {
+    pub(crate) call: Uuid,
+    pub(crate) outcome: &'a Outcome,
+    pub(crate) started_at: jiff::Timestamp,
+}
+
+impl Assistant {
+    /// Trains the decider and compiles what an app says.
+    pub fn new(app: Arc<App>) -> Result<Self, FlowError> {
+        let skills = Skills::of(&app)?;
+        Ok(Self {
+            app,
+            skills,
+            templates: Templates::new(),
+        })
+    }
+
+    /// The app.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+}
+
+impl Program for Assistant {
+    type State = Progress;
+
+    fn step(&self, view: View<'_>, state: &mut Progress, event: &Event) -> Step {
+        match event {
+            Event::Submitted { .. } => decide::start(),
+            Event::Returned {
+                call,
+                outcome,
+                started_at,
+                ..
+            } => {
+                let returned = Returned {
+                    call: *call,
+                    outcome,
+                    started_at: *started_at,
+                };
+                match state.node {
+                    Node::Decide => decide::finish(self, view, state, &returned),
+                    Node::Resolve => resolve::finish(self, view, state, &returned),
+                    Node::Act => act::finish(self, view, state, &returned),
+                }
+            }
+            Event::DeadlineReached => {
+                let text = &self.app.config.messages.deadline;
+                compose::fail(self, view, state, text, "the task's time was over")
+            }
+            _ => Step::default(),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What the user means: a new request, or the answer to what was asked last.
+
+use std::collections::BTreeMap;
+
+use convoke_decide::{Candidate, FoundBy, LocalDecision, Verdict};
+use convoke_model::{Confidence, DecidedBy, Decision, DecisionFields, Target};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::catalogue::Skills;
+use crate::memory::{Asks, Item, Memory, SkillRef};
+use crate::reference::{self, Found};
+
+/// What a message is taken to mean.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "meaning", rename_all = "snake_case")]
+pub(crate) enum Meaning {
+    /// The user wants this done.
+    Act {
+        target: SkillRef,
+        slots: Map<String, Value>,
+        decision: Decision,
+        /// What pointing words may point at, where an earlier question narrowed it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        candidates: Vec<Item>,
+    },
+    /// Several things may be meant.
+    Unclear { candidates: Vec<SkillRef> },
+    /// Nothing that the app can do.
+    Unknown,
+    /// The user does not want to go on.
+    Dismissed,
+}
+
+/// Words that take back what was asked for.
+const DISMISSALS: &[&str] = &[
+    "never mind",
+    "nevermind",
+    "forget it",
+    "cancel",
+    "cancel that",
+    "nothing",
+    "none",
+    "none of them",
+    "neither",
+    "no",
+    "no thanks",
+    "stop",
+    "leave it",
+    "skip it",
+];
+
+/// Reads a message in the light of what was said before it.
+pub(crate) fn interpret(skills: &Skills, text: &str, memory: &Memory) -> Meaning {
+    let decided = skills.decide(text);
+    if let Some(asks) = &memory.asks {
+        if is_dismissal(text) {
+            return Meaning::Dismissed;
+        }
+        if let Some(meaning) = answer(skills, text, asks, &decided) {
+            return meaning;
+        }
+    }
+    request(skills, text, &decided)
+}
+
+/// The message as the answer to a question, unless it plainly is a request of its own.
+fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> Option<Meaning> {
+    let new_request = decided.verdict == Verdict::Chosen
+        && decided
+            .candidates
+            .first()
+            .is_some_and(|best| best.by == FoundBy::Pattern);
+    match asks {
+        Asks::Slot {
+            target,
+            slot,
+            slots,
+            candidates,
+        } => {
+            let nouns = skills
+                .get(target)
+                .and_then(|skill| skill.slots.get(slot))
+                .and_then(|slot| slot.refers_to.as_ref())
+                .map(|reference| reference.nouns.clone())
+                .unwrap_or_default();
+            let points = matches!(
+                reference::find(text, candidates, candidates, &nouns),
+                Found::One(_)
+            );
+            if new_request && !points {
+                return None;
+            }
+            let mut slots = slots.clone();
+            slots.insert(slot.to_string(), Value::String(text.trim().to_owned()));
+            Some(act(
+                skills,
+                target,
+                slots,
+                text,
+                1.0,
+                "answers the question",
+                candidates.clone(),
+            ))
+        }
+        Asks::Skill { candidates, said } => {
+            let labels: Vec<Item> = candidates
+                .iter()
+                .filter_map(|target| {
+                    let skill = skills.get(target)?;
+                    Some(Item {
+                        id: target.skill.to_string(),
+                        label: skill.description.clone(),
+                    })
+                })
+                .collect();
+            match reference::find(text, &labels, &labels, &[]) {
+                Found::One(index) => {
+                    let target = candidates.get(index)?;
+                    let slots = slots_for(skills, target, said);
+                    Some(act(
+                        skills,
+                        target,
+                        slots,
+                        said,
+                        1.0,
+                        "chosen when asked",
+                        Vec::new(),
+                    ))
+                }
+                _ => None,
+            }
+        }
+    }
+}
+
+/// What an earlier message says for a skill that was only chosen afterwards.
+fn slots_for(skills: &Skills, target: &SkillRef, said: &str) -> Map<String, Value> {
+    let decided = skills.decide(said);
+    decided
+        .candidates
+        .iter()
+        .find(|candidate| skills.target(&candidate.entry) == Some(target))
+        .map(|candidate| filled(skills, target, &candidate.slots, candidate.by, said))
+        .unwrap_or_default()
+}
+
+fn request(skills: &Skills, text: &str, decided: &LocalDecision) -> Meaning {
+    let known: Vec<(&Candidate, &SkillRef)> = decided
+        .plausible()
+        .iter()
+        .filter_map(|candidate| Some((candidate, skills.target(&candidate.entry)?)))
+        .collect();
+    match (decided.verdict, known.as_slice()) {
+        (Verdict::Chosen, [(best, target), ..]) => {
+            let slots = filled(skills, target, &best.slots, best.by, text);
+            let how = match best.by {
+                FoundBy::Pattern => "fits one of the skill's sentences",
+                FoundBy::Classifier => "is like the skill's examples",
+            };
+            act(
+                skills,
+                target,
+                slots,
+                text,
+                best.confidence,
+                how,
+                Vec::new(),
+            )
+        }
+        (Verdict::Ambiguous, [_, ..]) => Meaning::Unclear {
+            candidates: known
+                .iter()
+                .take(MAX_UNCLEAR)
+                .map(|(_, target)| (*target).clone())
+                .collect(),
+        },
+        _ => Meaning::Unknown,
+    }
+}
+
+/// Skills named in a question at most.
+const MAX_UNCLEAR: usize = 3;
+
+/// The slots that a decision carries, completed by closed values found in the text.
+fn filled(
+    skills: &Skills,
+    target: &SkillRef,
+    slots: &BTreeMap<String, String>,
+    by: FoundBy,
+    text: &str,
+) -> Map<String, Value> {
+    let mut all: BTreeMap<String, String> = match by {
+        FoundBy::Pattern => BTreeMap::new(),
+        FoundBy::Classifier => skills.closed_slots(target, text),
+    };
+    all.extend(slots.clone());
+    all.into_iter()
+        .map(|(slot, value)| (slot, Value::String(value)))
+        .collect()
+}
+
+fn act(
+    skills: &Skills,
+    target: &SkillRef,
+    slots: Map<String, Value>,
+    text: &str,
+    confidence: f64,
+    reasoning: &str,
+    candidates: Vec<Item>,
+) -> Meaning {
+    let decision = Decision::new(DecisionFields {
+        asked: text.to_owned(),
+        targets: vec![Target {
+            name: target.skill.clone(),
+            confidence: Confidence::saturating(confidence),
+            parameters: slots.clone(),
+        }],
+        reasoning: reasoning.to_owned(),
+        ambiguous: false,
+        clarifying_question: None,
+        decided_by: DecidedBy::Local,
+    });
+    match decision {
+        Ok(decision) if skills.get(target).is_some() => Meaning::Act {
+            target: target.clone(),
+            slots,
+            decision,
+            candidates,
+        },
+        _ => Meaning::Unknown,
+    }
+}
+
+fn is_dismissal(text: &str) -> bool {
+    let said = text.trim().trim_end_matches(['.', '!']).to_lowercase();
+    DISMISSALS.contains(&said.as_str())
+}

@@ -1,0 +1,28 @@
+//! The way of a request over the durable engine:
+//!
+//! ```text
+//! receive ──► decide ──► act ──► compose ──► deliver
+//! ```
+//!
+//! - [`receive`] bounds what comes in and turns it into a task.
+//! - [`Assistant`] is the engine's program: a pure function that says, after each event, what comes
+//!   next. Its nodes are in `nodes/`, one file a node.
+//! - [`Performer`] is the engine's executor: it carries out what the program asks for, through the
+//!   ports in [`ports`].
+
+mod assistant;
+mod catalogue;
+mod error;
+mod interpret;
+mod memory;
+mod nodes;
+mod performer;
+pub mod ports;
+mod receive;
+mod reference;
+mod template;
+
+pub use assistant::{Assistant, Progress};
+pub use error::FlowError;
+pub use performer::{Performer, PerformerOptions};
+pub use receive::{Incoming, receive};

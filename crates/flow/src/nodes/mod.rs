@@ -1,0 +1,7 @@
+//! The nodes of the way, one file each. A node has a start, which asks for a call, and a finish,
+//! which takes in what came of it and goes on.
+
+pub(crate) mod act;
+pub(crate) mod compose;
+pub(crate) mod decide;
+pub(crate) mod resolve;

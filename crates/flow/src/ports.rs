@@ -1,0 +1,65 @@
+//! What the flow needs from outside, as traits that other crates implement.
+
+use std::time::Duration;
+
+use convoke_engine::Failure;
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The code by which a port says that a server could not be reached, so that it is worth trying again.
+pub const NOT_REACHED: &str = "tool.not_reached";
+
+/// What a tool server says of one of its tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolFacts {
+    /// The server that has it.
+    pub server: String,
+    /// Its name there.
+    pub tool: String,
+    /// It changes nothing.
+    pub read_only: bool,
+    /// Called again with the same arguments, it changes nothing more.
+    pub idempotent: bool,
+}
+
+/// A call on its way out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolRequest {
+    /// The server.
+    pub server: String,
+    /// The tool.
+    pub tool: String,
+    /// What the decision or the model says.
+    pub arguments: Map<String, Value>,
+    /// What the engine adds: the user's id and the like. It overrides the former.
+    pub injected: Map<String, Value>,
+    /// The effect id.
+    pub idempotency_key: String,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// What a tool said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolReply {
+    /// The server that was called.
+    pub server: String,
+    /// The tool that was called.
+    pub tool: String,
+    /// The structured result.
+    pub content: Value,
+    /// The same for people.
+    pub text: String,
+    /// Whether the tool says that it failed.
+    pub is_error: bool,
+}
+
+/// The tools of an app.
+pub trait Tools: Send + Sync + 'static {
+    /// What is known of a tool, given as `tool` or `server.tool`.
+    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<ToolFacts, Failure>>;
+
+    /// Calls a tool. A failure says whether the call can have had an effect.
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, Failure>>;
+}

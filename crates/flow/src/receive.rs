@@ -1,0 +1,45 @@
+//! The way in: bounds a request before anything works on it, and makes it what the engine accepts.
+
+use convoke_app::Limits;
+use convoke_engine::NewRequest;
+use convoke_model::{Channel, Invalid, Message, Request, RequestLimits, UserId};
+use jiff::Timestamp;
+use serde_json::json;
+use uuid::Uuid;
+
+/// What comes in from a channel. The user id has been verified by whoever took it in.
+#[derive(Debug, Clone)]
+pub struct Incoming {
+    /// The verified user.
+    pub user: UserId,
+    /// The conversation, if it is part of one.
+    pub conversation: Option<Uuid>,
+    /// Where it came in.
+    pub channel: Channel,
+    /// What was said.
+    pub text: String,
+    /// The same user's same key is the same request.
+    pub key: Option<String>,
+}
+
+/// Checks a request against the app's limits. A refused one changes nothing.
+pub fn receive(incoming: Incoming, limits: &Limits, at: Timestamp) -> Result<NewRequest, Invalid> {
+    let request_limits = RequestLimits {
+        message_characters: limits.message_characters as usize,
+        history_messages: limits.history_messages as usize,
+    };
+    let request = Request::receive(
+        Some(incoming.user.uuid()),
+        &incoming.text,
+        Vec::new(),
+        &request_limits,
+    )?;
+    Ok(NewRequest {
+        owner: incoming.user.uuid(),
+        conversation: incoming.conversation,
+        channel: incoming.channel,
+        key: incoming.key,
+        message: Message::user(request.message.clone(), at)?,
+        input: json!({}),
+    })
+}

@@ -1,0 +1,123 @@
+//! A tool call as it is asked for, and what comes back.
+
+use std::time::Duration;
+
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// The name under which the idempotency key travels in the call's `_meta`.
+pub const IDEMPOTENCY_KEY: &str = "idempotencyKey";
+
+/// One call of one tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolRequest {
+    /// The server to call.
+    pub server: String,
+    /// The tool on that server.
+    pub tool: String,
+    /// What the caller says. Arguments under an injected name are not heeded.
+    pub arguments: Map<String, Value>,
+    /// What the engine adds, where the tool takes an argument of that name.
+    pub injected: Map<String, Value>,
+    /// Names the effect: a server that honours it answers a repeated call with the first result.
+    pub idempotency_key: String,
+    /// How long the call may take in all, with connecting. Without one, the options' own.
+    pub timeout: Option<Duration>,
+}
+
+/// What a tool said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolReply {
+    /// The structured result; else the text read as JSON, where it is an object or an array; else
+    /// `{"text": …}`, with whatever is no text under `content`.
+    pub content: Value,
+    /// The text of the reply, for people and models.
+    pub text: String,
+    /// The tool ran and says that it failed.
+    pub is_error: bool,
+}
+
+impl ToolReply {
+    pub(crate) fn of(result: CallToolResult) -> Self {
+        let mut texts = Vec::new();
+        let mut others = Vec::new();
+        for block in result.content {
+            match block {
+                ContentBlock::Text(text) => texts.push(text.text),
+                other => others.push(other),
+            }
+        }
+        let text = texts.join("\n");
+        let content = match result.structured_content {
+            Some(content) => content,
+            None => unstructured(&text, &others),
+        };
+        Self {
+            content,
+            text,
+            is_error: result.is_error.unwrap_or(false),
+        }
+    }
+}
+
+fn unstructured(text: &str, others: &[ContentBlock]) -> Value {
+    if !others.is_empty() {
+        return json!({"text": text, "content": others});
+    }
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
+        _ => json!({"text": text}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(result: Value) -> ToolReply {
+        ToolReply::of(serde_json::from_value(result).unwrap())
+    }
+
+    #[test]
+    fn structured_content_wins_over_text() {
+        let reply = reply(json!({
+            "content": [{"type": "text", "text": "{\"other\": 1}"}],
+            "structuredContent": {"temperature": 21},
+        }));
+        assert_eq!(reply.content, json!({"temperature": 21}));
+        assert_eq!(reply.text, "{\"other\": 1}");
+        assert!(!reply.is_error);
+    }
+
+    #[test]
+    fn text_that_is_an_object_or_array_is_read_as_json() {
+        let texts =
+            |text: &str| reply(json!({"content": [{"type": "text", "text": text}]})).content;
+        assert_eq!(texts("{\"a\": 1}"), json!({"a": 1}));
+        assert_eq!(texts("[1, 2]"), json!([1, 2]));
+        assert_eq!(texts("42"), json!({"text": "42"}));
+        assert_eq!(texts("Echo: hello"), json!({"text": "Echo: hello"}));
+    }
+
+    #[test]
+    fn several_texts_are_lines_and_an_error_is_marked() {
+        let reply = reply(json!({
+            "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}],
+            "isError": true,
+        }));
+        assert_eq!((reply.text.as_str(), reply.is_error), ("one\ntwo", true));
+    }
+
+    #[test]
+    fn an_image_is_not_lost() {
+        let reply = reply(json!({
+            "content": [
+                {"type": "text", "text": "a picture"},
+                {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+            ],
+        }));
+        assert_eq!(reply.content["text"], "a picture");
+        assert_eq!(reply.content["content"][0]["data"], "aGk=");
+    }
+}

@@ -1,0 +1,68 @@
+//! The flow's port for tools, carried out by MCP servers.
+
+use convoke_engine::{Failure, FailureKind};
+use convoke_flow::ports::{self, NOT_REACHED, ToolFacts, Tools};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use crate::call::ToolRequest;
+use crate::error::McpError;
+use crate::servers::ToolServers;
+
+impl Tools for ToolServers {
+    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<ToolFacts, Failure>> {
+        async move {
+            let info = self.find(tool).await.map_err(|error| failure(&error))?;
+            Ok(ToolFacts {
+                read_only: info.annotations.read_only == Some(true),
+                idempotent: info.annotations.idempotent == Some(true),
+                server: info.server,
+                tool: info.name,
+            })
+        }
+        .boxed()
+    }
+
+    fn call(
+        &self,
+        request: ports::ToolRequest,
+    ) -> BoxFuture<'_, Result<ports::ToolReply, Failure>> {
+        async move {
+            let (server, tool) = (request.server.clone(), request.tool.clone());
+            let reply = self
+                .call(ToolRequest {
+                    server: request.server,
+                    tool: request.tool,
+                    arguments: request.arguments,
+                    injected: request.injected,
+                    idempotency_key: request.idempotency_key,
+                    timeout: Some(request.timeout),
+                })
+                .await
+                .map_err(|error| failure(&error))?;
+            Ok(ports::ToolReply {
+                server,
+                tool,
+                content: reply.content,
+                text: reply.text,
+                is_error: reply.is_error,
+            })
+        }
+        .boxed()
+    }
+}
+
+/// What a failure means for the world outside, in the engine's words.
+fn failure(error: &McpError) -> Failure {
+    let (code, kind) = match error {
+        McpError::Refused(_) => (error.code(), FailureKind::NoEffect),
+        McpError::NotSent { .. } => (NOT_REACHED, FailureKind::NoEffect),
+        McpError::Unknown { .. } => (error.code(), FailureKind::Unknown),
+        McpError::Failed { .. } => (error.code(), FailureKind::Answered),
+    };
+    Failure {
+        code: code.to_owned(),
+        message: error.to_string(),
+        kind,
+    }
+}

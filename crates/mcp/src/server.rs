@@ -1,0 +1,270 @@
+//! One server: connected to when it is first used, and again when its connection is gone.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use convoke_model::{McpServer, Transport};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::backoff;
+use crate::error::McpError;
+use crate::options::Options;
+use crate::session::Session;
+use crate::transport::{SseTransport, StdioTransport, Tracked, http_client, open_http};
+
+/// What all servers of one handle share.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    /// Cancelled at shutdown: nothing is started any more.
+    pub(crate) stop: CancellationToken,
+    /// Counts every task and every connection that is still there.
+    pub(crate) tracker: TaskTracker,
+    http: OnceLock<Result<reqwest::Client, String>>,
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options) -> Self {
+        Self {
+            options,
+            stop: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+            http: OnceLock::new(),
+        }
+    }
+
+    /// Made on first use: an app without HTTP servers does not pay for reading certificates.
+    fn http(&self) -> Result<reqwest::Client, StartError> {
+        self.http
+            .get_or_init(http_client)
+            .clone()
+            .map_err(StartError::Permanent)
+    }
+}
+
+/// A server and the state of its connection.
+pub(crate) struct Server {
+    pub(crate) config: McpServer,
+    shared: Arc<Shared>,
+    state: Mutex<State>,
+}
+
+type Started = Result<Arc<Session>, String>;
+
+enum State {
+    /// Not connected.
+    Down(Failures),
+    /// Being connected to; everybody who needs it waits for the same outcome.
+    Starting(watch::Receiver<Option<Started>>),
+    /// Connected, after this many failures in a row.
+    Up(Arc<Session>, Failures),
+}
+
+/// Failures in a row, and until when the server is left alone because of them.
+#[derive(Clone, Copy, Default)]
+struct Failures {
+    count: u32,
+    not_before: Option<Instant>,
+}
+
+/// Why a server could not be connected to.
+#[derive(Debug)]
+enum StartError {
+    /// Trying again at once would end the same way.
+    Permanent(String),
+    Transient(String),
+}
+
+impl Server {
+    pub(crate) fn new(config: McpServer, shared: Arc<Shared>) -> Self {
+        Self {
+            config,
+            shared,
+            state: Mutex::new(State::Down(Failures::default())),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.config.name.as_str()
+    }
+
+    /// How long a start may take.
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        Duration::from_secs(self.config.connect_seconds.into())
+    }
+
+    /// The connection, made if there is none. The start goes on for others when the caller's time
+    /// runs out.
+    pub(crate) async fn session(
+        self: &Arc<Self>,
+        deadline: Instant,
+    ) -> Result<Arc<Session>, McpError> {
+        if self.shared.stop.is_cancelled() {
+            return Err(self.not_sent("the tool servers are shut down"));
+        }
+        let mut outcome = match self.connected_or_starting() {
+            Ok(session) => return Ok(session),
+            Err(outcome) => outcome,
+        };
+        let waited = tokio::time::timeout_at(deadline, outcome.wait_for(Option::is_some)).await;
+        match waited {
+            Ok(Ok(started)) => match &*started {
+                Some(Ok(session)) => Ok(Arc::clone(session)),
+                Some(Err(reason)) => Err(self.not_sent(reason)),
+                None => Err(self.not_sent("it was not started")),
+            },
+            Ok(Err(_)) => Err(self.not_sent("the tool servers are shut down")),
+            Err(_) => Err(self.not_sent("it was not connected within the time of the call")),
+        }
+    }
+
+    fn connected_or_starting(
+        self: &Arc<Self>,
+    ) -> Result<Arc<Session>, watch::Receiver<Option<Started>>> {
+        let mut state = self.state();
+        let failures = match &*state {
+            State::Up(session, _) if session.is_usable() => return Ok(Arc::clone(session)),
+            State::Starting(outcome) => return Err(outcome.clone()),
+            State::Up(session, _) if session.has_proved_itself() => Failures::default(),
+            // It died before it ever answered, which is a failed start that took longer.
+            State::Up(_, failures) => self.one_more(*failures),
+            State::Down(failures) => *failures,
+        };
+        let (sender, outcome) = watch::channel(None);
+        *state = State::Starting(outcome.clone());
+        let server = Arc::clone(self);
+        self.shared.tracker.spawn(async move {
+            let stop = server.shared.stop.clone();
+            tokio::select! {
+                // The sender goes with the task, which tells those who wait.
+                () = stop.cancelled() => drop(sender),
+                started = server.start(failures) => { let _ = sender.send(Some(started)); }
+            }
+            // A start that succeeds while everything is shut down must not outlive it.
+            if stop.is_cancelled() {
+                server.close().await;
+            }
+        });
+        Err(outcome)
+    }
+
+    /// Tries a few times within the server's connect time.
+    async fn start(&self, mut failures: Failures) -> Started {
+        if let Some(not_before) = failures.not_before {
+            tokio::time::sleep_until(not_before).await;
+        }
+        let until = Instant::now() + self.connect_timeout();
+        let mut attempt = 0;
+        let started = loop {
+            let error = match tokio::time::timeout_at(until, self.connect(attempt)).await {
+                Ok(Ok(session)) => break Ok(Arc::new(session)),
+                Ok(Err(error)) => error,
+                Err(_) => StartError::Permanent(format!(
+                    "it did not start within {} s (connect_seconds)",
+                    self.config.connect_seconds
+                )),
+            };
+            failures = self.one_more(failures);
+            attempt += 1;
+            let again = attempt < self.shared.options.connect_attempts;
+            match (error, failures.not_before) {
+                (StartError::Transient(reason), Some(next)) if again && next < until => {
+                    tracing::debug!(server = self.name(), reason, "the server is tried again");
+                    tokio::time::sleep_until(next).await;
+                }
+                (StartError::Transient(reason) | StartError::Permanent(reason), _) => {
+                    tracing::warn!(server = self.name(), reason, "the server cannot be reached");
+                    break Err(reason);
+                }
+            }
+        };
+        *self.state() = match &started {
+            Ok(session) => State::Up(Arc::clone(session), failures),
+            Err(_) => State::Down(failures),
+        };
+        started
+    }
+
+    async fn connect(&self, attempt: u32) -> Result<Session, StartError> {
+        let options = &self.shared.options;
+        let silence = options
+            .discover_timeout
+            .saturating_mul(1 << attempt.min(16));
+        match &self.config.transport {
+            Transport::Stdio(config) => {
+                let transport = StdioTransport::start(self.name(), config, options)
+                    .map_err(|error| not_started(&config.command, &error))?;
+                self.establish(transport, Some(silence)).await
+            }
+            Transport::Sse(config) => {
+                let transport =
+                    SseTransport::connect(self.name(), self.shared.http()?, config, options)
+                        .await
+                        .map_err(StartError::Transient)?;
+                self.establish(transport, Some(silence)).await
+            }
+            Transport::Http(config) => {
+                let transport = open_http(self.shared.http()?, config, options)
+                    .map_err(StartError::Permanent)?;
+                self.establish(transport, None).await
+            }
+        }
+    }
+
+    async fn establish<T>(
+        &self,
+        transport: T,
+        silence: Option<Duration>,
+    ) -> Result<Session, StartError>
+    where
+        Tracked<T>: rmcp::transport::Transport<rmcp::RoleClient, Error = crate::transport::SendFailure>
+            + 'static,
+    {
+        let ended = CancellationToken::new();
+        let tracker = self.shared.tracker.clone();
+        let transport = Tracked::new(transport, ended.clone(), silence, tracker.token());
+        Session::establish(self.name(), transport, ended, tracker)
+            .await
+            .map_err(StartError::Transient)
+    }
+
+    /// Ends the connection, if there is one.
+    pub(crate) async fn close(&self) {
+        let state = std::mem::replace(&mut *self.state(), State::Down(Failures::default()));
+        if let State::Up(session, _) = state {
+            session.close().await;
+        }
+    }
+
+    fn one_more(&self, failures: Failures) -> Failures {
+        let count = failures.count.saturating_add(1);
+        let pause = backoff::pause(&self.shared.options, count);
+        Failures {
+            count,
+            not_before: Some(Instant::now() + pause),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn not_sent(&self, reason: impl Into<String>) -> McpError {
+        McpError::NotSent {
+            server: self.name().to_owned(),
+            reason: reason.into(),
+        }
+    }
+}
+
+fn not_started(command: &str, error: &std::io::Error) -> StartError {
+    let reason = format!("`{command}` could not be started: {error}");
+    match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => {
+            StartError::Permanent(reason)
+        }
+        _ => StartError::Transient(reason),
+    }
+}

@@ -1,0 +1,198 @@
+//! The handle on all tool servers of an app.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use convoke_model::{McpServer, Name};
+use futures::future::join_all;
+use rmcp::model::CallToolResult;
+use tokio::time::Instant;
+
+use crate::call::{ToolReply, ToolRequest};
+use crate::error::{McpError, Refusal};
+use crate::listing::Listing;
+use crate::options::Options;
+use crate::server::{Server, Shared};
+use crate::session::{Outgoing, Session};
+use crate::tool::ToolInfo;
+
+/// All tool servers of an app. Clones are cheap and share the connections.
+///
+/// When the last clone is dropped, the servers that are children of ours are ended; only
+/// [`shutdown`](Self::shutdown) waits for it.
+#[derive(Clone)]
+pub struct ToolServers(Arc<Inner>);
+
+struct Inner {
+    servers: BTreeMap<Name, Arc<Server>>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+    }
+}
+
+impl ToolServers {
+    /// Starts nothing: a server is started or connected to when it is first used.
+    ///
+    /// Of two servers of the same name, the later one counts; an app's own rules allow no such two.
+    pub fn new(servers: Vec<McpServer>, options: Options) -> Self {
+        let shared = Arc::new(Shared::new(options));
+        let servers = servers
+            .into_iter()
+            .map(|config| {
+                (
+                    config.name.clone(),
+                    Arc::new(Server::new(config, Arc::clone(&shared))),
+                )
+            })
+            .collect();
+        Self(Arc::new(Inner { servers, shared }))
+    }
+
+    /// The names of the servers, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.servers.keys().map(Name::as_str)
+    }
+
+    /// A server as the app describes it.
+    pub fn config(&self, server: &str) -> Option<&McpServer> {
+        self.server(server).ok().map(|server| &server.config)
+    }
+
+    /// The tools of one server. They are listed once and again when the server says that they
+    /// changed, or is connected to anew.
+    pub async fn tools(&self, server: &str) -> Result<Arc<[ToolInfo]>, McpError> {
+        Ok(Arc::clone(&self.listing(self.server(server)?).await?.tools))
+    }
+
+    /// The tool that `tool` or `server.tool` names.
+    ///
+    /// A bare name is looked for on every server; a server that cannot be reached does not stand in
+    /// the way of one that has the tool.
+    pub async fn find(&self, tool: &str) -> Result<ToolInfo, McpError> {
+        if let Some((server, name)) = tool.split_once('.')
+            && let Ok(server) = self.server(server)
+        {
+            let listing = self.listing(server).await?;
+            return match listing.get(name) {
+                Some(found) => Ok(found.info.clone()),
+                None => Err(unknown_tool(tool, [&*listing.tools])),
+            };
+        }
+        let listings = join_all(self.0.servers.values().map(|server| self.listing(server))).await;
+        let mut found: Vec<ToolInfo> = listings
+            .iter()
+            .filter_map(|listing| Some(listing.as_ref().ok()?.get(tool)?.info.clone()))
+            .collect();
+        match (found.pop(), found.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (Some(last), false) => {
+                found.push(last);
+                Err(McpError::Refused(Refusal::AmbiguousTool {
+                    tool: tool.to_owned(),
+                    candidates: found.iter().map(ToolInfo::full_name).collect(),
+                }))
+            }
+            (None, _) => {
+                let listings = listings.into_iter().collect::<Result<Vec<_>, _>>()?;
+                Err(unknown_tool(
+                    tool,
+                    listings.iter().map(|listing| &*listing.tools),
+                ))
+            }
+        }
+    }
+
+    /// Calls a tool, once. Only a call that certainly never left, because the connection had
+    /// ended unnoticed, is sent again, over a new one.
+    pub async fn call(&self, request: ToolRequest) -> Result<ToolReply, McpError> {
+        let server = self.server(&request.server)?;
+        let allowed = request
+            .timeout
+            .unwrap_or(self.0.shared.options.call_timeout);
+        let deadline = Instant::now() + allowed;
+        let session = server.session(deadline).await?;
+        let mut outcome = self.send(&session, &request, deadline, allowed).await;
+        let stale = matches!(outcome, Err(McpError::NotSent { .. })) && !session.is_usable();
+        if stale && Instant::now() < deadline {
+            let session = server.session(deadline).await?;
+            outcome = self.send(&session, &request, deadline, allowed).await;
+        }
+        outcome.map(ToolReply::of)
+    }
+
+    async fn send(
+        &self,
+        session: &Session,
+        request: &ToolRequest,
+        deadline: Instant,
+        allowed: Duration,
+    ) -> Result<CallToolResult, McpError> {
+        let listing = session.listing(&self.0.shared.options);
+        let listing = tokio::time::timeout_at(deadline, listing)
+            .await
+            .unwrap_or_else(|_| {
+                Err(McpError::NotSent {
+                    server: request.server.clone(),
+                    reason: "its tools were not listed within the time of the call".to_owned(),
+                })
+            })?;
+        let tool = listing
+            .get(&request.tool)
+            .ok_or_else(|| unknown_tool(&request.tool, [&*listing.tools]))?;
+        let outgoing = Outgoing {
+            tool: &request.tool,
+            arguments: tool.arguments(&request.arguments, &request.injected)?,
+            idempotency_key: &request.idempotency_key,
+            deadline,
+            allowed,
+        };
+        session.call(outgoing).await
+    }
+
+    /// Ends every connection and every child process, and waits until they are gone. Calls under
+    /// way lose their answers; calls made later are refused as not sent.
+    pub async fn shutdown(&self) {
+        self.0.shared.stop.cancel();
+        join_all(self.0.servers.values().map(|server| server.close())).await;
+        self.0.shared.tracker.close();
+        self.0.shared.tracker.wait().await;
+    }
+
+    fn server(&self, name: &str) -> Result<&Arc<Server>, McpError> {
+        Name::new(name)
+            .ok()
+            .and_then(|name| self.0.servers.get(&name))
+            .ok_or_else(|| {
+                McpError::Refused(Refusal::UnknownServer {
+                    server: name.to_owned(),
+                    known: self.names().map(str::to_owned).collect(),
+                })
+            })
+    }
+
+    async fn listing(&self, server: &Arc<Server>) -> Result<Arc<Listing>, McpError> {
+        let options = &self.0.shared.options;
+        let deadline = Instant::now() + server.connect_timeout() + options.backoff_longest;
+        match server.session(deadline).await?.listing(options).await {
+            // The connection may have gone stale unnoticed; a new one settles it.
+            Err(McpError::NotSent { .. }) => server.session(deadline).await?.listing(options).await,
+            outcome => outcome,
+        }
+    }
+}
+
+fn unknown_tool<'a>(tool: &str, listings: impl IntoIterator<Item = &'a [ToolInfo]>) -> McpError {
+    McpError::Refused(Refusal::UnknownTool {
+        tool: tool.to_owned(),
+        known: listings
+            .into_iter()
+            .flatten()
+            .map(ToolInfo::full_name)
+            .collect(),
+    })
+}

@@ -1,0 +1,36 @@
+//! The three ways to a server, and what all of them share: knowing what has left.
+
+mod http;
+mod sse;
+mod stdio;
+mod tls;
+mod tracked;
+mod wire;
+
+use std::collections::HashMap;
+
+use ::http::{HeaderName, HeaderValue};
+use convoke_model::UrlConfig;
+
+pub(crate) use http::open as open_http;
+pub(crate) use sse::SseTransport;
+pub(crate) use stdio::StdioTransport;
+pub(crate) use tls::http_client;
+pub(crate) use tracked::{Departure, SendFailure, Tracked};
+
+/// The headers that an app declares for a server.
+fn headers(config: &UrlConfig) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+    config
+        .headers
+        .iter()
+        .map(|(name, value)| {
+            let parsed_name = HeaderName::try_from(name)
+                .map_err(|_| format!("`{name}` is not the name of a header"))?;
+            // The value may be a secret, so it is never quoted.
+            let mut parsed_value = HeaderValue::try_from(value)
+                .map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
+            parsed_value.set_sensitive(true);
+            Ok((parsed_name, parsed_value))
+        })
+        .collect()
+}

@@ -1,0 +1,458 @@
+//! The client against a server that fails as it is told.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on ends here"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use convoke_mcp::{Loss, McpError, Options, Refusal, ToolServers};
+use futures::future::join_all;
+use serde_json::json;
+use support::{
+    Scripted, call, free_port, impatient, kill, object, options, request, runs, server, until,
+};
+
+fn pid(reply: &convoke_mcp::ToolReply) -> u32 {
+    u32::try_from(reply.content["pid"].as_u64().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn nothing_is_started_before_it_is_used() {
+    let script = Scripted::new("sound");
+    let servers = ToolServers::new(vec![script.server("s")], options());
+    assert!(script.logged("start").is_empty());
+    servers.tools("s").await.unwrap();
+    assert_eq!(script.logged("start").len(), 1);
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn fifty_first_calls_share_one_start_and_one_connection() {
+    let script = Scripted::new("sound");
+    let servers = ToolServers::new(vec![script.server("s")], options());
+    // No call is answered before all of them have arrived: one after the other would never end.
+    let replies = join_all((0..50).map(|number| {
+        call(
+            &servers,
+            "s",
+            "gather",
+            json!({"count": 50, "text": format!("number {number}")}),
+        )
+    }))
+    .await;
+    for (number, reply) in replies.into_iter().enumerate() {
+        assert_eq!(reply.unwrap().text, format!("number {number}"));
+    }
+    assert_eq!(script.logged("start").len(), 1);
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn all_pages_of_tools_are_read() {
+    let script = Scripted::new("sound");
+    let servers = ToolServers::new(vec![script.server("s")], options());
+    let tools = servers.tools("s").await.unwrap();
+    assert_eq!(tools.len(), 10, "{tools:?}");
+    assert_eq!(tools[0].annotations.read_only, Some(true));
+    assert_eq!(tools[1].annotations.read_only, None);
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_list_of_tools_without_end_is_given_up() {
+    let script = Scripted::new("endless");
+    let servers = ToolServers::new(vec![script.server("s")], options());
+    let error = servers.tools("s").await.unwrap_err();
+    assert!(error.to_string().contains("100 pages"), "{error}");
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn changed_tools_are_listed_again() {
+    let script = Scripted::new("sound");
+    let servers = ToolServers::new(vec![script.server("s")], options());
+    let error = call(&servers, "s", "grown", json!({})).await.unwrap_err();
+    assert_eq!(error.code(), "mcp.unknown_tool");
+    call(&servers, "s", "grow", json!({})).await.unwrap();
+    until("the new tool is listed", || async {
+        servers
+            .tools("s")
+            .await
+            .unwrap()
+            .iter()
+            .any(|tool| tool.name == "grown")
+    })
+    .await;
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_under_a_call_is_started_again_and_alone() {
+    let (dying, other) = (Scripted::new("sound"), Scripted::new("sound"));
+    let servers = ToolServers::new(
+        vec![dying.server("dying"), other.server("other")],
+        options(),
+    );
+    let first = pid(&call(&servers, "dying", "pid", json!({})).await.unwrap());
+    let others = pid(&call(&servers, "other", "pid", json!({})).await.unwrap());
+
+    let error = call(&servers, "dying", "die", json!({})).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            McpError::Unknown {
+                loss: Loss::Broken(_),
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(
+        dying
+            .logged("call")
+            .iter()
+            .filter(|tool| *tool == "die")
+            .count(),
+        1
+    );
+
+    let second = pid(&call(&servers, "dying", "pid", json!({})).await.unwrap());
+    assert_ne!(first, second);
+    assert_eq!(
+        pid(&call(&servers, "other", "pid", json!({})).await.unwrap()),
+        others
+    );
+    assert_eq!(other.logged("start").len(), 1);
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_killed_between_calls_is_started_again() {
+    let script = Scripted::new("sound");
+    let servers = ToolServers::new(vec![script.server("s")], options());
+    for _ in 0..5 {
+        let first = pid(&call(&servers, "s", "pid", json!({})).await.unwrap());
+        kill(first);
+        // However early the death is noticed, the call never reached anybody: it goes again, or,
+        // if it was already on its way, its outcome is unknown. It is never silently repeated.
+        match call(&servers, "s", "pid", json!({})).await {
+            Ok(reply) => assert_ne!(pid(&reply), first),
+            Err(error) => assert_eq!(error.code(), "mcp.connection_lost", "{error}"),
+        }
+    }
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_cancelled_and_its_outcome_unknown() {
+    let script = Scripted::new("sound");
+    let servers = ToolServers::new(vec![script.server("s")], options());
+    servers.tools("s").await.unwrap();
+    let mut slow = request("s", "hang", json!({}));
+    slow.timeout = Some(Duration::from_millis(100));
+    let error = servers.call(slow).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            McpError::Unknown {
+                loss: Loss::TimedOut(_),
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(error.code(), "mcp.timed_out");
+    until("the server is told", || async {
+        script.logged("cancelled").len() == 1
+    })
+    .await;
+    // The connection is still good.
+    assert_eq!(
+        call(&servers, "s", "echo", json!({"text": "hi"}))
+            .await
+            .unwrap()
+            .text,
+        "hi"
+    );
+    assert_eq!(script.logged("start").len(), 1);
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_cancels_the_call() {
+    let script = Scripted::new("sound");
+    let servers = ToolServers::new(vec![script.server("s")], options());
+    let under_way = servers.call(request("s", "hang", json!({})));
+    tokio::select! {
+        outcome = under_way => panic!("{outcome:?}"),
+        () = until("the call is there", || async { script.logged("call").len() == 1 }) => {}
+    }
+    until("the server is told", || async {
+        script.logged("cancelled").len() == 1
+    })
+    .await;
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn bad_arguments_never_reach_the_server() {
+    let script = Scripted::new("sound");
+    let servers = ToolServers::new(vec![script.server("s")], options());
+    let error = call(&servers, "s", "gather", json!({"count": "x"}))
+        .await
+        .unwrap_err();
+    let McpError::Refused(Refusal::Arguments { complaints, .. }) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(complaints.len(), 2, "{error}");
+    assert!(script.logged("call").is_empty());
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_key_and_the_injected_arguments_arrive() {
+    let script = Scripted::new("sound");
+    let servers = ToolServers::new(vec![script.server("s")], options());
+    let reply = call(&servers, "s", "meta", json!({})).await.unwrap();
+    assert_eq!(reply.content["idempotencyKey"], "key-1");
+
+    let mut asked = request("s", "whoami", json!({"user_id": "somebody else"}));
+    asked.injected = object(json!({"user_id": "me", "channel": "sms"}));
+    assert_eq!(
+        servers.call(asked).await.unwrap().content,
+        json!({"user_id": "me"})
+    );
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn errors_of_the_server_are_told_apart() {
+    let script = Scripted::new("sound");
+    let servers = ToolServers::new(vec![script.server("s")], options());
+    for (code, expected) in [
+        (-32602, "mcp.refused_by_server"),
+        (-32601, "mcp.refused_by_server"),
+        (-32603, "mcp.failed"),
+        (-1, "mcp.failed"),
+    ] {
+        let error = call(&servers, "s", "fail", json!({"code": code}))
+            .await
+            .unwrap_err();
+        assert_eq!(error.code(), expected, "{code}: {error}");
+    }
+    assert!(
+        call(&servers, "s", "refuse", json!({}))
+            .await
+            .unwrap()
+            .is_error
+    );
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_at_its_start_is_not_sent_to() {
+    let (mute, sound) = (Scripted::new("mute"), Scripted::new("sound"));
+    let servers = ToolServers::new(
+        vec![impatient(mute.server("mute")), sound.server("sound")],
+        options(),
+    );
+    let (hanging, answered) = tokio::join!(
+        call(&servers, "mute", "echo", json!({"text": "x"})),
+        call(&servers, "sound", "echo", json!({"text": "x"})),
+    );
+    let error = hanging.unwrap_err();
+    assert_eq!(error.code(), "mcp.not_sent");
+    assert!(error.had_no_effect() && error.is_transient());
+    assert!(error.to_string().contains("connect_seconds"), "{error}");
+    assert_eq!(answered.unwrap().text, "x");
+    servers.shutdown().await;
+    assert!(mute.pids("start").into_iter().all(|pid| !runs(pid)));
+}
+
+#[tokio::test]
+async fn a_call_does_not_wait_for_a_start_longer_than_it_may() {
+    let mute = Scripted::new("mute");
+    let servers = ToolServers::new(vec![mute.server("mute")], options());
+    let mut hurried = request("mute", "echo", json!({"text": "x"}));
+    hurried.timeout = Some(Duration::from_millis(50));
+    assert_eq!(
+        servers.call(hurried).await.unwrap_err().code(),
+        "mcp.not_sent"
+    );
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_what_it_does_not_know_is_greeted_in_the_older_way() {
+    let silent = Scripted::new("silent");
+    let patience = Options {
+        discover_timeout: Duration::from_millis(50),
+        ..options()
+    };
+    let servers = ToolServers::new(vec![silent.server("s")], patience);
+    assert_eq!(
+        call(&servers, "s", "echo", json!({"text": "x"}))
+            .await
+            .unwrap()
+            .text,
+        "x"
+    );
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_crashes_at_its_start_is_tried_a_few_times() {
+    let crashing = Scripted::new("crash");
+    let servers = ToolServers::new(vec![crashing.server("s")], options());
+    let error = servers.tools("s").await.unwrap_err();
+    assert_eq!(error.code(), "mcp.not_sent");
+    let started = crashing.logged("start").len();
+    assert_eq!(started, Options::default().connect_attempts as usize);
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_exist_is_named() {
+    let missing = server(
+        "s",
+        json!({"stdio": {"command": "no-such-program-anywhere"}}),
+    );
+    let servers = ToolServers::new(vec![missing], options());
+    let error = servers.tools("s").await.unwrap_err();
+    assert_eq!(error.code(), "mcp.not_sent");
+    assert!(
+        error.to_string().contains("`no-such-program-anywhere`"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_address_where_nobody_listens_is_not_sent_to() {
+    for key in ["http", "sse"] {
+        let secret = format!("http://127.0.0.1:{}/mcp?token=secret", free_port());
+        let nobody = server("s", json!({key: {"url": secret}}));
+        let servers = ToolServers::new(vec![nobody], options());
+        let error = call(&servers, "s", "echo", json!({})).await.unwrap_err();
+        assert_eq!(error.code(), "mcp.not_sent");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn tools_are_found_by_name_over_all_servers() {
+    let (one, two) = (Scripted::new("sound"), Scripted::new("sound"));
+    let gone = server(
+        "gone",
+        json!({"stdio": {"command": "no-such-program-anywhere"}}),
+    );
+    let servers = ToolServers::new(vec![one.server("one"), gone.clone()], options());
+    assert_eq!(servers.find("echo").await.unwrap().full_name(), "one.echo");
+    assert_eq!(
+        servers.find("one.echo").await.unwrap().full_name(),
+        "one.echo"
+    );
+    assert_eq!(
+        servers.find("one.none").await.unwrap_err().code(),
+        "mcp.unknown_tool"
+    );
+    // The server that cannot be reached may have it, so that nothing is certain.
+    assert_eq!(
+        servers.find("none").await.unwrap_err().code(),
+        "mcp.not_sent"
+    );
+    servers.shutdown().await;
+
+    let servers = ToolServers::new(vec![one.server("one"), two.server("two")], options());
+    let error = servers.find("echo").await.unwrap_err();
+    assert_eq!(error.code(), "mcp.ambiguous_tool");
+    assert!(
+        error.to_string().contains("`one.echo`, `two.echo`"),
+        "{error}"
+    );
+    assert_eq!(servers.find("two.echo").await.unwrap().server, "two");
+    assert_eq!(
+        servers.find("none").await.unwrap_err().code(),
+        "mcp.unknown_tool"
+    );
+    assert_eq!(
+        servers.tools("three").await.unwrap_err().code(),
+        "mcp.unknown_server"
+    );
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn shutdown_leaves_no_process_behind() {
+    let (sound, stubborn) = (Scripted::new("sound"), Scripted::new("stubborn"));
+    let quick = Options {
+        shutdown_grace: Duration::from_millis(100),
+        ..options()
+    };
+    let servers = ToolServers::new(
+        vec![sound.server("sound"), stubborn.server("stubborn")],
+        quick,
+    );
+    servers.tools("sound").await.unwrap();
+    servers.tools("stubborn").await.unwrap();
+    let mut pids = sound.pids("start");
+    pids.extend(stubborn.pids("start"));
+    pids.extend(stubborn.pids("child"));
+    assert_eq!(pids.len(), 3);
+    assert!(pids.iter().all(|pid| runs(*pid)));
+    servers.shutdown().await;
+    until("what the stubborn server started is gone", || async {
+        pids.iter().all(|pid| !runs(*pid))
+    })
+    .await;
+    assert_eq!(
+        servers.tools("sound").await.unwrap_err().code(),
+        "mcp.not_sent"
+    );
+}
+
+#[tokio::test]
+async fn dropping_the_last_handle_ends_the_servers() {
+    let stubborn = Scripted::new("stubborn");
+    let quick = Options {
+        shutdown_grace: Duration::from_millis(100),
+        ..options()
+    };
+    let servers = ToolServers::new(vec![stubborn.server("s")], quick);
+    servers.tools("s").await.unwrap();
+    let mut pids = stubborn.pids("start");
+    pids.extend(stubborn.pids("child"));
+    drop(servers.clone());
+    assert!(pids.iter().all(|pid| runs(*pid)));
+    drop(servers);
+    until("the server is gone", || async {
+        pids.iter().all(|pid| !runs(*pid))
+    })
+    .await;
+}
+
+#[test]
+fn the_end_of_the_runtime_ends_the_servers() {
+    let stubborn = Scripted::new("stubborn");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let servers = ToolServers::new(vec![stubborn.server("s")], options());
+    runtime.block_on(async { servers.tools("s").await.unwrap() });
+    let mut pids = stubborn.pids("start");
+    pids.extend(stubborn.pids("child"));
+    drop(runtime);
+    drop(servers);
+    let patient = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    patient.block_on(until("the server is gone", || async {
+        pids.iter().all(|pid| !runs(*pid))
+    }));
+}

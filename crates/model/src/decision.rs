@@ -1,0 +1,140 @@
+//! What a request is taken to mean: which agents, domains or skills it goes to, and how sure that is.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::catalogue::Catalogue;
+use crate::confidence::Confidence;
+use crate::name::Name;
+use crate::valid::{Invalid, Report, Rules, Valid};
+
+/// A decision whose rules hold.
+pub type Decision = Valid<DecisionFields>;
+
+/// One decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Decision")]
+pub struct DecisionFields {
+    /// What was asked, in the user's words.
+    #[schemars(length(min = 1))]
+    pub asked: String,
+    /// Where it goes. The first is the primary one.
+    #[serde(default)]
+    pub targets: Vec<Target>,
+    /// Why.
+    #[serde(default)]
+    pub reasoning: String,
+    /// Whether the request could as well mean something else.
+    #[serde(default)]
+    pub ambiguous: bool,
+    /// What to ask back before anything is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clarifying_question: Option<String>,
+    /// Who decided.
+    pub decided_by: DecidedBy,
+}
+
+/// An agent, a domain or a skill that a request goes to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Target {
+    /// Its name.
+    pub name: Name,
+    /// How sure it is that the request is meant for it.
+    pub confidence: Confidence,
+    /// What the request says that it needs to know.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub parameters: Map<String, Value>,
+}
+
+/// Who decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DecidedBy {
+    /// Patterns and the classifier.
+    Local,
+    /// A language model.
+    Model,
+    /// Nobody could, so the fallback stands.
+    Fallback,
+}
+
+impl DecisionFields {
+    /// Where the request goes first.
+    pub fn primary(&self) -> Option<&Target> {
+        self.targets.first()
+    }
+
+    /// How sure the decision is: as sure as its primary target.
+    pub fn confidence(&self) -> Confidence {
+        self.primary()
+            .map_or(Confidence::NONE, |target| target.confidence)
+    }
+
+    /// Whether the user is asked back first.
+    pub fn clarifies(&self) -> bool {
+        self.clarifying_question.is_some()
+    }
+}
+
+impl Valid<DecisionFields> {
+    /// Whether every target exists.
+    pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
+        let mut report = Report::default();
+        report.within("targets", |report| {
+            for (index, target) in self.targets.iter().enumerate() {
+                report.require(
+                    catalogue.has_target(&target.name),
+                    index,
+                    "decision.target_unknown",
+                    format!("there is no agent, domain or skill `{}`", target.name),
+                );
+            }
+        });
+        report.finish()
+    }
+}
+
+impl Rules for DecisionFields {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            !self.asked.trim().is_empty(),
+            "asked",
+            "decision.asked_empty",
+            "asked is empty; a decision is about something that was asked",
+        );
+        report.require(
+            !self.targets.is_empty() || self.clarifies(),
+            "targets",
+            "decision.targets_empty",
+            "a decision has at least one target, or a clarifying question",
+        );
+        report.require(
+            self.clarifying_question
+                .as_ref()
+                .is_none_or(|question| !question.trim().is_empty()),
+            "clarifying_question",
+            "decision.question_empty",
+            "clarifying_question is empty; write the question or leave it out",
+        );
+        report.require(
+            !self.ambiguous || !self.reasoning.trim().is_empty(),
+            "reasoning",
+            "decision.reasoning_missing",
+            "an ambiguous decision says in its reasoning what else could be meant",
+        );
+        let mut names = BTreeSet::new();
+        report.within("targets", |report| {
+            for (index, target) in self.targets.iter().enumerate() {
+                report.require(
+                    names.insert(&target.name),
+                    index,
+                    "decision.target_twice",
+                    format!("`{}` is chosen twice; choose each target once", target.name),
+                );
+            }
+        });
+    }
+}

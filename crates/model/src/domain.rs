@@ -1,0 +1,114 @@
+//! A field of data that can be asked: what it knows, and the tools that ask it.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::Catalogue;
+use crate::name::Name;
+use crate::valid::{Invalid, Report, Rules, Valid};
+
+/// A domain whose rules hold.
+pub type Domain = Valid<DomainFields>;
+
+/// One domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Domain")]
+pub struct DomainFields {
+    /// What decisions call it.
+    pub name: Name,
+    /// What people call it.
+    #[schemars(length(min = 1))]
+    pub display_name: String,
+    /// What its data tells.
+    #[schemars(length(min = 1))]
+    pub description: String,
+    /// The kinds of questions it answers.
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+    /// How people ask it. The classifier learns from these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<String>,
+    /// The tools that ask it, as `tool` or `server.tool`.
+    #[serde(default)]
+    pub mcp_tools: Vec<String>,
+    /// Where a suggestion may lead on to.
+    #[serde(default)]
+    pub related_domains: Vec<Name>,
+    /// Whether it can be asked at present.
+    #[serde(default = "enabled")]
+    pub enabled: bool,
+}
+
+fn enabled() -> bool {
+    true
+}
+
+impl Valid<DomainFields> {
+    /// Whether its tools and its related domains exist.
+    pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
+        let mut report = Report::default();
+        report.within("mcp_tools", |report| {
+            for (index, tool) in self.mcp_tools.iter().enumerate() {
+                report.require(
+                    catalogue.has_tool(tool),
+                    index,
+                    "domain.tool_unknown",
+                    format!("no server offers `{tool}`"),
+                );
+            }
+        });
+        report.within("related_domains", |report| {
+            for (index, domain) in self.related_domains.iter().enumerate() {
+                report.require(
+                    catalogue.domains.contains(domain),
+                    index,
+                    "domain.related_unknown",
+                    format!("there is no domain `{domain}`"),
+                );
+            }
+        });
+        report.finish()
+    }
+}
+
+impl Rules for DomainFields {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            !self.display_name.trim().is_empty(),
+            "display_name",
+            "domain.display_name_empty",
+            "display_name is empty; write what people call the domain",
+        );
+        report.require(
+            !self.description.trim().is_empty(),
+            "description",
+            "domain.description_empty",
+            "description is empty; say what the domain's data tells",
+        );
+        let mut tools = BTreeSet::new();
+        report.within("mcp_tools", |report| {
+            for (index, tool) in self.mcp_tools.iter().enumerate() {
+                report.require(
+                    tools.insert(tool),
+                    index,
+                    "domain.tool_twice",
+                    format!("`{tool}` is listed twice; list each tool once"),
+                );
+            }
+        });
+        let mut related = BTreeSet::from([&self.name]);
+        report.within("related_domains", |report| {
+            for (index, domain) in self.related_domains.iter().enumerate() {
+                report.require(
+                    related.insert(domain),
+                    index,
+                    "domain.related_twice",
+                    format!("`{domain}` is the domain itself or listed twice"),
+                );
+            }
+        });
+    }
+}

@@ -1,0 +1,170 @@
+//! Where tools come from: MCP servers and how to reach them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::name::Name;
+use crate::valid::{Report, Rules, Valid};
+
+/// A tool server whose rules hold.
+pub type McpServer = Valid<McpServerFields>;
+
+/// One MCP server: its name, the way to reach it, and what it promises.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "McpServer")]
+pub struct McpServerFields {
+    /// The name that tools, agents and traces know the server by.
+    pub name: Name,
+    /// How to reach it.
+    pub transport: Transport,
+    /// Arguments that the engine fills in itself, by argument name. They are hidden from decisions
+    /// and models, and override whatever either of them writes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inject: BTreeMap<String, Injected>,
+    /// What the app says of single tools, by tool name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, ToolSettings>,
+    /// Whether the server answers a repeated call under the same idempotency key with the first
+    /// call's result. Only then is a call whose outcome is unknown made again.
+    #[serde(default)]
+    pub honours_idempotency_key: bool,
+    /// Seconds to wait for the server to start or accept the connection.
+    #[serde(default = "default_connect_seconds")]
+    pub connect_seconds: u32,
+}
+
+/// The way to a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// A child process that speaks over its standard input and output.
+    Stdio(StdioConfig),
+    /// Legacy HTTP with server-sent events.
+    Sse(UrlConfig),
+    /// Streamable HTTP.
+    Http(UrlConfig),
+}
+
+/// How to start a child process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StdioConfig {
+    /// The program. `convoke` means the running binary itself.
+    pub command: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Environment variables added to the few that every server gets.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+/// Where a remote server listens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UrlConfig {
+    /// An `http` or `https` address.
+    pub url: String,
+    /// Headers sent with every request, such as `authorization`.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+}
+
+/// A fact of the request that the engine puts into a tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Injected {
+    /// The verified user id.
+    UserId,
+    /// The conversation's id.
+    ConversationId,
+    /// The task's id.
+    TaskId,
+    /// The channel the request came in on.
+    Channel,
+}
+
+/// What the app says of one tool, over what the server itself says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolSettings {
+    /// Seconds that one call may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u32>,
+    /// Tools to try in order when this one fails.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallback_tools: Vec<String>,
+    /// Whether a person must agree before each call.
+    pub approval: Approval,
+    /// A read-only tool that tells whether a call with the same arguments took effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<String>,
+}
+
+/// Whether a person must agree to a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Approval {
+    /// Nobody is asked.
+    #[default]
+    None,
+    /// The task pauses until somebody approves, rejects or changes the call.
+    Required,
+}
+
+impl Rules for ToolSettings {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            self.timeout_seconds != Some(0),
+            "timeout_seconds",
+            "tool.timeout_zero",
+            "timeout_seconds must be at least 1",
+        );
+    }
+}
+
+fn url_rules(transport: &str, config: &UrlConfig, report: &mut Report) {
+    report.within(transport, |report| {
+        report.require(
+            config.url.starts_with("http://") || config.url.starts_with("https://"),
+            "url",
+            "mcp_server.url",
+            format!("`{}` is not an http:// or https:// address", config.url),
+        );
+    });
+}
+
+fn default_connect_seconds() -> u32 {
+    10
+}
+
+impl Rules for McpServerFields {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            self.connect_seconds > 0,
+            "connect_seconds",
+            "mcp_server.connect_seconds",
+            "connect_seconds must be at least 1",
+        );
+        report.within("transport", |report| match &self.transport {
+            Transport::Stdio(config) => report.within("stdio", |report| {
+                report.require(
+                    !config.command.trim().is_empty(),
+                    "command",
+                    "mcp_server.command_empty",
+                    "command is empty; name the program that serves the tools",
+                );
+            }),
+            Transport::Sse(config) => url_rules("sse", config, report),
+            Transport::Http(config) => url_rules("http", config, report),
+        });
+        report.within("tools", |report| {
+            for (tool, settings) in &self.tools {
+                report.within(tool, |report| settings.rules(report));
+            }
+        });
+    }
+}

@@ -1,0 +1,235 @@
+//! What an app may set of deciding, joining answers and time. Every number here is a default that
+//! the app can change.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::confidence::Confidence;
+use crate::name::Name;
+use crate::valid::{Report, Rules, Valid};
+
+/// Router options whose rules hold.
+pub type RouterOptions = Valid<RouterOptionsFields>;
+
+/// How it is decided who answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "RouterOptions")]
+pub struct RouterOptionsFields {
+    /// The app's model that decides where the local decision is not sure; the app's usual one if
+    /// left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Below this confidence the user is asked back.
+    pub confidence_threshold: Confidence,
+    /// How often a model is asked before the fallback stands.
+    #[schemars(range(min = 1))]
+    pub max_attempts: u32,
+    /// How freely the model samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// How much the model may write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u32>,
+    /// The instruction that the model gets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// Template of what the model is asked, over `request` and `catalogue`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_prompt_template: Option<String>,
+    /// What stands above the catalogue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_catalog_header: Option<String>,
+    /// Whether the catalogue lists the skills' tags.
+    pub include_agent_capabilities: bool,
+    /// Whether the catalogue lists the skills' examples.
+    pub include_skill_examples: bool,
+    /// The agent that asks back.
+    pub clarification_agent: Name,
+    /// Template of the question, over `candidates`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clarification_prompt_template: Option<String>,
+    /// The agent that answers when nobody else can.
+    pub fallback_agent: Name,
+    /// Template of why nobody else can, over `reason`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_reason_template: Option<String>,
+}
+
+impl Default for RouterOptionsFields {
+    fn default() -> Self {
+        Self {
+            model: None,
+            confidence_threshold: Confidence::saturating(0.7),
+            max_attempts: 3,
+            temperature: Some(0.3),
+            max_output_tokens: Some(500),
+            system_prompt: None,
+            user_prompt_template: None,
+            agent_catalog_header: None,
+            include_agent_capabilities: true,
+            include_skill_examples: true,
+            clarification_agent: Name::known("clarification_agent"),
+            clarification_prompt_template: None,
+            fallback_agent: Name::known("fallback_agent"),
+            fallback_reason_template: None,
+        }
+    }
+}
+
+impl Default for Valid<RouterOptionsFields> {
+    fn default() -> Self {
+        // A test reads the defaults back through their rules.
+        Self::unchecked(RouterOptionsFields::default())
+    }
+}
+
+impl Rules for RouterOptionsFields {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            self.max_attempts > 0,
+            "max_attempts",
+            "router.attempts_zero",
+            "max_attempts must be at least 1",
+        );
+        report.require(
+            self.temperature
+                .is_none_or(|temperature| (0.0..=1.0).contains(&temperature)),
+            "temperature",
+            "router.temperature_range",
+            "temperature must lie between 0 and 1",
+        );
+        report.require(
+            self.max_output_tokens != Some(0),
+            "max_output_tokens",
+            "router.output_tokens_zero",
+            "max_output_tokens must be at least 1",
+        );
+    }
+}
+
+/// Aggregator options whose rules hold.
+pub type AggregatorOptions = Valid<AggregatorOptionsFields>;
+
+/// How several agents' results become one answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "AggregatorOptions")]
+pub struct AggregatorOptionsFields {
+    /// What the user reads when every agent failed.
+    pub default_fallback_message: String,
+    /// Template of what the user reads when some failed, over `success_message` and
+    /// `failure_message`.
+    pub partial_failure_template: String,
+    /// Whether results are joined as a person would, instead of line by line.
+    pub enable_natural_language_joining: bool,
+}
+
+impl Default for AggregatorOptionsFields {
+    fn default() -> Self {
+        Self {
+            default_fallback_message:
+                "I encountered an issue processing your request. Please try again.".into(),
+            partial_failure_template: "{{ success_message }} However, {{ failure_message }}".into(),
+            enable_natural_language_joining: true,
+        }
+    }
+}
+
+impl Default for Valid<AggregatorOptionsFields> {
+    fn default() -> Self {
+        // A test reads the defaults back through their rules.
+        Self::unchecked(AggregatorOptionsFields::default())
+    }
+}
+
+impl Rules for AggregatorOptionsFields {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            !self.default_fallback_message.trim().is_empty(),
+            "default_fallback_message",
+            "aggregator.message_empty",
+            "default_fallback_message is empty; say something when every agent fails",
+        );
+        report.require(
+            ["success_message", "failure_message"]
+                .iter()
+                .all(|name| self.partial_failure_template.contains(name)),
+            "partial_failure_template",
+            "aggregator.template",
+            "partial_failure_template must use success_message and failure_message",
+        );
+    }
+}
+
+/// Deadlines whose rules hold.
+pub type Deadlines = Valid<DeadlinesFields>;
+
+/// How long a request may take. Each deadline is handed down and only ever shrinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Deadlines")]
+pub struct DeadlinesFields {
+    /// Milliseconds for a task in all.
+    #[schemars(range(min = 1))]
+    pub task_ms: u64,
+    /// Milliseconds for one tool call.
+    #[schemars(range(min = 1))]
+    pub tool_ms: u64,
+}
+
+impl Default for DeadlinesFields {
+    fn default() -> Self {
+        Self {
+            task_ms: 60_000,
+            tool_ms: 50_000,
+        }
+    }
+}
+
+impl Default for Valid<DeadlinesFields> {
+    fn default() -> Self {
+        // A test reads the defaults back through their rules.
+        Self::unchecked(DeadlinesFields::default())
+    }
+}
+
+impl Rules for DeadlinesFields {
+    fn rules(&self, report: &mut Report) {
+        for (field, ms) in [("task_ms", self.task_ms), ("tool_ms", self.tool_ms)] {
+            report.require(
+                ms > 0,
+                field,
+                "deadlines.zero",
+                format!("{field} must be at least 1"),
+            );
+        }
+        report.require(
+            self.tool_ms <= self.task_ms,
+            "tool_ms",
+            "deadlines.tool_over_task",
+            "a tool cannot have longer than its task",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_keep_the_rules_and_an_empty_file_gives_them() {
+        let empty = || serde_json::json!({});
+        let router: RouterOptions = serde_json::from_value(empty()).unwrap();
+        assert_eq!(router, RouterOptions::default());
+        assert_eq!(
+            Name::new("clarification-agent").unwrap(),
+            router.clarification_agent
+        );
+        assert_eq!(Name::new("fallback-agent").unwrap(), router.fallback_agent);
+        let aggregator: AggregatorOptions = serde_json::from_value(empty()).unwrap();
+        assert_eq!(aggregator, AggregatorOptions::default());
+        let deadlines: Deadlines = serde_json::from_value(empty()).unwrap();
+        assert_eq!(deadlines, Deadlines::default());
+    }
+}

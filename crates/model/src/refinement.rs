@@ -1,0 +1,108 @@
+//! The one attempt at mending an answer that did not pass.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::scorecard::{Criterion, Scorecard};
+use crate::valid::{Invalid, Report, Rules, Valid};
+
+/// The only attempt at mending an answer.
+pub const MAX_REFINEMENTS: u32 = 1;
+
+/// A refinement whose rules hold.
+pub type Refinement = Valid<RefinementFields>;
+
+/// The one attempt at mending an answer that did not pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Refinement")]
+pub struct RefinementFields {
+    /// The task whose answer is mended.
+    pub request_id: Uuid,
+    /// The answer as it was.
+    #[schemars(length(min = 1))]
+    pub original_response: String,
+    /// What it did not fulfil.
+    #[schemars(length(min = 1))]
+    pub failed_criteria: Vec<Criterion>,
+    /// Which attempt this is. There is only the first.
+    #[serde(default = "first_attempt")]
+    #[schemars(range(min = 1, max = 1))]
+    pub attempt_number: u32,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+}
+
+fn first_attempt() -> u32 {
+    1
+}
+
+impl Valid<RefinementFields> {
+    /// What is to be mended after an evaluation that failed.
+    pub fn of(
+        scorecard: &Scorecard,
+        original_response: impl Into<String>,
+        at: Timestamp,
+    ) -> Result<Self, Invalid> {
+        Self::new(RefinementFields {
+            request_id: scorecard.request_id,
+            original_response: original_response.into(),
+            failed_criteria: scorecard.failed().cloned().collect(),
+            attempt_number: first_attempt(),
+            created_at: at,
+        })
+    }
+}
+
+impl Rules for RefinementFields {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            self.attempt_number == MAX_REFINEMENTS,
+            "attempt_number",
+            "refinement.attempt",
+            "an answer is refined once; attempt_number must be 1",
+        );
+        report.require(
+            !self.original_response.trim().is_empty(),
+            "original_response",
+            "refinement.response_empty",
+            "original_response is empty; there is nothing to refine",
+        );
+        report.require(
+            !self.failed_criteria.is_empty(),
+            "failed_criteria",
+            "refinement.criteria_empty",
+            "failed_criteria is empty; there is no reason to refine",
+        );
+        report.require(
+            self.failed_criteria
+                .iter()
+                .all(|criterion| criterion.passed == Some(false)),
+            "failed_criteria",
+            "refinement.criterion_not_failed",
+            "failed_criteria lists only criteria that failed",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evaluated(passed: bool) -> Scorecard {
+        let at = Timestamp::UNIX_EPOCH;
+        let criterion = Criterion::open("short", "the answer is short", "one line").unwrap();
+        Scorecard::draw_up(Uuid::nil(), Uuid::nil(), vec![criterion], at)
+            .and_then(|scorecard| scorecard.judge("short", passed, None))
+            .and_then(|scorecard| scorecard.evaluate(at))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_passed_scorecard_gives_no_reason_to_refine() {
+        let refinement = Refinement::of(&evaluated(true), "hi", Timestamp::UNIX_EPOCH);
+        assert!(refinement.unwrap_err().has("refinement.criteria_empty"));
+        assert!(Refinement::of(&evaluated(false), "hi", Timestamp::UNIX_EPOCH).is_ok());
+    }
+}

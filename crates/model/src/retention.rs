@@ -1,0 +1,130 @@
+//! How long things are kept once they have ended.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::task::DEFAULT_RETENTION_DAYS;
+use crate::task_state::TaskState;
+use crate::valid::{Report, Rules, Valid};
+
+/// A retention policy whose rules hold.
+pub type RetentionPolicy = Valid<RetentionPolicyFields>;
+
+/// Days by default, by tag and by status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "RetentionPolicy")]
+pub struct RetentionPolicyFields {
+    /// Days for whatever nothing else speaks of.
+    #[schemars(range(min = 1))]
+    pub default_days: u32,
+    /// Days by tag of the task.
+    #[serde(alias = "by_tag")]
+    pub by_task: BTreeMap<String, u32>,
+    /// Days by the state that the task ended in.
+    pub by_status: BTreeMap<TaskState, u32>,
+    /// Milliseconds that Redis keeps a task that has ended, where Redis is the store.
+    #[schemars(range(min = 1))]
+    pub redis_ttl_ms: u64,
+}
+
+impl Default for RetentionPolicyFields {
+    fn default() -> Self {
+        Self {
+            default_days: DEFAULT_RETENTION_DAYS,
+            by_task: BTreeMap::new(),
+            by_status: BTreeMap::new(),
+            redis_ttl_ms: 24 * 60 * 60 * 1_000,
+        }
+    }
+}
+
+impl RetentionPolicyFields {
+    /// Days to keep a task: its own number, else that of its tags (the longest, if several speak),
+    /// else that of its state, else the default.
+    pub fn days_for(&self, own: Option<u32>, tags: &[String], state: TaskState) -> u32 {
+        own.or_else(|| {
+            tags.iter()
+                .filter_map(|tag| self.by_task.get(tag))
+                .max()
+                .copied()
+        })
+        .or_else(|| self.by_status.get(&state).copied())
+        .unwrap_or(self.default_days)
+    }
+}
+
+impl Default for Valid<RetentionPolicyFields> {
+    fn default() -> Self {
+        // A test reads the defaults back through their rules.
+        Self::unchecked(RetentionPolicyFields::default())
+    }
+}
+
+impl Rules for RetentionPolicyFields {
+    fn rules(&self, report: &mut Report) {
+        let zero = "a thing is kept for at least 1 day";
+        report.require(
+            self.default_days > 0,
+            "default_days",
+            "retention.days_zero",
+            zero,
+        );
+        report.within("by_task", |report| {
+            for (tag, days) in &self.by_task {
+                report.require(*days > 0, tag, "retention.days_zero", zero);
+            }
+        });
+        report.within("by_status", |report| {
+            for (state, days) in &self.by_status {
+                report.require(*days > 0, state, "retention.days_zero", zero);
+                report.require(
+                    state.is_final(),
+                    state,
+                    "retention.status_live",
+                    format!("a task that is {state} has not ended and is always kept"),
+                );
+            }
+        });
+        report.require(
+            self.redis_ttl_ms > 0,
+            "redis_ttl_ms",
+            "retention.ttl_zero",
+            "redis_ttl_ms must be at least 1",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_file_gives_the_defaults() {
+        let policy: RetentionPolicy = serde_json::from_value(serde_json::json!({})).unwrap();
+        assert_eq!(policy, RetentionPolicy::default());
+        assert_eq!(policy.days_for(None, &[], TaskState::Completed), 7);
+    }
+
+    #[test]
+    fn the_tasks_own_number_wins_then_tag_then_status_then_default() {
+        let policy: RetentionPolicy = serde_json::from_value(serde_json::json!({
+            "default_days": 7,
+            "by_task": { "critical": 30, "debug": 3 },
+            "by_status": { "completed": 8, "failed": 14 },
+        }))
+        .unwrap();
+        let tags = |tags: &[&str]| tags.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let failed = TaskState::Failed;
+        assert_eq!(policy.days_for(Some(1), &tags(&["critical"]), failed), 1);
+        assert_eq!(
+            policy.days_for(None, &tags(&["debug", "critical"]), failed),
+            30
+        );
+        assert_eq!(policy.days_for(None, &tags(&["debug"]), failed), 3);
+        assert_eq!(policy.days_for(None, &tags(&["other"]), failed), 14);
+        assert_eq!(policy.days_for(None, &[], TaskState::Canceled), 7);
+    }
+}

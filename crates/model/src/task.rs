@@ -1,0 +1,436 @@
+//! A unit of work: what is to be done, for whom, how far it has come and what came of it.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IntoDeserializer, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::artifact::Artifact;
+use crate::message::Message;
+use crate::name::Name;
+use crate::task_state::{Stage, TaskState};
+use crate::user::UserId;
+use crate::valid::{Invalid, Report, Rules, Valid};
+use crate::work::Work;
+
+/// How many days a task is kept unless something says otherwise.
+pub const DEFAULT_RETENTION_DAYS: u32 = 7;
+
+/// A task whose rules hold.
+pub type Task = Valid<TaskFields>;
+
+/// One task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Task")]
+pub struct TaskFields {
+    /// Identifies the task.
+    pub id: Uuid,
+    /// The conversation that it belongs to.
+    pub session_id: Uuid,
+    /// Whose task it is. Nobody else sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<UserId>,
+    /// What is to be done.
+    #[schemars(length(min = 1))]
+    pub description: String,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// The agent that works on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assigned_agent: Option<Name>,
+    /// The task that this one is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_task_id: Option<Uuid>,
+    /// What was said, oldest first.
+    #[serde(default, deserialize_with = "crate::reading::null_as_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Message>,
+    /// What was made.
+    #[serde(default, deserialize_with = "crate::reading::null_as_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
+    /// What the stages of the way have made so far.
+    #[serde(default, skip_serializing_if = "Work::is_empty")]
+    pub work: Work,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// Why nothing came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Words that the retention policy knows tasks by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Days to keep it once it has ended. Without a number the retention policy decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention_days: Option<u32>,
+    /// When it was submitted.
+    pub created_at: Timestamp,
+    /// When work on it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Timestamp>,
+    /// Anything else worth keeping with it.
+    #[serde(default, deserialize_with = "crate::reading::null_as_default")]
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// Where a task stands. A bare state, such as `"working"`, is read too.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct TaskStatus {
+    /// The public state.
+    pub state: TaskState,
+    /// The step that a working task is at, or was at when it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
+    /// What the client is told about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<Message>,
+    /// When it came to stand there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<Timestamp>,
+}
+
+impl From<TaskState> for TaskStatus {
+    fn from(state: TaskState) -> Self {
+        Self {
+            state,
+            stage: None,
+            message: None,
+            timestamp: None,
+        }
+    }
+}
+
+/// The long form of a status, as it is read.
+#[derive(Deserialize)]
+struct WrittenStatus {
+    state: TaskState,
+    #[serde(default)]
+    stage: Option<Stage>,
+    #[serde(default)]
+    message: Option<Message>,
+    #[serde(default)]
+    timestamp: Option<Timestamp>,
+}
+
+impl<'de> Deserialize<'de> for TaskStatus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EitherForm;
+
+        impl<'de> Visitor<'de> for EitherForm {
+            type Value = TaskStatus;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a state, or an object with a state")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, state: &str) -> Result<TaskStatus, E> {
+                TaskState::deserialize(state.into_deserializer()).map(TaskStatus::from)
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<TaskStatus, M::Error> {
+                let written = WrittenStatus::deserialize(MapAccessDeserializer::new(map))?;
+                let WrittenStatus {
+                    state,
+                    stage,
+                    message,
+                    timestamp,
+                } = written;
+                Ok(TaskStatus {
+                    state,
+                    stage,
+                    message,
+                    timestamp,
+                })
+            }
+        }
+
+        deserializer.deserialize_any(EitherForm)
+    }
+}
+
+impl Valid<TaskFields> {
+    /// A new task, waiting to be worked on.
+    pub fn submit(
+        id: Uuid,
+        session_id: Uuid,
+        owner: Option<UserId>,
+        description: impl Into<String>,
+        at: Timestamp,
+    ) -> Result<Self, Invalid> {
+        Self::new(TaskFields {
+            id,
+            session_id,
+            owner,
+            description: description.into(),
+            status: TaskStatus {
+                timestamp: Some(at),
+                ..TaskState::Submitted.into()
+            },
+            assigned_agent: None,
+            parent_task_id: None,
+            history: Vec::new(),
+            artifacts: Vec::new(),
+            work: Work::default(),
+            result: None,
+            error: None,
+            tags: Vec::new(),
+            retention_days: None,
+            created_at: at,
+            started_at: None,
+            completed_at: None,
+            metadata: Map::new(),
+        })
+    }
+
+    /// Work begins, or goes on after a person has answered.
+    pub fn start(self, at: Timestamp) -> Result<Self, Invalid> {
+        self.moved(TaskState::Working, None, at, |task| {
+            task.started_at.get_or_insert(at);
+        })
+    }
+
+    /// Work comes to a stage.
+    pub fn enter(self, stage: Stage, at: Timestamp) -> Result<Self, Invalid> {
+        let legal = self.status.state == TaskState::Working
+            && self
+                .status
+                .stage
+                .is_none_or(|present| present.can_become(stage));
+        if !legal {
+            let present = self.status.stage.map_or("no stage", Stage::as_str);
+            return Err(Invalid::one(
+                "task.stage_move",
+                format!(
+                    "a {} task at {present} cannot come to {stage}",
+                    self.status.state
+                ),
+            ));
+        }
+        self.with(|task| {
+            task.status.stage = Some(stage);
+            task.status.timestamp = Some(at);
+        })
+    }
+
+    /// A person is asked, and the task waits.
+    pub fn ask(self, question: Message, at: Timestamp) -> Result<Self, Invalid> {
+        self.moved(TaskState::InputRequired, Some(question), at, |_| {})
+    }
+
+    /// The task is done.
+    pub fn complete(self, result: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
+        self.moved(TaskState::Completed, None, at, |task| {
+            task.result = Some(result.into());
+        })
+    }
+
+    /// The task is given up.
+    pub fn fail(self, error: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
+        self.moved(TaskState::Failed, None, at, |task| {
+            task.error = Some(error.into());
+        })
+    }
+
+    /// The task is called off.
+    pub fn cancel(self, at: Timestamp) -> Result<Self, Invalid> {
+        self.moved(TaskState::Canceled, None, at, |_| {})
+    }
+
+    /// The task is not accepted.
+    pub fn reject(self, error: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
+        self.moved(TaskState::Rejected, None, at, |task| {
+            task.error = Some(error.into());
+        })
+    }
+
+    /// Any legal move, with what the client is told about it.
+    pub fn moved(
+        self,
+        next: TaskState,
+        message: Option<Message>,
+        at: Timestamp,
+        change: impl FnOnce(&mut TaskFields),
+    ) -> Result<Self, Invalid> {
+        if !self.status.state.can_become(next) {
+            return Err(Invalid::one(
+                "task.move",
+                format!("a task that is {} cannot become {next}", self.status.state),
+            ));
+        }
+        self.with(|task| {
+            task.status.state = next;
+            task.status.message = message;
+            task.status.timestamp = Some(at);
+            if next.is_final() {
+                task.completed_at = Some(at);
+            }
+            change(task);
+        })
+    }
+}
+
+impl Rules for TaskFields {
+    fn rules(&self, report: &mut Report) {
+        let state = self.status.state;
+        report.require(
+            !self.description.trim().is_empty(),
+            "description",
+            "task.description_empty",
+            "description is empty; say what is to be done",
+        );
+        report.require(
+            self.parent_task_id != Some(self.id),
+            "parent_task_id",
+            "task.parent_self",
+            "a task cannot be a part of itself",
+        );
+        report.require(
+            self.result.is_none() || self.error.is_none(),
+            "error",
+            "task.result_and_error",
+            "a task has a result or an error, not both",
+        );
+        report.require(
+            self.result.is_none() || matches!(state, TaskState::Completed | TaskState::Unknown),
+            "result",
+            "task.result_early",
+            format!("a task that is {state} has no result"),
+        );
+        report.require(
+            self.error.is_none()
+                || (state.is_final() && state != TaskState::Completed)
+                || state == TaskState::Unknown,
+            "error",
+            "task.error_unfounded",
+            format!("a task that is {state} has no error"),
+        );
+        report.require(
+            state != TaskState::Failed
+                || self
+                    .error
+                    .as_ref()
+                    .is_some_and(|error| !error.trim().is_empty()),
+            "error",
+            "task.error_missing",
+            "a failed task has an error that says why",
+        );
+        report.require(
+            self.retention_days != Some(0),
+            "retention_days",
+            "task.retention_zero",
+            "retention_days must be at least 1",
+        );
+        report.within("work", |report| self.work.rules_for(self.id, report));
+        self.time_rules(report);
+    }
+}
+
+impl TaskFields {
+    fn time_rules(&self, report: &mut Report) {
+        let state = self.status.state;
+        report.require(
+            self.started_at
+                .is_none_or(|started| self.created_at <= started),
+            "started_at",
+            "task.started_before_created",
+            "a task cannot start before it is created",
+        );
+        let begun = self.started_at.unwrap_or(self.created_at);
+        report.require(
+            self.completed_at.is_none_or(|completed| begun <= completed),
+            "completed_at",
+            "task.completed_before_started",
+            "a task cannot end before it starts",
+        );
+        report.require(
+            self.completed_at.is_some() == state.is_final() || state == TaskState::Unknown,
+            "completed_at",
+            "task.completed_at",
+            "a task has completed_at exactly when it has ended",
+        );
+        report.require(
+            self.started_at.is_none() || state != TaskState::Submitted,
+            "started_at",
+            "task.started_early",
+            "a submitted task has not started",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn task() -> Task {
+        Task::submit(
+            Uuid::nil(),
+            Uuid::nil(),
+            None,
+            "buy milk",
+            Timestamp::UNIX_EPOCH,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_task_goes_its_way_and_no_other() {
+        let at = Timestamp::UNIX_EPOCH;
+        let question = Message::assistant("which milk?", at).unwrap();
+        let done = task()
+            .start(at)
+            .and_then(|task| task.enter(Stage::Planning, at))
+            .and_then(|task| task.ask(question, at))
+            .and_then(|task| task.start(at))
+            .and_then(|task| task.enter(Stage::Sending, at))
+            .and_then(|task| task.complete("bought", at))
+            .unwrap();
+        assert_eq!(done.status.state, TaskState::Completed);
+        assert_eq!(done.completed_at, Some(at));
+        assert!(done.cancel(at).unwrap_err().has("task.move"));
+        assert!(
+            task()
+                .complete("too soon", at)
+                .unwrap_err()
+                .has("task.move")
+        );
+        assert!(
+            task()
+                .enter(Stage::Planning, at)
+                .unwrap_err()
+                .has("task.stage_move")
+        );
+        let sending = task()
+            .start(at)
+            .and_then(|task| task.enter(Stage::Sending, at))
+            .unwrap();
+        assert!(
+            sending
+                .enter(Stage::Planning, at)
+                .unwrap_err()
+                .has("task.stage_move")
+        );
+    }
+
+    #[test]
+    fn a_status_is_read_in_its_short_and_its_long_form() {
+        let read = |status| serde_json::from_value::<TaskStatus>(status);
+        assert_eq!(read(json!("running")).unwrap().state, TaskState::Working);
+        let long =
+            json!({ "state": "completed", "message": { "role": "assistant", "content": "done" } });
+        assert_eq!(read(long).unwrap().message.unwrap().content, "done");
+        let wrong = read(json!({ "state": "gone" })).unwrap_err().to_string();
+        assert!(wrong.contains("unknown variant `gone`"), "{wrong}");
+    }
+}

@@ -1,0 +1,217 @@
+//! What an agent can call: a tool of an MCP server, with the shape of what goes in and comes out.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::mcp_server::Approval;
+use crate::name::Name;
+use crate::valid::{Invalid, Report, Rules, Valid};
+
+/// How long a tool may take unless somebody says otherwise.
+pub const DEFAULT_TOOL_TIMEOUT_SECONDS: u32 = 300;
+
+/// A tool whose rules hold.
+pub type Tool = Valid<ToolFields>;
+
+/// One tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Tool")]
+pub struct ToolFields {
+    /// The server's name for it.
+    #[schemars(length(min = 1))]
+    pub name: String,
+    /// The server that has it.
+    pub server: Name,
+    /// What it does.
+    #[schemars(length(min = 1))]
+    pub description: String,
+    /// JSON Schema of its arguments, which are checked before every call.
+    pub input_schema: Value,
+    /// JSON Schema of its results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Seconds that one call may take.
+    #[serde(default = "default_timeout_seconds")]
+    #[schemars(range(min = 1))]
+    pub timeout_seconds: u32,
+    /// Tools to try in order when this one fails, as `tool` or `server.tool`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback_tools: Vec<String>,
+    /// Whether it leaves the world as it is.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Whether calling it twice with the same arguments is the same as calling it once.
+    #[serde(default)]
+    pub idempotent: bool,
+    /// Whether a person must agree before each call.
+    #[serde(default)]
+    pub approval: Approval,
+    /// A read-only tool that tells whether a call with the same arguments took effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<String>,
+}
+
+fn default_timeout_seconds() -> u32 {
+    DEFAULT_TOOL_TIMEOUT_SECONDS
+}
+
+impl ToolFields {
+    /// The tool with its server, as `server.tool`.
+    pub fn qualified_name(&self) -> String {
+        format!("{}.{}", self.server, self.name)
+    }
+
+    /// The tool as a function that an OpenAI-compatible model can call.
+    pub fn as_function(&self) -> Value {
+        json!({
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": self.input_schema,
+            },
+        })
+    }
+
+    /// Whether `written`, as `tool` or `server.tool`, means this tool.
+    fn is_called(&self, written: &str) -> bool {
+        self.name == written
+            || written.split_once('.').is_some_and(|(server, tool)| {
+                tool == self.name && Name::new(server).is_ok_and(|server| server == self.server)
+            })
+    }
+}
+
+impl Valid<ToolFields> {
+    /// Whether the arguments have the shape that the tool asks for.
+    pub fn check_arguments(&self, arguments: &Map<String, Value>) -> Result<(), Invalid> {
+        let mut report = Report::default();
+        match jsonschema::validator_for(&self.input_schema) {
+            Ok(validator) => {
+                for error in validator.iter_errors(&Value::Object(arguments.clone())) {
+                    let place = error.instance_path().to_string();
+                    report.add(
+                        "tool.arguments",
+                        format!(
+                            "`{}` does not accept its arguments: {place} {error}",
+                            self.name
+                        ),
+                    );
+                }
+            }
+            Err(error) => report.add("tool.input_schema", error.to_string()),
+        }
+        report.finish()
+    }
+
+    /// Whether every fallback is one of the tools, and following fallbacks ends.
+    pub fn check_fallbacks(tools: &[Self]) -> Result<(), Invalid> {
+        let mut report = Report::default();
+        for tool in tools {
+            report.within(tool.qualified_name(), |report| {
+                for fallback in &tool.fallback_tools {
+                    report.require(
+                        tools.iter().any(|known| known.is_called(fallback)),
+                        "fallback_tools",
+                        "tool.fallback_unknown",
+                        format!("there is no tool `{fallback}` to fall back to"),
+                    );
+                }
+                if let Some(way) = way_back(tool, tools) {
+                    report.field(
+                        "fallback_tools",
+                        "tool.fallback_cycle",
+                        format!("the fallbacks lead back: {}", way.join(" → ")),
+                    );
+                }
+            });
+        }
+        report.finish()
+    }
+}
+
+/// The way along fallbacks from a tool back to itself, if there is one.
+fn way_back(start: &Tool, tools: &[Tool]) -> Option<Vec<String>> {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![(start, vec![start.qualified_name()])];
+    while let Some((tool, way)) = open.pop() {
+        let next = tools.iter().filter(|known| {
+            tool.fallback_tools
+                .iter()
+                .any(|fallback| known.is_called(fallback))
+        });
+        for next in next {
+            let mut way = way.clone();
+            way.push(next.qualified_name());
+            if next.qualified_name() == start.qualified_name() {
+                return Some(way);
+            }
+            if seen.insert(next.qualified_name()) {
+                open.push((next, way));
+            }
+        }
+    }
+    None
+}
+
+fn schema_rules(field: &str, schema: &Value, code: &'static str, report: &mut Report) {
+    if !schema.is_object() {
+        report.field(
+            field,
+            code,
+            format!("{field} must be an object that is a JSON Schema"),
+        );
+    } else if let Err(error) = jsonschema::validator_for(schema) {
+        report.field(
+            field,
+            code,
+            format!("{field} is not a JSON Schema: {error}"),
+        );
+    }
+}
+
+impl Rules for ToolFields {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            !self.name.trim().is_empty(),
+            "name",
+            "tool.name_empty",
+            "name is empty; a tool is called by its name",
+        );
+        report.require(
+            !self.description.trim().is_empty(),
+            "description",
+            "tool.description_empty",
+            "description is empty; say what the tool does",
+        );
+        report.require(
+            self.timeout_seconds > 0,
+            "timeout_seconds",
+            "tool.timeout_zero",
+            "timeout_seconds must be at least 1",
+        );
+        schema_rules(
+            "input_schema",
+            &self.input_schema,
+            "tool.input_schema",
+            report,
+        );
+        if let Some(schema) = &self.output_schema {
+            schema_rules("output_schema", schema, "tool.output_schema", report);
+        }
+        let mut fallbacks = BTreeSet::new();
+        report.within("fallback_tools", |report| {
+            for (index, fallback) in self.fallback_tools.iter().enumerate() {
+                report.require(
+                    fallbacks.insert(fallback),
+                    index,
+                    "tool.fallback_twice",
+                    format!("`{fallback}` is listed twice; list each fallback once"),
+                );
+            }
+        });
+    }
+}

@@ -1,0 +1,294 @@
+//! What happened to a task, step by step, for whoever has to understand it afterwards.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::name::Name;
+use crate::redaction;
+use crate::sub_agent_session::SubAgentSessionInfo;
+use crate::tool_call::{ToolCall, ToolCallStatus};
+use crate::valid::{Invalid, Report, Rules, Valid};
+
+/// A trace whose rules hold.
+pub type Trace = Valid<TraceFields>;
+
+/// Everything that happened to one task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Trace")]
+pub struct TraceFields {
+    /// The task.
+    pub task_id: Uuid,
+    /// What happened, in order.
+    #[serde(default)]
+    pub steps: Vec<StepRecord>,
+    /// The sub-agents that it started, by session.
+    #[serde(default)]
+    pub sub_agent_sessions: BTreeMap<Uuid, SubAgentSessionInfo>,
+    /// When the trace began.
+    pub created_at: Timestamp,
+    /// When something was last added.
+    pub updated_at: Timestamp,
+}
+
+/// A step whose rules hold.
+pub type StepRecord = Valid<StepRecordFields>;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "StepRecord")]
+pub struct StepRecordFields {
+    /// Which step it was.
+    pub step_name: String,
+    /// What happened, in a sentence.
+    #[serde(default)]
+    pub message: String,
+    /// When it began.
+    pub timestamp: Timestamp,
+    /// How it went.
+    pub status: StepStatus,
+    /// Who acted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Name>,
+    /// What it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// What went in.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub input_data: Map<String, Value>,
+    /// What came out.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub output_data: Map<String, Value>,
+    /// The tools that were called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// The models that were asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub llm_calls: Vec<LlmCall>,
+    /// Milliseconds that it took.
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// How a step went.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    /// Well.
+    Info,
+    /// Well enough.
+    Warning,
+    /// It failed.
+    Error,
+}
+
+/// A call of a language model whose rules hold.
+pub type LlmCall = Valid<LlmCallFields>;
+
+/// One question put to a language model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "LlmCall")]
+pub struct LlmCallFields {
+    /// Which model.
+    pub model: String,
+    /// When it was asked.
+    pub started_at: Timestamp,
+    /// Milliseconds that it took.
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// Tokens that it read.
+    #[serde(default)]
+    pub input_tokens: u64,
+    /// Tokens that it wrote.
+    #[serde(default)]
+    pub output_tokens: u64,
+    /// Whether it answered.
+    pub success: bool,
+    /// Why it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What a trace does about personal data and secrets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Redaction {
+    /// They are taken out.
+    #[default]
+    Remove,
+    /// They are kept, because the app says so.
+    Keep,
+}
+
+impl StepRecordFields {
+    /// Whether the step did what it was meant to.
+    pub fn success(&self) -> bool {
+        self.status != StepStatus::Error
+    }
+}
+
+impl Valid<StepRecordFields> {
+    /// The step without what tells of a person or opens a door.
+    pub fn redacted(self) -> Result<Self, Invalid> {
+        let tool_calls = self.tool_calls.iter().cloned().map(redacted_call);
+        let tool_calls = tool_calls.collect::<Result<Vec<_>, _>>()?;
+        self.with(|step| {
+            step.message = redaction::text(&step.message);
+            step.error = step.error.as_deref().map(redaction::text);
+            step.input_data = redaction::map(&step.input_data);
+            step.output_data = redaction::map(&step.output_data);
+            step.tool_calls = tool_calls;
+        })
+    }
+}
+
+fn redacted_call(call: ToolCall) -> Result<ToolCall, Invalid> {
+    call.with(|call| {
+        call.arguments = redaction::map(&call.arguments);
+        call.result = call.result.as_ref().map(redaction::value);
+        call.error = call.error.as_deref().map(redaction::text);
+    })
+}
+
+impl Valid<TraceFields> {
+    /// A trace in which nothing has happened yet.
+    pub fn begin(task_id: Uuid, at: Timestamp) -> Result<Self, Invalid> {
+        Self::new(TraceFields {
+            task_id,
+            steps: Vec::new(),
+            sub_agent_sessions: BTreeMap::new(),
+            created_at: at,
+            updated_at: at,
+        })
+    }
+
+    /// Adds what happened.
+    pub fn record(
+        self,
+        step: StepRecord,
+        redaction: Redaction,
+        at: Timestamp,
+    ) -> Result<Self, Invalid> {
+        let step = match redaction {
+            Redaction::Remove => step.redacted()?,
+            Redaction::Keep => step,
+        };
+        self.with(|trace| {
+            trace.steps.push(step);
+            trace.updated_at = trace.updated_at.max(at);
+        })
+    }
+
+    /// Adds a sub-agent's session, or brings it up to date.
+    pub fn follow(self, session: SubAgentSessionInfo, at: Timestamp) -> Result<Self, Invalid> {
+        self.with(|trace| {
+            trace.sub_agent_sessions.insert(session.session_id, session);
+            trace.updated_at = trace.updated_at.max(at);
+        })
+    }
+}
+
+fn error_rules(failed: bool, error: Option<&String>, code: &'static str, report: &mut Report) {
+    report.require(
+        failed == error.is_some_and(|why| !why.trim().is_empty()),
+        "error",
+        code,
+        "an error is given exactly when something failed",
+    );
+}
+
+impl Rules for LlmCallFields {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            !self.model.trim().is_empty(),
+            "model",
+            "llm_call.model_empty",
+            "model is empty; say which model was asked",
+        );
+        error_rules(!self.success, self.error.as_ref(), "llm_call.error", report);
+    }
+}
+
+impl Rules for StepRecordFields {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            !self.step_name.trim().is_empty(),
+            "step_name",
+            "step.name_empty",
+            "step_name is empty; say which step it was",
+        );
+        error_rules(!self.success(), self.error.as_ref(), "step.error", report);
+        report.require(
+            self.tool_calls
+                .iter()
+                .all(|call| call.status != ToolCallStatus::Pending),
+            "tool_calls",
+            "step.tool_call_pending",
+            "a step records calls that were made, and a pending one was not",
+        );
+    }
+}
+
+impl Rules for TraceFields {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            self.created_at <= self.updated_at,
+            "updated_at",
+            "trace.times",
+            "a trace cannot be updated before it is created",
+        );
+        report.within("sub_agent_sessions", |report| {
+            for (key, session) in &self.sub_agent_sessions {
+                report.require(
+                    *key == session.session_id,
+                    key,
+                    "trace.session_key",
+                    "a session stands under its own id",
+                );
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_recorded_has_lost_personal_data_unless_the_app_keeps_it() {
+        let at = Timestamp::UNIX_EPOCH;
+        let step: StepRecord = serde_json::from_value(json!({
+            "step_name": "act",
+            "message": "wrote to ann@example.org",
+            "timestamp": at,
+            "status": "info",
+            "input_data": { "phone": "+49 170 1234567" },
+            "tool_calls": [{
+                "id": Uuid::nil(), "server": "mail", "tool": "send", "status": "completed",
+                "arguments": { "to": "ann@example.org" }, "result": { "sent_to": "ann@example.org" },
+            }],
+        }))
+        .unwrap();
+        let trace = |redaction| {
+            let trace = Trace::begin(Uuid::nil(), at).unwrap();
+            serde_json::to_string(&trace.record(step.clone(), redaction, at).unwrap()).unwrap()
+        };
+        let removed = trace(Redaction::Remove);
+        assert!(
+            !removed.contains("ann@") && !removed.contains("1234567"),
+            "{removed}"
+        );
+        assert!(trace(Redaction::Keep).contains("ann@example.org"));
+    }
+}

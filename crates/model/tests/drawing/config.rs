@@ -1,0 +1,426 @@
+//! Nouns that people write in an app's files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use convoke_model::*;
+use serde_json::json;
+
+use super::{Draw, task_state};
+
+fn texts(draw: &mut Draw) -> Vec<String> {
+    let texts: BTreeSet<_> = draw.list(Draw::text).into_iter().collect();
+    texts.into_iter().collect()
+}
+
+fn arguments(draw: &mut Draw) -> BTreeMap<String, serde_json::Value> {
+    draw.map().into_iter().collect()
+}
+
+pub(crate) fn llm_config(draw: &mut Draw) -> LlmConfig {
+    LlmConfig {
+        endpoint: draw.text(),
+        model: draw.text(),
+        api_key: draw.maybe(Draw::text),
+    }
+}
+
+pub(crate) fn agent_limits(draw: &mut Draw) -> AgentLimits {
+    AgentLimits {
+        timeout_ms: draw.count().into(),
+        max_retries: draw.number(),
+        retry_delay_ms: draw.number().into(),
+        enable_telemetry: draw.flag(),
+    }
+}
+
+pub(crate) fn agent(draw: &mut Draw) -> Agent {
+    Agent::new(AgentFields {
+        name: draw.name(),
+        role: draw.text(),
+        system_prompt: draw.text(),
+        tools: texts(draw),
+        max_iterations: draw.count(),
+        llm_config: draw.maybe(llm_config),
+        temperature: draw.fraction() * 2.0,
+        skills: draw
+            .maybe(|draw| skill(draw).into_fields())
+            .into_iter()
+            .collect(),
+        limits: agent_limits(draw),
+    })
+    .unwrap()
+}
+
+pub(crate) fn reference(draw: &mut Draw) -> Reference {
+    Reference {
+        tool: draw.text(),
+        arguments: arguments(draw),
+        items: draw.text(),
+        id: draw.text(),
+        label: draw.text(),
+        nouns: draw.list(Draw::text),
+        none: draw.text(),
+        many: draw.text(),
+    }
+}
+
+pub(crate) fn slot(draw: &mut Draw) -> Slot {
+    let values: BTreeMap<_, _> = texts(draw)
+        .into_iter()
+        .map(|value| (value, draw.list(Draw::text)))
+        .collect();
+    Slot {
+        default: values.keys().next().cloned().filter(|_| draw.flag()),
+        ask: draw.maybe(Draw::text),
+        max_length: draw.maybe(Draw::count),
+        refers_to: if values.is_empty() {
+            draw.maybe(reference)
+        } else {
+            None
+        },
+        values,
+    }
+}
+
+pub(crate) fn shown(draw: &mut Draw) -> Shown {
+    Shown {
+        items: draw.maybe(Draw::text),
+        id: draw.text(),
+        label: draw.text(),
+    }
+}
+
+pub(crate) fn action(draw: &mut Draw) -> Action {
+    Action {
+        tool: draw.text(),
+        arguments: arguments(draw),
+        reply: draw.text(),
+        shows: draw.maybe(shown),
+        failure: draw.maybe(Draw::text),
+    }
+}
+
+pub(crate) fn skill(draw: &mut Draw) -> Skill {
+    Skill::new(SkillFields {
+        name: draw.name(),
+        description: draw.text(),
+        tags: draw.list(Draw::text),
+        examples: draw.list(Draw::text),
+        sentences: draw.list(Draw::text),
+        slots: draw
+            .names()
+            .into_iter()
+            .map(|name| (name, slot(draw)))
+            .collect(),
+        action: draw.maybe(action),
+    })
+    .unwrap()
+}
+
+pub(crate) fn approval(draw: &mut Draw) -> Approval {
+    draw.pick(&[Approval::None, Approval::Required])
+}
+
+pub(crate) fn injected(draw: &mut Draw) -> Injected {
+    use Injected::{Channel, ConversationId, TaskId, UserId};
+    draw.pick(&[UserId, ConversationId, TaskId, Channel])
+}
+
+pub(crate) fn stdio_config(draw: &mut Draw) -> StdioConfig {
+    StdioConfig {
+        command: draw.text(),
+        args: draw.list(Draw::text),
+        env: draw
+            .list(|draw| (draw.text(), draw.text()))
+            .into_iter()
+            .collect(),
+    }
+}
+
+pub(crate) fn url_config(draw: &mut Draw) -> UrlConfig {
+    UrlConfig {
+        url: format!("http://{}", draw.name()),
+        headers: draw
+            .list(|draw| (draw.text(), draw.text()))
+            .into_iter()
+            .collect(),
+    }
+}
+
+pub(crate) fn transport(draw: &mut Draw) -> Transport {
+    match draw.byte() % 3 {
+        0 => Transport::Stdio(stdio_config(draw)),
+        1 => Transport::Sse(url_config(draw)),
+        _ => Transport::Http(url_config(draw)),
+    }
+}
+
+pub(crate) fn tool_settings(draw: &mut Draw) -> ToolSettings {
+    ToolSettings {
+        timeout_seconds: draw.maybe(Draw::count),
+        fallback_tools: texts(draw),
+        approval: approval(draw),
+        verify: draw.maybe(Draw::text),
+    }
+}
+
+pub(crate) fn mcp_server(draw: &mut Draw) -> McpServer {
+    McpServer::new(McpServerFields {
+        name: draw.name(),
+        transport: transport(draw),
+        inject: draw
+            .list(|draw| (draw.text(), injected(draw)))
+            .into_iter()
+            .collect(),
+        tools: draw
+            .list(|draw| (draw.text(), tool_settings(draw)))
+            .into_iter()
+            .collect(),
+        honours_idempotency_key: draw.flag(),
+        connect_seconds: draw.count(),
+    })
+    .unwrap()
+}
+
+pub(crate) fn tool(draw: &mut Draw) -> Tool {
+    let schema = json!({ "type": "object", "properties": { "title": { "type": "string" } } });
+    Tool::new(ToolFields {
+        name: draw.text(),
+        server: draw.name(),
+        description: draw.text(),
+        input_schema: schema.clone(),
+        output_schema: draw.flag().then_some(schema),
+        timeout_seconds: draw.count(),
+        fallback_tools: texts(draw),
+        read_only: draw.flag(),
+        idempotent: draw.flag(),
+        approval: approval(draw),
+        verify: draw.maybe(Draw::text),
+    })
+    .unwrap()
+}
+
+pub(crate) fn domain(draw: &mut Draw) -> Domain {
+    let name = draw.name();
+    let mut related_domains = draw.names();
+    related_domains.retain(|related| *related != name);
+    Domain::new(DomainFields {
+        name,
+        display_name: draw.text(),
+        description: draw.text(),
+        capabilities: draw.list(Draw::text),
+        examples: draw.list(Draw::text),
+        mcp_tools: texts(draw),
+        related_domains,
+        enabled: draw.flag(),
+    })
+    .unwrap()
+}
+
+pub(crate) fn markdown_feature(draw: &mut Draw) -> MarkdownFeature {
+    draw.pick(&MarkdownFeature::ALL)
+}
+
+pub(crate) fn split_strategy(draw: &mut Draw) -> SplitStrategy {
+    draw.pick(&[
+        SplitStrategy::Sentence,
+        SplitStrategy::Paragraph,
+        SplitStrategy::Word,
+    ])
+}
+
+pub(crate) fn channel_spec(draw: &mut Draw) -> ChannelSpec {
+    ChannelSpec::of(draw.channel())
+        .with(|spec| {
+            spec.supports_emojis = draw.flag();
+            spec.split_strategy = split_strategy(draw);
+            if draw.flag() {
+                spec.max_length = Some(MIN_MAX_LENGTH + usize::from(draw.byte()));
+            }
+            if spec.supports_markdown {
+                spec.markdown_features = vec![markdown_feature(draw)];
+            }
+        })
+        .unwrap()
+}
+
+pub(crate) fn tone_settings(draw: &mut Draw) -> ToneSettings {
+    ToneSettings {
+        default: draw.text(),
+        error: draw.text(),
+        success: draw.text(),
+    }
+}
+
+pub(crate) fn emoji_settings(draw: &mut Draw) -> EmojiSettings {
+    EmojiSettings {
+        enabled: draw.flag(),
+        success: draw.text(),
+        warning: draw.text(),
+        error: draw.text(),
+        info: draw.text(),
+    }
+}
+
+pub(crate) fn humor_settings(draw: &mut Draw) -> HumorSettings {
+    HumorSettings {
+        enabled: draw.flag(),
+        style: draw.text(),
+        frequency: draw.text(),
+    }
+}
+
+pub(crate) fn formatting_preferences(draw: &mut Draw) -> FormattingPreferences {
+    FormattingPreferences {
+        greeting: draw.flag(),
+        sign_off: draw.flag(),
+        use_user_name: draw.flag(),
+    }
+}
+
+pub(crate) fn style_guide(draw: &mut Draw) -> StyleGuide {
+    StyleGuide::new(StyleGuideFields {
+        version: draw.text(),
+        brand_name: draw.text(),
+        personality: draw.text(),
+        tone: tone_settings(draw),
+        emojis: emoji_settings(draw),
+        humor: humor_settings(draw),
+        formatting: formatting_preferences(draw),
+    })
+    .unwrap()
+}
+
+pub(crate) fn node_kind(draw: &mut Draw) -> NodeKind {
+    use NodeKind::{Agent, Check, Compose, Condition, Decide, Deliver, Format, Human, Tool};
+    draw.pick(&[
+        Agent, Tool, Condition, Human, Decide, Compose, Check, Format, Deliver,
+    ])
+}
+
+pub(crate) fn node(draw: &mut Draw) -> Node {
+    let kind = node_kind(draw);
+    let mut node = Node::of(kind);
+    match kind {
+        NodeKind::Agent => node.agent = Some(draw.name()),
+        NodeKind::Tool => {
+            node.tool = Some(draw.text());
+            node.arguments = draw.map();
+        }
+        NodeKind::Human => node.prompt = draw.maybe(Draw::text),
+        NodeKind::Condition => node.expression = draw.maybe(Draw::text),
+        _ => {}
+    }
+    node.pattern = draw.maybe(Draw::name);
+    node.max_iterations = draw.maybe(Draw::count);
+    node
+}
+
+pub(crate) fn destination(draw: &mut Draw) -> Destination {
+    if draw.flag() {
+        Destination::Node(draw.name())
+    } else {
+        Destination::ByKey(
+            draw.some(|draw| (draw.text(), draw.name()))
+                .into_iter()
+                .collect(),
+        )
+    }
+}
+
+pub(crate) fn edge(draw: &mut Draw) -> Edge {
+    Edge {
+        from: draw.name(),
+        to: destination(draw),
+        condition: draw.maybe(Draw::text),
+    }
+}
+
+pub(crate) fn workflow(draw: &mut Draw) -> Workflow {
+    // Every node leads to a later one and each is led to, so the graph has no circle and no island.
+    let count = usize::from(draw.byte() % 5) + 1;
+    let names: Vec<_> = (0..count)
+        .map(|index| Name::new(format!("n{index}")).unwrap())
+        .collect();
+    let edges = (1..count)
+        .map(|index| {
+            let from = names[usize::from(draw.byte()) % index].clone();
+            let to = if draw.flag() {
+                Destination::Node(names[index].clone())
+            } else {
+                Destination::ByKey([(draw.text(), names[index].clone())].into())
+            };
+            Edge {
+                from,
+                to,
+                condition: draw.maybe(Draw::text),
+            }
+        })
+        .collect();
+    Workflow::new(WorkflowFields {
+        name: draw.name(),
+        patterns: draw.list(Draw::name),
+        nodes: names
+            .iter()
+            .map(|name| (name.clone(), node(draw)))
+            .collect(),
+        edges,
+        entry_point: names[0].clone(),
+        checkpoints: names.iter().filter(|_| draw.flag()).cloned().collect(),
+        max_iterations: draw.count(),
+    })
+    .unwrap()
+}
+
+pub(crate) fn retention_policy(draw: &mut Draw) -> RetentionPolicy {
+    let days = |draw: &mut Draw| draw.count();
+    RetentionPolicy::new(RetentionPolicyFields {
+        default_days: days(draw),
+        by_task: draw
+            .list(|draw| (draw.text(), days(draw)))
+            .into_iter()
+            .collect(),
+        by_status: draw
+            .list(|draw| (task_state(draw), days(draw)))
+            .into_iter()
+            .filter(|(state, _)| state.is_final())
+            .collect(),
+        redis_ttl_ms: draw.count().into(),
+    })
+    .unwrap()
+}
+
+pub(crate) fn router_options(draw: &mut Draw) -> RouterOptions {
+    RouterOptions::new(RouterOptionsFields {
+        model: draw.maybe(Draw::text),
+        confidence_threshold: draw.confidence(),
+        max_attempts: draw.count(),
+        temperature: Some(draw.fraction()),
+        max_output_tokens: Some(draw.count()),
+        system_prompt: draw.maybe(Draw::text),
+        user_prompt_template: draw.maybe(Draw::text),
+        agent_catalog_header: draw.maybe(Draw::text),
+        include_agent_capabilities: draw.flag(),
+        include_skill_examples: draw.flag(),
+        clarification_agent: draw.name(),
+        clarification_prompt_template: draw.maybe(Draw::text),
+        fallback_agent: draw.name(),
+        fallback_reason_template: draw.maybe(Draw::text),
+    })
+    .unwrap()
+}
+
+pub(crate) fn aggregator_options(draw: &mut Draw) -> AggregatorOptions {
+    AggregatorOptions::new(AggregatorOptionsFields {
+        default_fallback_message: draw.text(),
+        partial_failure_template: format!("success_message {} failure_message", draw.text()),
+        enable_natural_language_joining: draw.flag(),
+    })
+    .unwrap()
+}
+
+pub(crate) fn deadlines(draw: &mut Draw) -> Deadlines {
+    let tool_ms = u64::from(draw.count());
+    let task_ms = tool_ms + u64::from(draw.number());
+    Deadlines::new(DeadlinesFields { task_ms, tool_ms }).unwrap()
+}

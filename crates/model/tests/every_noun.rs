@@ -1,0 +1,180 @@
+//! Every noun survives JSON, and its schema accepts what it writes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod drawing;
+
+use std::collections::BTreeSet;
+
+use convoke_model::schemas;
+use drawing::Draw;
+use proptest::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The noun's schema, compiled.
+fn validator(noun: &str) -> jsonschema::Validator {
+    let (_, schema) = schemas()
+        .into_iter()
+        .find(|(name, _)| *name == noun)
+        .unwrap();
+    jsonschema::validator_for(schema.as_value()).unwrap()
+}
+
+fn survives<T>(validator: &jsonschema::Validator, value: &T) -> Result<(), TestCaseError>
+where
+    T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    let text = serde_json::to_string(value).unwrap();
+    let read: T = serde_json::from_str(&text)
+        .map_err(|error| TestCaseError::fail(format!("{error} in {text}")))?;
+    prop_assert_eq!(&read, value);
+    let json = serde_json::from_str(&text).unwrap();
+    if let Err(error) = validator.validate(&json) {
+        return Err(TestCaseError::fail(format!(
+            "{}: {error}",
+            error.instance_path()
+        )));
+    }
+    Ok(())
+}
+
+macro_rules! nouns {
+    ($($noun:ident: $draw:path,)*) => {
+        const NOUNS: &[&str] = &[$(stringify!($noun)),*];
+
+        #[allow(non_snake_case, reason = "each module is named as its noun")]
+        mod survive_json_and_match_their_schema {
+            $(mod $noun {
+                use super::super::*;
+
+                #[test]
+                fn always() {
+                    let validator = validator(stringify!($noun));
+                    let config = ProptestConfig {
+                        cases: 128,
+                        failure_persistence: None,
+                        ..ProptestConfig::default()
+                    };
+                    let mut runner = proptest::test_runner::TestRunner::new(config);
+                    let result = runner.run(&Draw::strategy(), |mut draw| {
+                        let value: convoke_model::$noun = $draw(&mut draw);
+                        survives(&validator, &value)
+                    });
+                    if let Err(error) = result {
+                        panic!("{error}");
+                    }
+                }
+            })*
+        }
+    };
+}
+
+nouns! {
+    Action: drawing::action,
+    Activity: drawing::activity,
+    Agent: drawing::agent,
+    AgentLimits: drawing::agent_limits,
+    AgentResult: drawing::agent_result,
+    AggregatorOptions: drawing::aggregator_options,
+    Answer: drawing::answer,
+    Approval: drawing::approval,
+    Artifact: drawing::artifact,
+    ArtifactPart: drawing::artifact_part,
+    Channel: Draw::channel,
+    ChannelSpec: drawing::channel_spec,
+    Checkpoint: drawing::checkpoint,
+    CheckpointPhase: drawing::checkpoint_phase,
+    Confidence: Draw::confidence,
+    Conversation: drawing::conversation,
+    Criterion: drawing::criterion,
+    Deadlines: drawing::deadlines,
+    DecidedBy: drawing::decided_by,
+    Decision: drawing::decision,
+    Destination: drawing::destination,
+    Domain: drawing::domain,
+    Edge: drawing::edge,
+    EmojiSettings: drawing::emoji_settings,
+    ExecutionPlan: drawing::execution_plan,
+    ExecutionStep: drawing::execution_step,
+    FeedbackAction: drawing::feedback_action,
+    FormattedResponse: drawing::formatted_response,
+    FormattingPreferences: drawing::formatting_preferences,
+    HumanFeedback: drawing::human_feedback,
+    HumorSettings: drawing::humor_settings,
+    Injected: drawing::injected,
+    LlmCall: drawing::llm_call,
+    LlmConfig: drawing::llm_config,
+    MarkdownFeature: drawing::markdown_feature,
+    McpServer: drawing::mcp_server,
+    Message: drawing::message,
+    MessagePart: drawing::message_part,
+    Name: Draw::name,
+    Node: drawing::node,
+    NodeKind: drawing::node_kind,
+    PlanStatus: drawing::plan_status,
+    Redaction: drawing::redaction,
+    Reference: drawing::reference,
+    Refinement: drawing::refinement,
+    Reliance: drawing::reliance,
+    Request: drawing::request,
+    RequestLimits: drawing::request_limits,
+    RetentionPolicy: drawing::retention_policy,
+    Role: drawing::role,
+    RouterOptions: drawing::router_options,
+    Scorecard: drawing::scorecard,
+    SessionStatus: drawing::session_status,
+    Shown: drawing::shown,
+    Skill: drawing::skill,
+    Slot: drawing::slot,
+    SplitStrategy: drawing::split_strategy,
+    Stage: drawing::stage,
+    State: drawing::state,
+    StateUpdate: drawing::state_update,
+    StdioConfig: drawing::stdio_config,
+    StepRecord: drawing::step_record,
+    StepStatus: drawing::step_status,
+    StyleGuide: drawing::style_guide,
+    SubAgentSession: drawing::sub_agent_session,
+    SubAgentSessionInfo: drawing::sub_agent_session_info,
+    Target: drawing::target,
+    Task: drawing::task,
+    TaskState: drawing::task_state,
+    TaskStatus: drawing::task_status,
+    ToneSettings: drawing::tone_settings,
+    Tool: drawing::tool,
+    ToolCall: drawing::tool_call,
+    ToolCallStatus: drawing::tool_call_status,
+    ToolSettings: drawing::tool_settings,
+    Trace: drawing::trace,
+    Transport: drawing::transport,
+    UrlConfig: drawing::url_config,
+    UserId: Draw::user,
+    ValidationFailure: drawing::validation_failure,
+    ValidationResult: drawing::validation_result,
+    Work: drawing::work,
+    Workflow: drawing::workflow,
+}
+
+#[test]
+fn no_noun_is_left_out() {
+    let with_schema: BTreeSet<_> = schemas().into_iter().map(|(name, _)| name).collect();
+    let drawn: BTreeSet<_> = NOUNS.iter().copied().collect();
+    assert_eq!(with_schema, drawn);
+    assert_eq!(with_schema.len(), schemas().len(), "a noun is listed twice");
+}
+
+#[test]
+fn a_schema_refuses_what_is_not_the_noun() {
+    for (name, schema) in schemas() {
+        let validator = jsonschema::validator_for(schema.as_value()).unwrap();
+        assert!(
+            !validator.is_valid(&serde_json::json!([[]])),
+            "{name} accepts a list of lists"
+        );
+    }
+}

@@ -1,0 +1,341 @@
+//! Rules of the nouns that people write in an app's files.
+
+use convoke_model::{
+    Agent, AggregatorOptions, ChannelSpec, Deadlines, Domain, McpServer, RetentionPolicy,
+    RouterOptions, Skill, StyleGuide, Tool, Workflow,
+};
+use serde_json::{Value, json};
+
+use super::refuses;
+
+pub(crate) fn tool(name: &str, fallbacks: &[&str]) -> Value {
+    json!({
+        "name": name, "server": "todo", "description": "Creates a task",
+        "input_schema": {
+            "type": "object",
+            "properties": { "title": { "type": "string", "minLength": 1 } },
+            "required": ["title"],
+        },
+        "fallback_tools": fallbacks,
+    })
+}
+
+pub(crate) fn domain() -> Value {
+    json!({
+        "name": "inventory", "display_name": "Inventory", "description": "What is in stock",
+        "mcp_tools": ["query"], "related_domains": ["pricing"],
+    })
+}
+
+pub(crate) fn workflow() -> Value {
+    json!({
+        "name": "review",
+        "nodes": {
+            "write": { "type": "agent", "agent": "writer" },
+            "ask": { "type": "human", "prompt": "Send it?" },
+            "send": { "type": "tool", "tool": "mail.send", "arguments": { "to": "all" } },
+        },
+        "edges": [{ "from": "write", "to": "ask" }, { "from": "ask", "to": { "approve": "send" } }],
+        "entry_point": "write",
+        "checkpoints": ["ask"],
+    })
+}
+
+#[test]
+fn an_agent_keeps_its_rules() {
+    let skill = json!({ "name": "dim", "description": "Dims the lights" });
+    let agent = json!({ "name": "light-agent", "role": "lights", "system_prompt": "Be bright." });
+    refuses::<Agent>(
+        &agent,
+        &[
+            (json!({ "name": "Light" }), "name.pattern"),
+            (json!({ "role": "" }), "agent.role_empty"),
+            (json!({ "system_prompt": "" }), "agent.system_prompt_empty"),
+            (json!({ "max_iterations": 0 }), "agent.max_iterations_zero"),
+            (json!({ "temperature": 2.1 }), "agent.temperature_range"),
+            (json!({ "temperature": -0.1 }), "agent.temperature_range"),
+            (
+                json!({ "limits": { "timeout_ms": 0 } }),
+                "agent.timeout_zero",
+            ),
+            (json!({ "tools": ["a", "a"] }), "agent.tool_twice"),
+            (json!({ "skills": [skill, skill] }), "agent.skill_twice"),
+        ],
+    );
+}
+
+#[test]
+fn a_skill_keeps_its_rules() {
+    let skill = json!({ "name": "add", "description": "Adds a task", "slots": { "when": {} } });
+    let slot = |slot: Value| json!({ "slots": { "when": slot } });
+    let reference = json!({
+        "tool": "list", "items": "tasks", "id": "id", "label": "title", "none": "none", "many": "which?",
+    });
+    let values = json!({ "today": ["today"] });
+    refuses::<Skill>(
+        &skill,
+        &[
+            (json!({ "description": "" }), "skill.description_empty"),
+            (json!({ "examples": [" "] }), "skill.text_empty"),
+            (json!({ "sentences": [""] }), "skill.text_empty"),
+            (
+                slot(json!({ "values": values, "default": "never" })),
+                "slot.default_unknown",
+            ),
+            (slot(json!({ "max_length": 0 })), "slot.max_length_zero"),
+            (
+                slot(json!({ "values": values, "refers_to": reference })),
+                "slot.values_and_reference",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_tool_keeps_its_rules() {
+    refuses::<Tool>(
+        &tool("add_task", &[]),
+        &[
+            (json!({ "name": "" }), "tool.name_empty"),
+            (json!({ "description": "" }), "tool.description_empty"),
+            (json!({ "timeout_seconds": 0 }), "tool.timeout_zero"),
+            (
+                json!({ "input_schema": { "type": "nonsense" } }),
+                "tool.input_schema",
+            ),
+            (json!({ "input_schema": "object" }), "tool.input_schema"),
+            (
+                json!({ "output_schema": { "minimum": "x" } }),
+                "tool.output_schema",
+            ),
+            (
+                json!({ "fallback_tools": ["a", "a"] }),
+                "tool.fallback_twice",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_tool_server_keeps_its_rules() {
+    let server = json!({ "name": "todo", "transport": { "stdio": { "command": "convoke" } } });
+    let url = |transport: &str| json!({ "transport": { "stdio": null, transport: { "url": "ftp://example.org" } } });
+    refuses::<McpServer>(
+        &server,
+        &[
+            (
+                json!({ "transport": { "stdio": { "command": "" } } }),
+                "mcp_server.command_empty",
+            ),
+            (url("sse"), "mcp_server.url"),
+            (url("http"), "mcp_server.url"),
+            (
+                json!({ "connect_seconds": 0 }),
+                "mcp_server.connect_seconds",
+            ),
+            (
+                json!({ "tools": { "add": { "timeout_seconds": 0 } } }),
+                "tool.timeout_zero",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_domain_keeps_its_rules() {
+    refuses::<Domain>(
+        &domain(),
+        &[
+            (json!({ "name": "In Stock" }), "name.pattern"),
+            (json!({ "display_name": "" }), "domain.display_name_empty"),
+            (json!({ "description": "" }), "domain.description_empty"),
+            (
+                json!({ "mcp_tools": ["query", "query"] }),
+                "domain.tool_twice",
+            ),
+            (
+                json!({ "related_domains": ["pricing", "pricing"] }),
+                "domain.related_twice",
+            ),
+            (
+                json!({ "related_domains": ["inventory"] }),
+                "domain.related_twice",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_channel_specification_keeps_its_rules() {
+    refuses::<ChannelSpec>(
+        &json!({ "channel": "sms", "max_length": 160 }),
+        &[
+            (json!({ "max_length": 39 }), "channel_spec.max_length_small"),
+            (json!({ "max_length": 1_601 }), "channel_spec.sms_length"),
+            (json!({ "max_length": null }), "channel_spec.sms_length"),
+            (
+                json!({ "supports_markdown": true }),
+                "channel_spec.sms_markdown",
+            ),
+            (
+                json!({ "markdown_features": ["bold"] }),
+                "channel_spec.features_without_markdown",
+            ),
+            (
+                json!({ "channel": "email", "supports_markdown": true, "markdown_features": ["bold", "bold"] }),
+                "channel_spec.feature_twice",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_style_guide_keeps_its_rules() {
+    let guide = json!({ "version": "1", "brand_name": "Convoke", "personality": "calm" });
+    refuses::<StyleGuide>(
+        &guide,
+        &[
+            (json!({ "version": "" }), "style_guide.version_empty"),
+            (json!({ "brand_name": "" }), "style_guide.brand_name_empty"),
+            (
+                json!({ "personality": "" }),
+                "style_guide.personality_empty",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_workflow_keeps_its_rules() {
+    let node = |node: Value| json!({ "nodes": { "ask": node } });
+    refuses::<Workflow>(
+        &workflow(),
+        &[
+            (
+                json!({ "max_iterations": 0 }),
+                "workflow.max_iterations_zero",
+            ),
+            (
+                json!({ "entry_point": "begin" }),
+                "workflow.entry_point_unknown",
+            ),
+            (
+                json!({ "nodes": { "island": { "type": "condition" } } }),
+                "workflow.unreachable",
+            ),
+            (
+                json!({ "checkpoints": ["nowhere"] }),
+                "workflow.checkpoint_unknown",
+            ),
+            (
+                json!({ "checkpoints": ["ask", "ask"] }),
+                "workflow.checkpoint_twice",
+            ),
+            (
+                json!({ "edges": [{ "from": "write", "to": "nowhere" }] }),
+                "workflow.edge_unknown",
+            ),
+            (
+                json!({ "edges": [{ "from": "nowhere", "to": "ask" }] }),
+                "workflow.edge_unknown",
+            ),
+            (
+                json!({ "edges": [{ "from": "write", "to": {} }] }),
+                "workflow.edge_nowhere",
+            ),
+            (
+                json!({ "edges": [
+                { "from": "write", "to": { "again": "write", "on": "ask" } },
+                { "from": "ask", "to": "send" },
+            ] }),
+                "workflow.cycle",
+            ),
+            (node(json!({ "agent": "writer" })), "node.agent"),
+            (node(json!({ "type": "agent" })), "node.agent"),
+            (node(json!({ "type": "tool", "prompt": null })), "node.tool"),
+            (
+                node(json!({ "arguments": { "to": "all" } })),
+                "node.arguments",
+            ),
+            (node(json!({ "type": "condition" })), "node.prompt"),
+            (node(json!({ "expression": "state" })), "node.expression"),
+            (
+                node(json!({ "max_iterations": 0 })),
+                "node.max_iterations_zero",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_retention_policy_keeps_its_rules() {
+    refuses::<RetentionPolicy>(
+        &json!({ "by_status": { "failed": 14 } }),
+        &[
+            (json!({ "default_days": 0 }), "retention.days_zero"),
+            (json!({ "by_task": { "debug": 0 } }), "retention.days_zero"),
+            (
+                json!({ "by_status": { "failed": 0 } }),
+                "retention.days_zero",
+            ),
+            (
+                json!({ "by_status": { "working": 1 } }),
+                "retention.status_live",
+            ),
+            (json!({ "redis_ttl_ms": 0 }), "retention.ttl_zero"),
+        ],
+    );
+}
+
+#[test]
+fn options_keep_their_rules() {
+    refuses::<RouterOptions>(
+        &json!({}),
+        &[
+            (json!({ "confidence_threshold": 1.5 }), "confidence.range"),
+            (json!({ "max_attempts": 0 }), "router.attempts_zero"),
+            (json!({ "temperature": 1.5 }), "router.temperature_range"),
+            (
+                json!({ "max_output_tokens": 0 }),
+                "router.output_tokens_zero",
+            ),
+        ],
+    );
+    refuses::<AggregatorOptions>(
+        &json!({}),
+        &[
+            (
+                json!({ "default_fallback_message": "" }),
+                "aggregator.message_empty",
+            ),
+            (
+                json!({ "partial_failure_template": "{{ success_message }}" }),
+                "aggregator.template",
+            ),
+        ],
+    );
+    refuses::<Deadlines>(
+        &json!({}),
+        &[
+            (json!({ "task_ms": 0 }), "deadlines.zero"),
+            (json!({ "tool_ms": 0 }), "deadlines.zero"),
+            (json!({ "tool_ms": 60_001 }), "deadlines.tool_over_task"),
+        ],
+    );
+}
+
+#[test]
+fn what_people_write_has_no_unknown_keys() {
+    let unknown = json!({ "colour": "red" });
+    let refuses_key = |result: Result<(), serde_json::Error>| {
+        let said = result.unwrap_err().to_string();
+        assert!(said.contains("unknown field `colour`"), "{said}");
+    };
+    refuses_key(serde_json::from_value::<RouterOptions>(unknown.clone()).map(drop));
+    refuses_key(serde_json::from_value::<RetentionPolicy>(unknown.clone()).map(drop));
+    refuses_key(serde_json::from_value::<Domain>(unknown.clone()).map(drop));
+    refuses_key(serde_json::from_value::<Workflow>(unknown.clone()).map(drop));
+    refuses_key(serde_json::from_value::<StyleGuide>(unknown.clone()).map(drop));
+    refuses_key(serde_json::from_value::<ChannelSpec>(unknown.clone()).map(drop));
+    refuses_key(serde_json::from_value::<Agent>(unknown).map(drop));
+}

@@ -1,0 +1,92 @@
+//! The journal's port and its backends.
+//!
+//! A task is a row that says who owns it and where it stands, an append-only list of entries, and
+//! the messages that the entries added. Three habits of the port matter to everything above it:
+//!
+//! - **Complete, fail and pause are all an append with a status.** There is no second way to change
+//!   a task, so there is no second way to get it wrong.
+//! - **Every append carries a fence**: the epoch under which the worker claimed the task and the
+//!   sequence it last saw. A worker that lost its lease can no longer write.
+//! - **Notifications are hints, polling is the truth.** Whoever waits for a change asks the store
+//!   again; a hint only says that now is a good moment.
+//!
+//! To add a backend, implement [`Store`] and run `tests/contract` against it. What a caller does
+//! next decides how an outcome is told: a missing task is `None`, a lost lease is
+//! [`StoreError::Fenced`], and everything the caller cannot mend is [`StoreError::Broken`].
+
+mod conversation;
+mod error;
+mod journal;
+mod memory;
+mod signal;
+pub mod sqlite;
+mod task;
+mod watch;
+
+use std::time::Duration;
+
+use convoke_model::RetentionPolicy;
+use futures::future::BoxFuture;
+use uuid::Uuid;
+
+pub use conversation::ConversationRecord;
+pub use error::StoreError;
+pub use journal::{Batch, Entry, Fence, Hold, NewEntry, NewMessage, StoredMessage};
+pub use memory::MemoryStore;
+pub use signal::{NewSignal, Signal, Signalled};
+pub use sqlite::SqliteStore;
+pub use task::{
+    Claim, Claimed, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept, TaskPage, TaskRecord,
+};
+pub use watch::{Hint, Scope};
+
+/// What a store call gives back, once it is durable.
+pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
+
+/// A durable place for tasks, their journals and their conversations.
+///
+/// Calls that change something take effect in the order in which they are made, from the moment of
+/// the call: the future only says when the change is durable. A caller that does not need to wait
+/// may go on and look at the future later.
+pub trait Store: Send + Sync + 'static {
+    /// Accepts a task, or finds the one that the same owner submitted under the same key.
+    fn submit(&self, task: NewTask) -> StoreFuture<Submitted>;
+
+    /// Takes ownership of tasks that are ready: nobody holds them, nothing earlier in their
+    /// conversation is unfinished. Claiming raises a task's epoch in the same step.
+    fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>>;
+
+    /// Adds entries and messages to a task's journal and sets where it stands, all or nothing.
+    /// Gives the new sequence.
+    fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64>;
+
+    /// Prolongs leases, and tells of each whether it is still held and whether signals wait.
+    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<Renewed>>;
+
+    /// Puts an answer, a cancellation or the like into a task's inbox. Needs no lease.
+    fn signal(&self, signal: NewSignal) -> StoreFuture<Signalled>;
+
+    /// A task with its entries from sequence `from` on, all its messages and its waiting signals.
+    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>>;
+
+    /// Tasks that fit a filter, newest first.
+    fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage>;
+
+    /// A conversation, and the newest `limit` messages that were spoken in it before the given task
+    /// (or at all), oldest first.
+    fn conversation(
+        &self,
+        id: Uuid,
+        before: Option<Uuid>,
+        limit: usize,
+    ) -> StoreFuture<Option<ConversationRecord>>;
+
+    /// Conversations of one owner, the one spoken in last first.
+    fn conversations(&self, owner: Uuid, limit: usize) -> StoreFuture<Vec<ConversationRecord>>;
+
+    /// A hint that something in the scope may have changed.
+    fn watch(&self, scope: Scope) -> Hint;
+
+    /// Removes ended tasks whose time is over; never a live one, nor the child of a live one.
+    fn sweep(&self, policy: RetentionPolicy, dry_run: bool) -> StoreFuture<Swept>;
+}

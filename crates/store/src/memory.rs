@@ -1,0 +1,491 @@
+//! The store in memory: for tests, for runs that need no durability, and as the plain reference that
+//! every other backend is compared with. Clear before fast.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use convoke_model::{Channel, Clock, RetentionPolicy, TaskState};
+use futures::FutureExt;
+use jiff::Timestamp;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::conversation::ConversationRecord;
+use crate::error::StoreError;
+use crate::journal::{Batch, Entry, Fence, Hold, NewEntry, NewMessage, StoredMessage};
+use crate::signal::{NewSignal, Signal, Signalled};
+use crate::task::{
+    Claim, Claimed, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept, TaskPage, TaskRecord,
+    expired, lease_end,
+};
+use crate::watch::{Hint, Hints, Scope};
+use crate::{Store, StoreFuture};
+
+/// Everything in one process's memory, behind one lock.
+#[derive(Debug, Clone)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    hints: Hints,
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// By ordinal, which is the order of submission.
+    tasks: BTreeMap<u64, Kept>,
+    ordinals: HashMap<Uuid, u64>,
+    keys: HashMap<(Uuid, String), Uuid>,
+    conversations: BTreeMap<Uuid, Talk>,
+    /// Counted, not derived, so that neither is ever given out twice.
+    submitted: u64,
+    signals: i64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    record: TaskRecord,
+    key: Option<String>,
+    entries: Vec<Entry>,
+    messages: Vec<StoredMessage>,
+    inbox: Vec<Signal>,
+    signal_keys: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Talk {
+    owner: Uuid,
+    channel: Channel,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl MemoryStore {
+    /// An empty store that tells leases by this clock.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            hints: Hints::default(),
+            inner: Arc::default(),
+        }
+    }
+
+    /// Does the work at the time of the call, as the port promises, and hands over its result.
+    fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Inner, Timestamp) -> Result<T, StoreError>,
+    ) -> StoreFuture<T> {
+        let now = self.clock.now();
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = work(&mut inner, now);
+        std::future::ready(result).boxed()
+    }
+}
+
+impl Store for MemoryStore {
+    fn submit(&self, task: NewTask) -> StoreFuture<Submitted> {
+        let done = self.with(|inner, now| inner.submit(task, now));
+        self.hints.tell(Scope::Work);
+        done
+    }
+
+    fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>> {
+        self.with(|inner, now| Ok(inner.claim(&claim, now)))
+    }
+
+    fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64> {
+        let ends = batch.status.is_final() || batch.hold != Hold::Keep;
+        let done = self.with(|inner, now| inner.append(fence, batch, now));
+        self.hints.tell(Scope::Task(fence.task));
+        if ends {
+            self.hints.tell(Scope::Work);
+        }
+        done
+    }
+
+    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<Renewed>> {
+        self.with(|inner, now| {
+            Ok(fences
+                .into_iter()
+                .map(|fence| inner.renew(fence, lease_end(now, lease)))
+                .collect())
+        })
+    }
+
+    fn signal(&self, signal: NewSignal) -> StoreFuture<Signalled> {
+        let task = signal.task;
+        let done = self.with(|inner, now| Ok(inner.signal(signal, now)));
+        self.hints.tell(Scope::Inbox(task));
+        self.hints.tell(Scope::Work);
+        done
+    }
+
+    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>> {
+        self.with(|inner, _| {
+            Ok(inner.kept(task).map(|kept| Loaded {
+                record: kept.record.clone(),
+                entries: kept
+                    .entries
+                    .iter()
+                    .filter(|entry| entry.seq >= from)
+                    .cloned()
+                    .collect(),
+                messages: kept.messages.clone(),
+                signals: kept.inbox.clone(),
+            }))
+        })
+    }
+
+    fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage> {
+        self.with(|inner, _| {
+            let mut tasks: Vec<_> = inner
+                .tasks
+                .values()
+                .rev()
+                .map(|kept| &kept.record)
+                .filter(|record| filter.fits(record))
+                .filter(|record| page.before.is_none_or(|before| record.ordinal < before))
+                .take(page.limit + 1)
+                .cloned()
+                .collect();
+            let more = tasks.len() > page.limit;
+            tasks.truncate(page.limit);
+            let next = if more {
+                tasks.last().map(|record| record.ordinal)
+            } else {
+                None
+            };
+            Ok(TaskPage { tasks, next })
+        })
+    }
+
+    fn conversation(
+        &self,
+        id: Uuid,
+        before: Option<Uuid>,
+        limit: usize,
+    ) -> StoreFuture<Option<ConversationRecord>> {
+        self.with(|inner, _| Ok(inner.conversation(id, before, limit)))
+    }
+
+    fn conversations(&self, owner: Uuid, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
+        self.with(|inner, _| {
+            let mut found: Vec<_> = inner
+                .conversations
+                .iter()
+                .filter(|(_, talk)| talk.owner == owner)
+                .filter_map(|(id, _)| inner.conversation(*id, None, 0))
+                .collect();
+            found.sort_by_key(|talk| std::cmp::Reverse((talk.updated_at, talk.id)));
+            found.truncate(limit);
+            Ok(found)
+        })
+    }
+
+    fn watch(&self, scope: Scope) -> Hint {
+        self.hints.watch(scope)
+    }
+
+    fn sweep(&self, policy: RetentionPolicy, dry_run: bool) -> StoreFuture<Swept> {
+        self.with(|inner, now| Ok(inner.sweep(&policy, dry_run, now)))
+    }
+}
+
+impl Inner {
+    fn kept(&self, task: Uuid) -> Option<&Kept> {
+        self.tasks.get(self.ordinals.get(&task)?)
+    }
+
+    fn kept_mut(&mut self, task: Uuid) -> Option<&mut Kept> {
+        self.tasks.get_mut(self.ordinals.get(&task)?)
+    }
+
+    fn submit(&mut self, task: NewTask, now: Timestamp) -> Result<Submitted, StoreError> {
+        if let Some(key) = &task.key
+            && let Some(existing) = self.keys.get(&(task.owner, key.clone()))
+        {
+            return Ok(Submitted::Existing(*existing));
+        }
+        if self.ordinals.contains_key(&task.id) {
+            return Err(StoreError::IdTaken { task: task.id });
+        }
+        if let Some(id) = task.conversation {
+            let talk = self.conversations.entry(id).or_insert(Talk {
+                owner: task.owner,
+                channel: task.channel,
+                created_at: now,
+                updated_at: now,
+            });
+            if talk.owner != task.owner {
+                return Err(StoreError::ForeignConversation { conversation: id });
+            }
+            talk.updated_at = now;
+        }
+        self.submitted += 1;
+        let ordinal = self.submitted;
+        let record = TaskRecord {
+            id: task.id,
+            ordinal,
+            owner: task.owner,
+            conversation: task.conversation,
+            channel: task.channel,
+            app: task.app,
+            definition: task.definition,
+            description: task.description,
+            parent: task.parent,
+            status: TaskState::Submitted,
+            stage: None,
+            epoch: 0,
+            seq: 0,
+            worker: None,
+            ready_at: Some(now),
+            claims: 0,
+            created_at: now,
+            started_at: None,
+            completed_at: None,
+            deadline: task.deadline,
+            retention_days: task.retention_days,
+            tags: task.tags,
+            result: None,
+            error: None,
+        };
+        let mut kept = Kept {
+            record,
+            key: task.key.clone(),
+            entries: Vec::new(),
+            messages: Vec::new(),
+            inbox: Vec::new(),
+            signal_keys: Vec::new(),
+        };
+        kept.write(vec![task.entry], task.messages);
+        self.tasks.insert(ordinal, kept);
+        self.ordinals.insert(task.id, ordinal);
+        if let Some(key) = task.key {
+            self.keys.insert((task.owner, key), task.id);
+        }
+        Ok(Submitted::Created(task.id))
+    }
+
+    fn claim(&mut self, claim: &Claim, now: Timestamp) -> Vec<Claimed> {
+        let mut ready: Vec<_> = self
+            .tasks
+            .values()
+            .map(|kept| &kept.record)
+            .filter(|record| !record.status.is_final())
+            .filter(|record| record.ready_at.is_some_and(|ready| ready <= now))
+            .filter(|record| claim.apps.contains(&record.app))
+            .filter(|record| !self.waits_its_turn(record))
+            .map(|record| (record.ready_at, record.ordinal))
+            .collect();
+        ready.sort_unstable();
+        ready.truncate(claim.limit);
+        ready
+            .into_iter()
+            .filter_map(|(_, ordinal)| {
+                let kept = self.tasks.get_mut(&ordinal)?;
+                let record = &mut kept.record;
+                record.epoch += 1;
+                record.claims += 1;
+                record.worker = Some(claim.worker.clone());
+                record.ready_at = Some(lease_end(now, claim.lease));
+                record.started_at.get_or_insert(now);
+                if record.status == TaskState::Submitted {
+                    record.status = TaskState::Working;
+                }
+                Some(Claimed {
+                    record: record.clone(),
+                    entry: kept.entries.last()?.clone(),
+                    messages: kept.messages.clone(),
+                    signals: kept.inbox.clone(),
+                })
+            })
+            .collect()
+    }
+
+    /// Messages of one conversation are processed in order, one at a time.
+    fn waits_its_turn(&self, record: &TaskRecord) -> bool {
+        record.conversation.is_some()
+            && self.tasks.range(..record.ordinal).any(|(_, earlier)| {
+                earlier.record.conversation == record.conversation
+                    && matches!(
+                        earlier.record.status,
+                        TaskState::Submitted | TaskState::Working
+                    )
+            })
+    }
+
+    fn append(&mut self, fence: Fence, batch: Batch, now: Timestamp) -> Result<u64, StoreError> {
+        let fenced = StoreError::Fenced { task: fence.task };
+        let kept = self.kept_mut(fence.task).ok_or(fenced.clone())?;
+        let record = &mut kept.record;
+        if record.epoch != fence.epoch || record.seq != fence.seq || record.status.is_final() {
+            return Err(fenced);
+        }
+        let spoken = batch.messages.iter().any(|message| message.spoken);
+        kept.write(batch.entries, batch.messages);
+        kept.inbox
+            .retain(|signal| !batch.consumed.contains(&signal.id));
+        let waiting = !kept.inbox.is_empty();
+        let record = &mut kept.record;
+        record.status = batch.status;
+        record.stage = batch.stage;
+        record.result = batch.result.or(record.result.take());
+        record.error = batch.error.or(record.error.take());
+        if batch.progress {
+            record.claims = 0;
+        }
+        if batch.status.is_final() {
+            record.worker = None;
+            record.ready_at = None;
+            record.completed_at = Some(now);
+        } else if let Hold::Release { wake_at } = batch.hold {
+            record.worker = None;
+            // A signal that came while the task was at work must not wait for the next one.
+            record.ready_at = if waiting { Some(now) } else { wake_at };
+        }
+        let (seq, conversation) = (record.seq, record.conversation);
+        if spoken && let Some(talk) = conversation.and_then(|id| self.conversations.get_mut(&id)) {
+            talk.updated_at = now;
+        }
+        Ok(seq)
+    }
+
+    fn renew(&mut self, fence: Fence, until: Timestamp) -> Renewed {
+        let mut renewed = Renewed {
+            task: fence.task,
+            held: false,
+            signalled: false,
+        };
+        if let Some(kept) = self.kept_mut(fence.task)
+            && kept.record.epoch == fence.epoch
+            && kept.record.worker.is_some()
+        {
+            kept.record.ready_at = Some(until);
+            renewed.held = true;
+            renewed.signalled = !kept.inbox.is_empty();
+        }
+        renewed
+    }
+
+    fn signal(&mut self, signal: NewSignal, now: Timestamp) -> Signalled {
+        let id = self.signals + 1;
+        let Some(kept) = self.kept_mut(signal.task) else {
+            return Signalled::Unknown;
+        };
+        if kept.signal_keys.contains(&signal.key) {
+            return Signalled::Duplicate;
+        }
+        if kept.record.status.is_final() {
+            return Signalled::Ended;
+        }
+        kept.signal_keys.push(signal.key);
+        kept.inbox.push(Signal {
+            id,
+            kind: signal.kind,
+            payload: signal.payload,
+            at: now,
+        });
+        if kept.record.worker.is_none() {
+            kept.record.ready_at = Some(now);
+        }
+        self.signals = id;
+        Signalled::Accepted
+    }
+
+    fn conversation(
+        &self,
+        id: Uuid,
+        before: Option<Uuid>,
+        limit: usize,
+    ) -> Option<ConversationRecord> {
+        let talk = self.conversations.get(&id)?;
+        let end = before
+            .and_then(|task| self.ordinals.get(&task))
+            .copied()
+            .unwrap_or(u64::MAX);
+        let spoken: Vec<_> = self
+            .tasks
+            .range(..end)
+            .filter(|(_, kept)| kept.record.conversation == Some(id))
+            .flat_map(|(_, kept)| kept.messages.iter().filter(|message| message.spoken))
+            .collect();
+        let older = spoken.len().saturating_sub(limit);
+        Some(ConversationRecord {
+            id,
+            owner: talk.owner,
+            channel: talk.channel,
+            created_at: talk.created_at,
+            updated_at: talk.updated_at,
+            messages: spoken[older..]
+                .iter()
+                .map(|stored| stored.message.clone())
+                .collect(),
+            older,
+        })
+    }
+
+    fn sweep(&mut self, policy: &RetentionPolicy, dry_run: bool, now: Timestamp) -> Swept {
+        let live = |task: Uuid| {
+            self.kept(task)
+                .is_some_and(|kept| !kept.record.status.is_final())
+        };
+        let over: Vec<_> = self
+            .tasks
+            .values()
+            .map(|kept| &kept.record)
+            .filter(|record| expired(record, policy, now))
+            .filter(|record| !record.parent.is_some_and(live))
+            .map(|record| (record.ordinal, record.id))
+            .collect();
+        if !dry_run {
+            for (ordinal, id) in &over {
+                if let Some(kept) = self.tasks.remove(ordinal)
+                    && let Some(key) = kept.key
+                {
+                    self.keys.remove(&(kept.record.owner, key));
+                }
+                self.ordinals.remove(id);
+            }
+            let tasks = &self.tasks;
+            self.conversations.retain(|id, _| {
+                tasks
+                    .values()
+                    .any(|kept| kept.record.conversation == Some(*id))
+            });
+        }
+        Swept {
+            tasks: over.into_iter().map(|(_, id)| id).collect(),
+        }
+    }
+}
+
+impl Kept {
+    fn write(&mut self, entries: Vec<NewEntry>, messages: Vec<NewMessage>) {
+        for entry in entries {
+            self.record.seq += 1;
+            self.entries.push(Entry {
+                seq: self.record.seq,
+                at: entry.at,
+                kind: entry.kind.to_owned(),
+                event: json(&entry.event),
+                state: json(&entry.state),
+            });
+        }
+        let seq = self.record.seq;
+        self.messages
+            .extend(
+                messages
+                    .into_iter()
+                    .map(|NewMessage { message, spoken }| StoredMessage {
+                        seq,
+                        spoken,
+                        message,
+                    }),
+            );
+    }
+}
+
+/// The store never looks into a journal's JSON; text that is none is kept as the text it is.
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}

@@ -1,0 +1,119 @@
+//! How values stand in columns: ids and words as text that people can read, times as milliseconds.
+
+use jiff::Timestamp;
+use rusqlite::Row;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::error::StoreError;
+use crate::journal::{Entry, StoredMessage};
+use crate::signal::Signal;
+use crate::task::TaskRecord;
+
+/// The columns of a task's row, in the order in which [`task`] reads them.
+pub(super) const TASK: &str = "id, ordinal, owner, conversation, channel, app, definition, \
+     description, parent, status, stage, epoch, seq, worker, ready_at, claims, created_at, \
+     started_at, completed_at, deadline, retention_days, tags, result, error";
+
+pub(super) fn task(row: &Row<'_>) -> Result<TaskRecord, StoreError> {
+    Ok(TaskRecord {
+        id: id(&row.get::<_, String>(0)?)?,
+        ordinal: row.get(1)?,
+        owner: id(&row.get::<_, String>(2)?)?,
+        conversation: row
+            .get::<_, Option<String>>(3)?
+            .as_deref()
+            .map(id)
+            .transpose()?,
+        channel: value(&row.get::<_, String>(4)?)?,
+        app: row.get(5)?,
+        definition: row.get(6)?,
+        description: row.get(7)?,
+        parent: row
+            .get::<_, Option<String>>(8)?
+            .as_deref()
+            .map(id)
+            .transpose()?,
+        status: value(&row.get::<_, String>(9)?)?,
+        stage: row
+            .get::<_, Option<String>>(10)?
+            .as_deref()
+            .map(value)
+            .transpose()?,
+        epoch: row.get(11)?,
+        seq: row.get(12)?,
+        worker: row.get(13)?,
+        ready_at: optional_time(row.get(14)?)?,
+        claims: row.get(15)?,
+        created_at: time(row.get(16)?)?,
+        started_at: optional_time(row.get(17)?)?,
+        completed_at: optional_time(row.get(18)?)?,
+        deadline: time(row.get(19)?)?,
+        retention_days: row.get(20)?,
+        tags: serde_json::from_str(&row.get::<_, String>(21)?)?,
+        result: row.get(22)?,
+        error: row.get(23)?,
+    })
+}
+
+/// Reads `seq, at, kind, event, state`.
+pub(super) fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {
+    Ok(Entry {
+        seq: row.get(0)?,
+        at: time(row.get(1)?)?,
+        kind: row.get(2)?,
+        event: serde_json::from_str(row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?)?,
+        state: serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?)?,
+    })
+}
+
+/// Reads `seq, spoken, message`.
+pub(super) fn message(row: &Row<'_>) -> Result<StoredMessage, StoreError> {
+    Ok(StoredMessage {
+        seq: row.get(0)?,
+        spoken: row.get(1)?,
+        message: serde_json::from_str(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?,
+    })
+}
+
+/// Reads `id, kind, payload, at`.
+pub(super) fn signal(row: &Row<'_>) -> Result<Signal, StoreError> {
+    Ok(Signal {
+        id: row.get(0)?,
+        kind: row.get(1)?,
+        payload: serde_json::from_str(&row.get::<_, String>(2)?)?,
+        at: time(row.get(3)?)?,
+    })
+}
+
+pub(super) fn id(text: &str) -> Result<Uuid, StoreError> {
+    Uuid::parse_str(text).map_err(|error| StoreError::Broken(format!("id `{text}`: {error}")))
+}
+
+/// The one word that a unit variant is written as.
+pub(super) fn word(value: &impl Serialize) -> Result<String, StoreError> {
+    match serde_json::to_value(value)? {
+        serde_json::Value::String(word) => Ok(word),
+        other => Err(StoreError::Broken(format!("`{other}` is not a word"))),
+    }
+}
+
+pub(super) fn value<T: DeserializeOwned>(word: &str) -> Result<T, StoreError> {
+    Ok(serde_json::from_value(serde_json::Value::String(
+        word.to_owned(),
+    ))?)
+}
+
+pub(super) fn millis(time: Timestamp) -> i64 {
+    time.as_millisecond()
+}
+
+pub(super) fn time(millis: i64) -> Result<Timestamp, StoreError> {
+    Timestamp::from_millisecond(millis)
+        .map_err(|error| StoreError::Broken(format!("time {millis}: {error}")))
+}
+
+fn optional_time(millis: Option<i64>) -> Result<Option<Timestamp>, StoreError> {
+    millis.map(time).transpose()
+}

@@ -1,0 +1,241 @@
+//! The embedded store: one SQLite file, written by one thread with group commit and synchronous
+//! FULL, read over connections of their own. People can open the file with any SQLite tool.
+
+mod columns;
+mod read;
+mod schema;
+mod workers;
+mod write;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use convoke_model::{Clock, RetentionPolicy};
+use futures::FutureExt;
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use crate::conversation::ConversationRecord;
+use crate::error::StoreError;
+use crate::journal::{Batch, Fence, Hold};
+use crate::signal::{NewSignal, Signalled};
+use crate::task::{
+    Claim, Claimed, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept, TaskPage, lease_end,
+};
+use crate::watch::{Hint, Hints, Scope};
+use crate::{Store, StoreFuture};
+use workers::Workers;
+use writer::Writer;
+
+/// How long a write waits for another process to finish its own.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// At 4 KB a page, a row of 2 KB fills one; at 16 KB the file is almost half the size.
+const PAGE_SIZE: u32 = 16_384;
+
+/// Tasks removed in one transaction of a sweep, so that other writers get their turn.
+const SWEEP_GROUP: usize = 500;
+
+/// A store in a file.
+#[derive(Debug, Clone)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    clock: Arc<dyn Clock>,
+    hints: Hints,
+    workers: Arc<Workers>,
+    readers: Mutex<Vec<Connection>>,
+    writer: Writer,
+}
+
+impl SqliteStore {
+    /// Opens or creates the file, and brings an older one up to date. Its folder must exist.
+    pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let mut connection = open_connection(path)?;
+        schema::migrate(&mut connection)?;
+        let inner = Inner {
+            path: path.to_owned(),
+            clock,
+            hints: Hints::default(),
+            workers: Arc::new(Workers::beside(path)),
+            readers: Mutex::default(),
+            writer: Writer::start(path.to_owned(), connection)?,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> StoreFuture<T> {
+        let inner = Arc::clone(&self.inner);
+        async move {
+            tokio::task::spawn_blocking(move || {
+                let pooled = inner
+                    .readers
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .pop();
+                let connection = match pooled {
+                    Some(connection) => connection,
+                    None => open_connection(&inner.path)?,
+                };
+                let answer = question(&connection);
+                inner
+                    .readers
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(connection);
+                answer
+            })
+            .await
+            .map_err(|error| StoreError::Broken(format!("a read did not finish: {error}")))?
+        }
+        .boxed()
+    }
+
+    /// Writes, and hints at the scopes once the write is durable.
+    fn write<T: Send + 'static>(
+        &self,
+        scopes: Vec<Scope>,
+        operation: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> StoreFuture<T> {
+        let done = self.inner.writer.run(operation);
+        let hints = self.inner.hints.clone();
+        async move {
+            let result = done.await;
+            if result.is_ok() {
+                for scope in scopes {
+                    hints.tell(scope);
+                }
+            }
+            result
+        }
+        .boxed()
+    }
+}
+
+impl Store for SqliteStore {
+    fn submit(&self, task: NewTask) -> StoreFuture<Submitted> {
+        let now = self.inner.clock.now();
+        self.write(vec![Scope::Work], move |connection| {
+            write::submit(connection, &task, now)
+        })
+    }
+
+    fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>> {
+        let now = self.inner.clock.now();
+        self.inner.workers.register(&claim.worker);
+        let dead = self.inner.workers.dead(now);
+        let workers = Arc::clone(&self.inner.workers);
+        let buried = dead.clone();
+        let claimed = self.write(Vec::new(), move |connection| {
+            write::void_leases(connection, &dead, now)?;
+            write::claim(connection, &claim, now)
+        });
+        async move {
+            let claimed = claimed.await?;
+            workers.forget(&buried);
+            Ok(claimed)
+        }
+        .boxed()
+    }
+
+    fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64> {
+        let now = self.inner.clock.now();
+        let mut scopes = vec![Scope::Task(fence.task)];
+        if batch.status.is_final() || batch.hold != Hold::Keep {
+            scopes.push(Scope::Work);
+        }
+        self.write(scopes, move |connection| {
+            write::append(connection, fence, &batch, now)
+        })
+    }
+
+    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<Renewed>> {
+        let until = lease_end(self.inner.clock.now(), lease);
+        self.write(Vec::new(), move |connection| {
+            fences
+                .into_iter()
+                .map(|fence| write::renew(connection, fence, until))
+                .collect()
+        })
+    }
+
+    fn signal(&self, signal: NewSignal) -> StoreFuture<Signalled> {
+        let now = self.inner.clock.now();
+        let scopes = vec![Scope::Inbox(signal.task), Scope::Work];
+        self.write(scopes, move |connection| {
+            write::signal(connection, &signal, now)
+        })
+    }
+
+    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>> {
+        self.read(move |connection| read::load(connection, task, from))
+    }
+
+    fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage> {
+        self.read(move |connection| read::query(connection, &filter, page))
+    }
+
+    fn conversation(
+        &self,
+        id: Uuid,
+        before: Option<Uuid>,
+        limit: usize,
+    ) -> StoreFuture<Option<ConversationRecord>> {
+        self.read(move |connection| read::conversation(connection, id, before, limit))
+    }
+
+    fn conversations(&self, owner: Uuid, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
+        self.read(move |connection| read::conversations(connection, owner, limit))
+    }
+
+    fn watch(&self, scope: Scope) -> Hint {
+        self.inner.hints.watch(scope)
+    }
+
+    fn sweep(&self, policy: RetentionPolicy, dry_run: bool) -> StoreFuture<Swept> {
+        let now = self.inner.clock.now();
+        let store = self.clone();
+        async move {
+            let mut swept = Swept::default();
+            let candidates = store
+                .read(move |connection| read::expired(connection, &policy, now))
+                .await?;
+            if dry_run {
+                swept.tasks = candidates;
+                return Ok(swept);
+            }
+            for group in candidates.chunks(SWEEP_GROUP) {
+                let group = group.to_vec();
+                let removed = store
+                    .write(Vec::new(), move |connection| {
+                        write::remove(connection, &group)
+                    })
+                    .await?;
+                swept.tasks.extend(removed);
+            }
+            Ok(swept)
+        }
+        .boxed()
+    }
+}
+
+fn open_connection(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "page_size", PAGE_SIZE)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}

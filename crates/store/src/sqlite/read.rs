@@ -1,0 +1,250 @@
+//! Questions, each answered over a connection that never writes.
+
+use convoke_model::RetentionPolicy;
+use jiff::Timestamp;
+use rusqlite::types::Value as Column;
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use uuid::Uuid;
+
+use super::columns;
+use crate::conversation::ConversationRecord;
+use crate::error::StoreError;
+use crate::journal::{Entry, StoredMessage};
+use crate::signal::Signal;
+use crate::task::{Filter, Loaded, Page, TaskPage, TaskRecord, expired as is_expired};
+
+/// Reads every row of a query.
+pub(super) fn rows<T>(
+    connection: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+    read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(parameters)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+pub(super) fn task(connection: &Connection, id: Uuid) -> Result<Option<TaskRecord>, StoreError> {
+    let sql = format!("SELECT {} FROM tasks WHERE id = ?1", columns::TASK);
+    Ok(rows(connection, &sql, [id.to_string()], columns::task)?.pop())
+}
+
+pub(super) fn entries(
+    connection: &Connection,
+    ordinal: u64,
+    from: u64,
+) -> Result<Vec<Entry>, StoreError> {
+    rows(
+        connection,
+        "SELECT seq, at, kind, event, state FROM entries WHERE task = ?1 AND seq >= ?2 ORDER BY seq",
+        params![ordinal, i64::try_from(from).unwrap_or(i64::MAX)],
+        columns::entry,
+    )
+}
+
+pub(super) fn messages(
+    connection: &Connection,
+    ordinal: u64,
+) -> Result<Vec<StoredMessage>, StoreError> {
+    rows(
+        connection,
+        "SELECT seq, spoken, message FROM messages WHERE task = ?1 ORDER BY rowid",
+        [ordinal],
+        columns::message,
+    )
+}
+
+pub(super) fn signals(connection: &Connection, ordinal: u64) -> Result<Vec<Signal>, StoreError> {
+    rows(
+        connection,
+        "SELECT id, kind, payload, at FROM signals WHERE task = ?1 AND consumed = 0 ORDER BY id",
+        [ordinal],
+        columns::signal,
+    )
+}
+
+pub(super) fn load(
+    connection: &Connection,
+    id: Uuid,
+    from: u64,
+) -> Result<Option<Loaded>, StoreError> {
+    // One snapshot for the four queries, or the row and its journal could disagree.
+    connection.execute_batch("BEGIN")?;
+    let loaded = load_in_snapshot(connection, id, from);
+    connection.execute_batch("COMMIT")?;
+    loaded
+}
+
+fn load_in_snapshot(
+    connection: &Connection,
+    id: Uuid,
+    from: u64,
+) -> Result<Option<Loaded>, StoreError> {
+    let Some(record) = task(connection, id)? else {
+        return Ok(None);
+    };
+    Ok(Some(Loaded {
+        entries: entries(connection, record.ordinal, from)?,
+        messages: messages(connection, record.ordinal)?,
+        signals: signals(connection, record.ordinal)?,
+        record,
+    }))
+}
+
+pub(super) fn query(
+    connection: &Connection,
+    filter: &Filter,
+    page: Page,
+) -> Result<TaskPage, StoreError> {
+    let mut conditions = Vec::new();
+    let mut parameters: Vec<Column> = Vec::new();
+    let mut equal = |column: &str, text: String| {
+        conditions.push(format!("{column} = ?"));
+        parameters.push(text.into());
+    };
+    if let Some(owner) = filter.owner {
+        equal("owner", owner.to_string());
+    }
+    if let Some(conversation) = filter.conversation {
+        equal("conversation", conversation.to_string());
+    }
+    if let Some(app) = &filter.app {
+        equal("app", app.clone());
+    }
+    if let Some(parent) = filter.parent {
+        equal("parent", parent.to_string());
+    }
+    if let Some(before) = page.before {
+        conditions.push("ordinal < ?".into());
+        parameters.push(i64::try_from(before).unwrap_or(i64::MAX).into());
+    }
+    if !filter.states.is_empty() {
+        conditions.push(format!(
+            "status IN ({})",
+            vec!["?"; filter.states.len()].join(", ")
+        ));
+        for state in &filter.states {
+            parameters.push(columns::word(state)?.into());
+        }
+    }
+    let all = if conditions.is_empty() {
+        "1".into()
+    } else {
+        conditions.join(" AND ")
+    };
+    let sql = format!(
+        "SELECT {} FROM tasks WHERE {all} ORDER BY ordinal DESC LIMIT {}",
+        columns::TASK,
+        page.limit.saturating_add(1).min(usize::from(u16::MAX)),
+    );
+    let mut tasks = rows(
+        connection,
+        &sql,
+        params_from_iter(parameters),
+        columns::task,
+    )?;
+    let more = tasks.len() > page.limit;
+    tasks.truncate(page.limit);
+    let next = if more {
+        tasks.last().map(|record| record.ordinal)
+    } else {
+        None
+    };
+    Ok(TaskPage { tasks, next })
+}
+
+pub(super) fn conversation(
+    connection: &Connection,
+    id: Uuid,
+    before: Option<Uuid>,
+    limit: usize,
+) -> Result<Option<ConversationRecord>, StoreError> {
+    let sql = "SELECT id, owner, channel, created_at, updated_at FROM conversations WHERE id = ?1";
+    let Some(mut record) = rows(connection, sql, [id.to_string()], conversation_row)?.pop() else {
+        return Ok(None);
+    };
+    let end: Option<i64> = match before {
+        None => None,
+        Some(task) => connection
+            .prepare_cached("SELECT ordinal FROM tasks WHERE id = ?1")?
+            .query_row([task.to_string()], |row| row.get(0))
+            .optional()?,
+    };
+    let end = end.unwrap_or(i64::MAX);
+    let total: usize = connection
+        .prepare_cached(
+            "SELECT count(*) FROM tasks t JOIN messages m ON m.task = t.ordinal \
+             WHERE t.conversation = ?1 AND t.ordinal < ?2 AND m.spoken",
+        )?
+        .query_row(params![id.to_string(), end], |row| row.get(0))?;
+    let mut messages = rows(
+        connection,
+        "SELECT m.seq, m.spoken, m.message FROM tasks t JOIN messages m ON m.task = t.ordinal \
+         WHERE t.conversation = ?1 AND t.ordinal < ?2 AND m.spoken \
+         ORDER BY t.ordinal DESC, m.rowid DESC LIMIT ?3",
+        params![
+            id.to_string(),
+            end,
+            i64::try_from(limit).unwrap_or(i64::MAX)
+        ],
+        columns::message,
+    )?;
+    messages.reverse();
+    record.older = total - messages.len();
+    record.messages = messages.into_iter().map(|stored| stored.message).collect();
+    Ok(Some(record))
+}
+
+pub(super) fn conversations(
+    connection: &Connection,
+    owner: Uuid,
+    limit: usize,
+) -> Result<Vec<ConversationRecord>, StoreError> {
+    let ids = rows(
+        connection,
+        "SELECT id FROM conversations WHERE owner = ?1 ORDER BY updated_at DESC, id DESC LIMIT ?2",
+        params![owner.to_string(), i64::try_from(limit).unwrap_or(i64::MAX)],
+        |row| columns::id(&row.get::<_, String>(0)?),
+    )?;
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        found.extend(conversation(connection, id, None, 0)?);
+    }
+    Ok(found)
+}
+
+fn conversation_row(row: &Row<'_>) -> Result<ConversationRecord, StoreError> {
+    Ok(ConversationRecord {
+        id: columns::id(&row.get::<_, String>(0)?)?,
+        owner: columns::id(&row.get::<_, String>(1)?)?,
+        channel: columns::value(&row.get::<_, String>(2)?)?,
+        created_at: columns::time(row.get(3)?)?,
+        updated_at: columns::time(row.get(4)?)?,
+        messages: Vec::new(),
+        older: 0,
+    })
+}
+
+/// Ended tasks whose time is over and whose parent, if any, has ended too.
+pub(super) fn expired(
+    connection: &Connection,
+    policy: &RetentionPolicy,
+    now: Timestamp,
+) -> Result<Vec<Uuid>, StoreError> {
+    let sql = format!(
+        "SELECT {} FROM tasks t WHERE completed_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tasks p \
+         WHERE p.id = t.parent AND p.completed_at IS NULL) ORDER BY ordinal",
+        columns::TASK
+    );
+    let ended = rows(connection, &sql, [], columns::task)?;
+    Ok(ended
+        .into_iter()
+        .filter(|record| is_expired(record, policy, now))
+        .map(|record| record.id)
+        .collect())
+}

@@ -1,0 +1,99 @@
+//! Which workers on this machine are alive. Each holds an operating-system lock on a file beside the
+//! database for as long as its process lives; once the lock can be had, the process is dead and its
+//! leases mean nothing any more. So a killed process's tasks go on at once instead of at the end of
+//! their leases. Leases remain the truth: this only shortens the wait.
+
+use std::collections::HashMap;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// How long a look at the marks is good for.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The workers of this process, and where all workers of the machine leave their marks.
+#[derive(Debug)]
+pub(super) struct Workers {
+    folder: PathBuf,
+    mine: Mutex<HashMap<String, Option<File>>>,
+    looked_at: Mutex<Option<Timestamp>>,
+}
+
+impl Workers {
+    pub(super) fn beside(database: &Path) -> Self {
+        let mut folder = database.as_os_str().to_owned();
+        folder.push("-workers");
+        Self {
+            folder: folder.into(),
+            mine: Mutex::default(),
+            looked_at: Mutex::default(),
+        }
+    }
+
+    /// Leaves a worker's mark, once. Without one it only waits for leases like everybody else.
+    pub(super) fn register(&self, worker: &str) {
+        let mut mine = self.mine.lock().unwrap_or_else(PoisonError::into_inner);
+        if mine.contains_key(worker) {
+            return;
+        }
+        let mark = self.leave_mark(worker);
+        if let Err(error) = &mark {
+            tracing::debug!(%error, worker, "no liveness mark; leases alone decide");
+        }
+        mine.insert(worker.to_owned(), mark.ok());
+    }
+
+    /// Locked first and named afterwards, so that nobody ever sees a mark without its lock.
+    fn leave_mark(&self, worker: &str) -> std::io::Result<File> {
+        std::fs::create_dir_all(&self.folder)?;
+        let draft = self.folder.join(format!(".{worker}"));
+        let file = File::create(&draft)?;
+        file.lock()?;
+        std::fs::rename(&draft, self.folder.join(worker))?;
+        Ok(file)
+    }
+
+    /// Workers whose process is gone. Their marks stay until [`Self::forget`], so that a crash in
+    /// between loses nothing.
+    pub(super) fn dead(&self, now: Timestamp) -> Vec<String> {
+        {
+            let mut looked_at = self
+                .looked_at
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if looked_at.is_some_and(|last| last <= now && now < last + LOOK_INTERVAL) {
+                return Vec::new();
+            }
+            *looked_at = Some(now);
+        }
+        let Ok(marks) = std::fs::read_dir(&self.folder) else {
+            return Vec::new();
+        };
+        let mine = self.mine.lock().unwrap_or_else(PoisonError::into_inner);
+        marks
+            .filter_map(Result::ok)
+            .filter_map(|mark| {
+                mark.file_name()
+                    .into_string()
+                    .ok()
+                    .map(|name| (name, mark.path()))
+            })
+            .filter(|(name, _)| !name.starts_with('.') && !mine.contains_key(name))
+            .filter(|(_, path)| {
+                File::open(path)
+                    .is_ok_and(|file| !matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+            })
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    /// Removes the marks of workers whose leases have been voided.
+    pub(super) fn forget(&self, workers: &[String]) {
+        for worker in workers {
+            let _ = std::fs::remove_file(self.folder.join(worker));
+        }
+    }
+}

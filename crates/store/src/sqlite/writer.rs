@@ -1,0 +1,157 @@
+//! One thread writes for everybody: it drains what has piled up into one transaction and tells each
+//! caller once the commit is on disk. Under load, one wait for the disk serves hundreds of tasks.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use futures::FutureExt;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::StoreFuture;
+use crate::error::StoreError;
+
+/// Operations in one transaction at most, so that the first of them does not wait for ever.
+const GROUP_LIMIT: usize = 256;
+
+/// Does its work inside the open transaction and gives back how to tell the caller afterwards.
+type Job = Box<dyn FnOnce(&Connection) -> Result<Tell, (Tell, StoreError)> + Send>;
+
+/// Called once, with whether the commit held.
+type Tell = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start(path: PathBuf, connection: Connection) -> Result<Self, StoreError> {
+        let (jobs, queue) = channel();
+        let thread = std::thread::Builder::new()
+            .name("convoke-store".into())
+            .spawn(move || write_all(&path, connection, &queue))
+            .map_err(|error| StoreError::Broken(format!("cannot start the writer: {error}")))?;
+        Ok(Self {
+            jobs: Some(jobs),
+            thread: Some(thread),
+        })
+    }
+
+    /// Queues an operation now; the future resolves when it is durable. An operation that refuses
+    /// (any error but `Broken`) must have changed nothing: the transaction goes on without it.
+    pub(super) fn run<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> StoreFuture<T> {
+        let (reply, outcome) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            let result = operation(connection);
+            let broken = match &result {
+                Err(error @ StoreError::Broken(_)) => Some(error.clone()),
+                _ => None,
+            };
+            let tell: Tell = Box::new(move |committed| {
+                // The caller may have stopped waiting, which is its right.
+                let _ = reply.send(committed.and(result));
+            });
+            match broken {
+                None => Ok(tell),
+                Some(error) => Err((tell, error)),
+            }
+        });
+        let queued = self
+            .jobs
+            .as_ref()
+            .is_some_and(|jobs| jobs.send(job).is_ok());
+        async move {
+            if !queued {
+                return Err(gone());
+            }
+            outcome.await.unwrap_or_else(|_| Err(gone()))
+        }
+        .boxed()
+    }
+}
+
+impl Drop for Writer {
+    /// Everything queued is written before the store is gone.
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Broken("the store's writer has stopped".into())
+}
+
+fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>) {
+    while let Ok(first) = queue.recv() {
+        if write_group(&connection, first, queue).is_ok() {
+            continue;
+        }
+        // After a failed commit the connection's own idea of the file cannot be trusted.
+        match super::open_connection(path) {
+            Ok(fresh) => connection = fresh,
+            Err(error) => {
+                tracing::error!(%error, "the store cannot be opened again; nothing more is written");
+                return;
+            }
+        }
+    }
+}
+
+/// Runs up to a group of queued jobs in one transaction.
+fn write_group(
+    connection: &Connection,
+    first: Job,
+    queue: &Receiver<Job>,
+) -> Result<(), StoreError> {
+    let mut tells = Vec::new();
+    let written = begin_and_run(connection, first, queue, &mut tells)
+        .and_then(|()| connection.execute_batch("COMMIT").map_err(StoreError::from));
+    if let Err(error) = &written {
+        tracing::error!(%error, operations = tells.len(), "a group of writes failed");
+        if !connection.is_autocommit() {
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+    }
+    for tell in tells {
+        tell(written.clone());
+    }
+    written
+}
+
+fn begin_and_run(
+    connection: &Connection,
+    first: Job,
+    queue: &Receiver<Job>,
+    tells: &mut Vec<Tell>,
+) -> Result<(), StoreError> {
+    if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
+        // The job is not run at all, so its caller must be told through its own reply: dropping the
+        // job drops the reply, which reads as a store that is gone.
+        return Err(error.into());
+    }
+    let mut next = Some(first);
+    while let Some(job) = next {
+        match job(connection) {
+            Ok(tell) => tells.push(tell),
+            Err((tell, error)) => {
+                tells.push(tell);
+                return Err(error);
+            }
+        }
+        next = if tells.len() < GROUP_LIMIT {
+            queue.try_recv().ok()
+        } else {
+            None
+        };
+    }
+    Ok(())
+}

@@ -1,0 +1,256 @@
+//! Tasks as the store keeps them, and the questions that can be asked about them.
+
+use std::time::Duration;
+
+use convoke_model::{Channel, RetentionPolicy, Stage, TaskState};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::journal::{Entry, Fence, NewEntry, NewMessage, StoredMessage};
+use crate::signal::Signal;
+
+/// A task on its way in, with the first entry of its journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    /// Minted by the caller.
+    pub id: Uuid,
+    /// The same owner's same key is the same task.
+    pub key: Option<String>,
+    /// The user whose task it is.
+    pub owner: Uuid,
+    /// The conversation it belongs to, if any. It is created with its first task.
+    pub conversation: Option<Uuid>,
+    /// Where the request came in.
+    pub channel: Channel,
+    /// The app that runs it.
+    pub app: String,
+    /// The content hash of that app.
+    pub definition: String,
+    /// What is to be done, in a line.
+    pub description: String,
+    /// The task that started this one, if any.
+    pub parent: Option<Uuid>,
+    /// When the best partial answer must go out.
+    pub deadline: Timestamp,
+    /// How long to keep it once ended, where it has a wish of its own.
+    pub retention_days: Option<u32>,
+    /// Words that retention and people find it by.
+    pub tags: Vec<String>,
+    /// The journal's first entry.
+    pub entry: NewEntry,
+    /// The messages it starts with.
+    pub messages: Vec<NewMessage>,
+}
+
+/// Whether a submitted task is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Submitted {
+    /// It is now the store's.
+    Created(Uuid),
+    /// The owner submitted it before, under the same key.
+    Existing(Uuid),
+}
+
+impl Submitted {
+    /// The task's id, either way.
+    pub fn id(self) -> Uuid {
+        match self {
+            Self::Created(id) | Self::Existing(id) => id,
+        }
+    }
+}
+
+/// A task's row: all but the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskRecord {
+    /// Its id.
+    pub id: Uuid,
+    /// The order of submission within the store; pages are cut by it.
+    pub ordinal: u64,
+    /// The user whose task it is.
+    pub owner: Uuid,
+    /// The conversation it belongs to.
+    pub conversation: Option<Uuid>,
+    /// Where the request came in.
+    pub channel: Channel,
+    /// The app that runs it.
+    pub app: String,
+    /// The content hash of that app.
+    pub definition: String,
+    /// What is to be done.
+    pub description: String,
+    /// The task that started this one.
+    pub parent: Option<Uuid>,
+    /// Where it stands.
+    pub status: TaskState,
+    /// The finer step.
+    pub stage: Option<Stage>,
+    /// How often it was claimed in all.
+    pub epoch: u64,
+    /// The sequence of its newest entry.
+    pub seq: u64,
+    /// Who holds it.
+    pub worker: Option<String>,
+    /// When it can be claimed: a lease's end, a wake-up time, or never.
+    pub ready_at: Option<Timestamp>,
+    /// Claims since the last progress.
+    pub claims: u32,
+    /// When it was submitted, by the store's clock.
+    pub created_at: Timestamp,
+    /// When it was first claimed.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub completed_at: Option<Timestamp>,
+    /// When the best partial answer must go out.
+    pub deadline: Timestamp,
+    /// How long to keep it once ended.
+    pub retention_days: Option<u32>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// The text of the answer.
+    pub result: Option<String>,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+/// Who wants work, how much, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The worker's id.
+    pub worker: String,
+    /// The apps it can run.
+    pub apps: Vec<String>,
+    /// How long a claim holds unless renewed.
+    pub lease: Duration,
+    /// How many tasks at most.
+    pub limit: usize,
+}
+
+/// A task that is now the worker's, with all it needs to go on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimed {
+    /// The task as claimed.
+    pub record: TaskRecord,
+    /// The newest entry.
+    pub entry: Entry,
+    /// All messages so far.
+    pub messages: Vec<StoredMessage>,
+    /// Signals not yet taken in.
+    pub signals: Vec<Signal>,
+}
+
+impl Claimed {
+    /// What the worker shows when it writes.
+    pub fn fence(&self) -> Fence {
+        Fence {
+            task: self.record.id,
+            epoch: self.record.epoch,
+            seq: self.record.seq,
+        }
+    }
+}
+
+/// What became of a lease that was to be prolonged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renewed {
+    /// The task.
+    pub task: Uuid,
+    /// Whether it is still the worker's.
+    pub held: bool,
+    /// Whether signals wait to be taken in.
+    pub signalled: bool,
+}
+
+/// A task with its journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Loaded {
+    /// The row.
+    pub record: TaskRecord,
+    /// Entries from the sequence asked for.
+    pub entries: Vec<Entry>,
+    /// All messages.
+    pub messages: Vec<StoredMessage>,
+    /// Signals not yet taken in.
+    pub signals: Vec<Signal>,
+}
+
+/// Which tasks. Every part that is set must fit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// One of these states; empty for any.
+    pub states: Vec<TaskState>,
+    /// This owner.
+    pub owner: Option<Uuid>,
+    /// This conversation.
+    pub conversation: Option<Uuid>,
+    /// This app.
+    pub app: Option<String>,
+    /// Children of this task.
+    pub parent: Option<Uuid>,
+}
+
+/// Which part of a long list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Only tasks older than this ordinal.
+    pub before: Option<u64>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self {
+            before: None,
+            limit: 50,
+        }
+    }
+}
+
+/// A page of tasks, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskPage {
+    /// The tasks.
+    pub tasks: Vec<TaskRecord>,
+    /// What to ask for next, where there is more.
+    pub next: Option<u64>,
+}
+
+/// What a sweep removed, or would remove.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Swept {
+    /// The tasks, in no particular order.
+    pub tasks: Vec<Uuid>,
+}
+
+impl Filter {
+    /// Whether a task fits.
+    pub fn fits(&self, record: &TaskRecord) -> bool {
+        (self.states.is_empty() || self.states.contains(&record.status))
+            && self.owner.is_none_or(|owner| record.owner == owner)
+            && self
+                .conversation
+                .is_none_or(|id| record.conversation == Some(id))
+            && self.app.as_ref().is_none_or(|app| record.app == *app)
+            && self
+                .parent
+                .is_none_or(|parent| record.parent == Some(parent))
+    }
+}
+
+/// When a lease taken now runs out.
+pub(crate) fn lease_end(now: Timestamp, lease: Duration) -> Timestamp {
+    now.checked_add(lease).unwrap_or(Timestamp::MAX)
+}
+
+/// Whether an ended task's time is over.
+pub(crate) fn expired(record: &TaskRecord, policy: &RetentionPolicy, now: Timestamp) -> bool {
+    let Some(completed_at) = record.completed_at else {
+        return false;
+    };
+    let days = policy.days_for(record.retention_days, &record.tags, record.status);
+    completed_at
+        .checked_add(Duration::from_secs(u64::from(days) * 86_400))
+        .is_ok_and(|end| end <= now)
+}

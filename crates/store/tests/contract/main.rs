@@ -1,0 +1,57 @@
+//! One suite that every backend must pass: what the port promises, one promise a test, and random
+//! histories compared with the in-memory store.
+
+mod model;
+mod promises;
+mod world;
+
+/// Runs every promise against one backend.
+macro_rules! backend {
+    ($backend:ident, $world:expr) => {
+        mod $backend {
+            use crate::promises;
+            use crate::world::World;
+
+            backend!(@tests $world;
+                a_submitted_task_is_found_with_its_first_entry,
+                the_same_key_of_the_same_owner_is_the_same_task,
+                the_same_key_of_another_owner_is_another_task,
+                a_taken_id_is_refused,
+                sequences_are_contiguous_from_one,
+                a_task_is_claimed_by_one_worker_only,
+                an_expired_lease_can_be_claimed_and_fences_the_old_worker,
+                a_wrong_sequence_is_fenced_and_changes_nothing,
+                a_delivery_after_completion_is_fenced,
+                a_renewed_lease_holds_and_a_lost_one_does_not,
+                a_signal_before_the_wait_is_not_lost,
+                a_signal_wakes_a_waiting_task,
+                a_signal_is_taken_once_under_its_key,
+                a_signal_to_an_ended_or_missing_task_is_told_apart,
+                a_waiting_task_wakes_at_its_time,
+                one_conversation_is_worked_on_in_order_one_at_a_time,
+                a_foreign_conversation_is_refused,
+                a_conversation_holds_what_was_spoken_before_a_task,
+                only_known_apps_are_claimed,
+                claims_without_progress_are_counted,
+                queries_filter_and_page_newest_first,
+                a_sweep_never_touches_live_tasks,
+                a_sweep_keeps_children_of_live_parents,
+                a_dry_sweep_removes_nothing,
+                a_watcher_is_told_of_work_and_of_its_task,
+                many_writers_at_once_lose_nothing,
+            );
+        }
+    };
+    (@tests $world:expr; $($name:ident),* $(,)?) => {
+        $(
+            #[tokio::test]
+            async fn $name() {
+                let world: World = $world;
+                promises::$name(&world).await;
+            }
+        )*
+    };
+}
+
+backend!(memory, World::memory());
+backend!(sqlite, World::sqlite());

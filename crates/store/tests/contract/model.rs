@@ -1,0 +1,217 @@
+//! Random histories, carried out on a backend and on the in-memory store at once: every answer and
+//! the whole content afterwards must be the same.
+
+use std::time::Duration;
+
+use convoke_model::{RetentionPolicy, RetentionPolicyFields, TaskState};
+use convoke_store::{Batch, Fence, Filter, Hold, NewSignal, Page, Store};
+use proptest::prelude::*;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::world::{ANN, BEN, LEASE, World, said};
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Submit {
+        id: u128,
+        key: Option<u8>,
+        ben: bool,
+        conversation: Option<u128>,
+        parent: Option<u128>,
+    },
+    Claim {
+        worker: u8,
+        limit: usize,
+    },
+    /// Appends with a fence taken from the claims seen so far, possibly a stale one.
+    Append {
+        claim: usize,
+        entries: usize,
+        outcome: u8,
+        wake: Option<u64>,
+        progress: bool,
+    },
+    Renew {
+        claim: usize,
+    },
+    Signal {
+        id: u128,
+        key: u8,
+    },
+    Sweep {
+        dry_run: bool,
+    },
+    Advance {
+        seconds: u64,
+    },
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let id = 1..12_u128;
+    prop_oneof![
+        4 => (id.clone(), prop::option::of(0..4_u8), any::<bool>(), prop::option::of(100..103_u128), prop::option::of(1..12_u128))
+            .prop_map(|(id, key, ben, conversation, parent)| Operation::Submit { id, key, ben, conversation, parent }),
+        4 => (0..3_u8, 0..4_usize).prop_map(|(worker, limit)| Operation::Claim { worker, limit }),
+        8 => (any::<usize>(), 1..3_usize, 0..5_u8, prop::option::of(0..30_u64), any::<bool>())
+            .prop_map(|(claim, entries, outcome, wake, progress)| Operation::Append { claim, entries, outcome, wake, progress }),
+        2 => any::<usize>().prop_map(|claim| Operation::Renew { claim }),
+        3 => (id, 0..4_u8).prop_map(|(id, key)| Operation::Signal { id, key }),
+        1 => any::<bool>().prop_map(|dry_run| Operation::Sweep { dry_run }),
+        3 => prop_oneof![0..20_u64, Just(8 * 86_400)].prop_map(|seconds| Operation::Advance { seconds }),
+    ]
+}
+
+/// Carries an operation out and says what came of it, in words that can be compared.
+async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>) -> String {
+    let store = &world.store;
+    match operation.clone() {
+        Operation::Submit {
+            id,
+            key,
+            ben,
+            conversation,
+            parent,
+        } => {
+            let mut task = world.task(id);
+            task.key = key.map(|key| key.to_string());
+            task.owner = if ben { BEN } else { ANN };
+            task.conversation = conversation.map(Uuid::from_u128);
+            task.parent = parent.map(Uuid::from_u128);
+            format!("{:?}", store.submit(task).await)
+        }
+        Operation::Claim { worker, limit } => {
+            let claimed = world.claim(&format!("worker-{worker}"), limit).await;
+            claims.extend(claimed.iter().map(convoke_store::Claimed::fence));
+            format!("{claimed:?}")
+        }
+        Operation::Append {
+            claim,
+            entries,
+            outcome,
+            wake,
+            progress,
+        } => {
+            let Some(index) = claim.checked_rem(claims.len()) else {
+                return String::new();
+            };
+            let status = match outcome {
+                0 | 1 => TaskState::Working,
+                2 => TaskState::InputRequired,
+                3 => TaskState::Completed,
+                _ => TaskState::Failed,
+            };
+            let base = if status == TaskState::InputRequired {
+                world.pause(wake.map(Duration::from_secs))
+            } else {
+                world.batch(status)
+            };
+            let signals = store.load(claims[index].task, 1).await.unwrap();
+            let batch = Batch {
+                entries: vec![base.entries[0].clone(); entries],
+                messages: if progress {
+                    vec![said("reply", base.entries[0].at)]
+                } else {
+                    Vec::new()
+                },
+                hold: if wake.is_none() && outcome == 1 {
+                    Hold::Release { wake_at: None }
+                } else {
+                    base.hold
+                },
+                consumed: signals.map_or(Vec::new(), |loaded| {
+                    loaded
+                        .signals
+                        .iter()
+                        .take(1)
+                        .map(|signal| signal.id)
+                        .collect()
+                }),
+                result: (outcome == 3).then(|| "done".into()),
+                error: (outcome == 4).then(|| "broken".into()),
+                progress,
+                ..base
+            };
+            let appended = store.append(claims[index], batch).await;
+            if let Ok(seq) = appended {
+                claims[index].seq = seq;
+            }
+            format!("{appended:?}")
+        }
+        Operation::Renew { claim } => {
+            let Some(index) = claim.checked_rem(claims.len()) else {
+                return String::new();
+            };
+            format!("{:?}", store.renew(vec![claims[index]], LEASE).await)
+        }
+        Operation::Signal { id, key } => {
+            let signal = NewSignal {
+                task: Uuid::from_u128(id),
+                kind: "answer".into(),
+                payload: json!({ "key": key }),
+                key: key.to_string(),
+            };
+            format!("{:?}", store.signal(signal).await)
+        }
+        Operation::Sweep { dry_run } => {
+            format!(
+                "{:?}",
+                store
+                    .sweep(
+                        RetentionPolicy::new(RetentionPolicyFields::default()).unwrap(),
+                        dry_run
+                    )
+                    .await
+            )
+        }
+        Operation::Advance { seconds } => {
+            world.clock.advance(Duration::from_secs(seconds));
+            String::new()
+        }
+    }
+}
+
+/// All that the store holds.
+async fn content(store: &dyn Store) -> String {
+    let page = store
+        .query(
+            Filter::default(),
+            Page {
+                before: None,
+                limit: 1_000,
+            },
+        )
+        .await
+        .unwrap();
+    let mut all = Vec::new();
+    for task in &page.tasks {
+        all.push(format!("{:?}", store.load(task.id, 1).await.unwrap()));
+    }
+    for id in 100..103 {
+        all.push(format!(
+            "{:?}",
+            store.conversation(Uuid::from_u128(id), None, 3).await
+        ));
+    }
+    all.join("\n")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sqlite_does_what_the_memory_store_does(history in prop::collection::vec(operation(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (real, reference) = (World::sqlite(), World::memory());
+            let (mut claims, mut expected_claims) = (Vec::new(), Vec::new());
+            for operation in &history {
+                let done = carry_out(&real, operation, &mut claims).await;
+                let expected = carry_out(&reference, operation, &mut expected_claims).await;
+                prop_assert_eq!(done, expected, "{:?}", operation);
+            }
+            prop_assert_eq!(content(&*real.store).await, content(&*reference.store).await);
+            Ok(())
+        })?;
+    }
+}

@@ -1,0 +1,655 @@
+//! What the port promises, one promise a function. Each runs against every backend.
+
+use std::time::Duration;
+
+use convoke_model::{Clock, RetentionPolicy, RetentionPolicyFields, TaskState};
+use convoke_store::{Claim, Filter, NewSignal, Page, Scope, Signalled, StoreError, Submitted};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::world::{ANN, BEN, LEASE, World, said};
+
+fn policy() -> RetentionPolicy {
+    RetentionPolicy::new(RetentionPolicyFields::default()).unwrap()
+}
+
+const A_DAY: Duration = Duration::from_secs(86_400);
+
+fn signal(task: Uuid, key: &str) -> NewSignal {
+    NewSignal {
+        task,
+        kind: "answer".into(),
+        payload: json!({"yes": true}),
+        key: key.into(),
+    }
+}
+
+pub(crate) async fn a_submitted_task_is_found_with_its_first_entry(world: &World) {
+    let id = world.submit(world.task(1)).await;
+    let loaded = world.store.load(id, 1).await.unwrap().unwrap();
+    assert_eq!(loaded.record.status, TaskState::Submitted);
+    assert_eq!((loaded.record.seq, loaded.record.epoch), (1, 0));
+    assert_eq!(loaded.record.created_at, world.clock.now());
+    assert_eq!(loaded.entries.len(), 1);
+    assert_eq!(loaded.entries[0].seq, 1);
+    assert_eq!(loaded.entries[0].state, json!({"n": 1}));
+    assert_eq!(loaded.messages[0].message.content, "hello 1");
+    assert!(
+        world
+            .store
+            .load(Uuid::from_u128(99), 1)
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+pub(crate) async fn the_same_key_of_the_same_owner_is_the_same_task(world: &World) {
+    let mut first = world.task(1);
+    first.key = Some("k".into());
+    let mut second = world.task(2);
+    second.key = Some("k".into());
+    let id = world.submit(first).await;
+    assert_eq!(
+        world.store.submit(second).await.unwrap(),
+        Submitted::Existing(id)
+    );
+    assert!(
+        world
+            .store
+            .load(Uuid::from_u128(2), 1)
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+pub(crate) async fn the_same_key_of_another_owner_is_another_task(world: &World) {
+    let mut first = world.task(1);
+    first.key = Some("k".into());
+    let mut second = world.task(2);
+    second.key = Some("k".into());
+    second.owner = BEN;
+    world.submit(first).await;
+    assert_eq!(world.submit(second).await, Uuid::from_u128(2));
+}
+
+pub(crate) async fn a_taken_id_is_refused(world: &World) {
+    let id = world.submit(world.task(1)).await;
+    assert_eq!(
+        world.store.submit(world.task(1)).await,
+        Err(StoreError::IdTaken { task: id })
+    );
+}
+
+pub(crate) async fn sequences_are_contiguous_from_one(world: &World) {
+    let id = world.submit(world.task(1)).await;
+    let mut fence = world.claim_one("w").await.fence();
+    for _ in 0..5 {
+        let mut batch = world.batch(TaskState::Working);
+        batch.entries.push(batch.entries[0].clone());
+        fence.seq = world.store.append(fence, batch).await.unwrap();
+    }
+    let loaded = world.store.load(id, 1).await.unwrap().unwrap();
+    let sequences: Vec<_> = loaded.entries.iter().map(|entry| entry.seq).collect();
+    assert_eq!(sequences, (1..=11).collect::<Vec<_>>());
+    let tail = world.store.load(id, 10).await.unwrap().unwrap();
+    assert_eq!(
+        tail.entries
+            .iter()
+            .map(|entry| entry.seq)
+            .collect::<Vec<_>>(),
+        [10, 11]
+    );
+    let none = world.store.load(id, u64::MAX).await.unwrap().unwrap();
+    assert!(none.entries.is_empty());
+}
+
+pub(crate) async fn a_task_is_claimed_by_one_worker_only(world: &World) {
+    world.submit(world.task(1)).await;
+    let claimed = world.claim_one("a").await;
+    assert_eq!(claimed.record.epoch, 1);
+    assert_eq!(claimed.record.status, TaskState::Working);
+    assert_eq!(claimed.record.worker.as_deref(), Some("a"));
+    assert!(world.claim("b", 9).await.is_empty());
+}
+
+pub(crate) async fn an_expired_lease_can_be_claimed_and_fences_the_old_worker(world: &World) {
+    world.submit(world.task(1)).await;
+    let old = world.claim_one("a").await.fence();
+    world.clock.advance(LEASE);
+    let new = world.claim_one("b").await.fence();
+    assert_eq!(new.epoch, old.epoch + 1);
+    let late = world
+        .store
+        .append(old, world.batch(TaskState::Completed))
+        .await;
+    assert_eq!(late, Err(StoreError::Fenced { task: old.task }));
+    assert_eq!(
+        world
+            .store
+            .append(new, world.batch(TaskState::Completed))
+            .await,
+        Ok(2)
+    );
+}
+
+pub(crate) async fn a_wrong_sequence_is_fenced_and_changes_nothing(world: &World) {
+    let id = world.submit(world.task(1)).await;
+    let fence = world.claim_one("w").await.fence();
+    let before = world.store.load(id, 1).await.unwrap();
+    for seq in [0, 2, 99] {
+        let wrong = convoke_store::Fence { seq, ..fence };
+        let refused = world
+            .store
+            .append(wrong, world.batch(TaskState::Failed))
+            .await;
+        assert_eq!(refused, Err(StoreError::Fenced { task: id }));
+    }
+    assert_eq!(world.store.load(id, 1).await.unwrap(), before);
+}
+
+pub(crate) async fn a_delivery_after_completion_is_fenced(world: &World) {
+    let id = world.submit(world.task(1)).await;
+    let mut fence = world.claim_one("w").await.fence();
+    fence.seq = world
+        .store
+        .append(fence, world.batch(TaskState::Completed))
+        .await
+        .unwrap();
+    let again = world
+        .store
+        .append(fence, world.batch(TaskState::Working))
+        .await;
+    assert_eq!(again, Err(StoreError::Fenced { task: id }));
+    let record = world.store.load(id, 1).await.unwrap().unwrap().record;
+    assert_eq!(record.status, TaskState::Completed);
+    assert_eq!(record.completed_at, Some(world.clock.now()));
+    assert_eq!((record.worker, record.ready_at), (None, None));
+    world.clock.advance(A_DAY);
+    assert!(world.claim("w", 9).await.is_empty());
+}
+
+pub(crate) async fn a_renewed_lease_holds_and_a_lost_one_does_not(world: &World) {
+    world.submit(world.task(1)).await;
+    let fence = world.claim_one("a").await.fence();
+    world.clock.advance(LEASE / 2);
+    let renewed = world.store.renew(vec![fence], LEASE).await.unwrap();
+    assert!(renewed[0].held && !renewed[0].signalled);
+    world.clock.advance(LEASE / 2);
+    assert!(world.claim("b", 9).await.is_empty());
+    world.store.signal(signal(fence.task, "s")).await.unwrap();
+    assert!(world.store.renew(vec![fence], LEASE).await.unwrap()[0].signalled);
+    world.clock.advance(LEASE);
+    world.claim_one("b").await;
+    assert!(!world.store.renew(vec![fence], LEASE).await.unwrap()[0].held);
+}
+
+pub(crate) async fn a_signal_before_the_wait_is_not_lost(world: &World) {
+    let id = world.submit(world.task(1)).await;
+    let fence = world.claim_one("w").await.fence();
+    assert_eq!(
+        world.store.signal(signal(id, "s")).await,
+        Ok(Signalled::Accepted)
+    );
+    world.store.append(fence, world.pause(None)).await.unwrap();
+    let claimed = world.claim_one("w").await;
+    assert_eq!(claimed.signals.len(), 1);
+    assert_eq!(claimed.signals[0].payload, json!({"yes": true}));
+    let mut batch = world.pause(None);
+    batch.consumed = vec![claimed.signals[0].id];
+    world.store.append(claimed.fence(), batch).await.unwrap();
+    assert!(world.claim("w", 9).await.is_empty());
+}
+
+pub(crate) async fn a_signal_wakes_a_waiting_task(world: &World) {
+    let id = world.submit(world.task(1)).await;
+    let fence = world.claim_one("w").await.fence();
+    world.store.append(fence, world.pause(None)).await.unwrap();
+    world.clock.advance(A_DAY);
+    assert!(world.claim("w", 9).await.is_empty());
+    world.store.signal(signal(id, "s")).await.unwrap();
+    let claimed = world.claim_one("w").await;
+    assert_eq!(claimed.record.status, TaskState::InputRequired);
+    assert_eq!(claimed.signals.len(), 1);
+}
+
+pub(crate) async fn a_signal_is_taken_once_under_its_key(world: &World) {
+    let id = world.submit(world.task(1)).await;
+    assert_eq!(
+        world.store.signal(signal(id, "s")).await,
+        Ok(Signalled::Accepted)
+    );
+    assert_eq!(
+        world.store.signal(signal(id, "s")).await,
+        Ok(Signalled::Duplicate)
+    );
+    assert_eq!(
+        world.store.signal(signal(id, "t")).await,
+        Ok(Signalled::Accepted)
+    );
+    let claimed = world.claim_one("w").await;
+    assert_eq!(claimed.signals.len(), 2);
+    let mut batch = world.batch(TaskState::Working);
+    batch.consumed = claimed.signals.iter().map(|signal| signal.id).collect();
+    world.store.append(claimed.fence(), batch).await.unwrap();
+    assert_eq!(
+        world.store.signal(signal(id, "s")).await,
+        Ok(Signalled::Duplicate)
+    );
+    assert!(
+        world
+            .store
+            .load(id, 1)
+            .await
+            .unwrap()
+            .unwrap()
+            .signals
+            .is_empty()
+    );
+}
+
+pub(crate) async fn a_signal_to_an_ended_or_missing_task_is_told_apart(world: &World) {
+    let id = world.submit(world.task(1)).await;
+    let fence = world.claim_one("w").await.fence();
+    world
+        .store
+        .append(fence, world.batch(TaskState::Completed))
+        .await
+        .unwrap();
+    assert_eq!(
+        world.store.signal(signal(id, "s")).await,
+        Ok(Signalled::Ended)
+    );
+    let missing = signal(Uuid::from_u128(99), "s");
+    assert_eq!(world.store.signal(missing).await, Ok(Signalled::Unknown));
+}
+
+pub(crate) async fn a_waiting_task_wakes_at_its_time(world: &World) {
+    world.submit(world.task(1)).await;
+    let fence = world.claim_one("w").await.fence();
+    world
+        .store
+        .append(fence, world.pause(Some(A_DAY)))
+        .await
+        .unwrap();
+    world.clock.advance(A_DAY - Duration::from_millis(1));
+    assert!(world.claim("w", 9).await.is_empty());
+    world.clock.advance(Duration::from_millis(1));
+    world.claim_one("w").await;
+}
+
+pub(crate) async fn one_conversation_is_worked_on_in_order_one_at_a_time(world: &World) {
+    let talk = Uuid::from_u128(500);
+    for id in 1..=3 {
+        let mut task = world.task(id);
+        task.conversation = Some(talk);
+        world.submit(task).await;
+    }
+    world.submit(world.task(4)).await;
+    let first = world.claim("w", 9).await;
+    let ids = |claimed: &[convoke_store::Claimed]| {
+        claimed
+            .iter()
+            .map(|claimed| claimed.record.id.as_u128())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&first), [1, 4]);
+    world
+        .store
+        .append(first[0].fence(), world.batch(TaskState::Completed))
+        .await
+        .unwrap();
+    let second = world.claim("w", 9).await;
+    assert_eq!(ids(&second), [2]);
+    // A task that waits for a person does not hold up the conversation.
+    world
+        .store
+        .append(second[0].fence(), world.pause(None))
+        .await
+        .unwrap();
+    assert_eq!(ids(&world.claim("w", 9).await), [3]);
+}
+
+pub(crate) async fn a_foreign_conversation_is_refused(world: &World) {
+    let talk = Uuid::from_u128(500);
+    let mut mine = world.task(1);
+    mine.conversation = Some(talk);
+    world.submit(mine).await;
+    let mut theirs = world.task(2);
+    theirs.conversation = Some(talk);
+    theirs.owner = BEN;
+    let refused = world.store.submit(theirs).await;
+    assert_eq!(
+        refused,
+        Err(StoreError::ForeignConversation { conversation: talk })
+    );
+    assert!(
+        world
+            .store
+            .load(Uuid::from_u128(2), 1)
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &World) {
+    let talk = Uuid::from_u128(500);
+    for id in 1..=2 {
+        let mut task = world.task(id);
+        task.conversation = Some(talk);
+        world.submit(task).await;
+    }
+    let claimed = world.claim_one("w").await;
+    world.clock.advance(Duration::from_secs(5));
+    let mut batch = world.batch(TaskState::Completed);
+    batch.messages = vec![said("answer 1", world.clock.now())];
+    let mut silent = said("not spoken", world.clock.now());
+    silent.spoken = false;
+    batch.messages.push(silent);
+    world.store.append(claimed.fence(), batch).await.unwrap();
+
+    let texts = |record: &convoke_store::ConversationRecord| {
+        record
+            .messages
+            .iter()
+            .map(|message| message.content.clone())
+            .collect::<Vec<_>>()
+    };
+    let all = world
+        .store
+        .conversation(talk, None, 50)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(texts(&all), ["hello 1", "answer 1", "hello 2"]);
+    assert_eq!(
+        (all.owner, all.older, all.updated_at),
+        (ANN, 0, world.clock.now())
+    );
+    let before = Some(Uuid::from_u128(2));
+    let earlier = world
+        .store
+        .conversation(talk, before, 50)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(texts(&earlier), ["hello 1", "answer 1"]);
+    let newest = world
+        .store
+        .conversation(talk, None, 1)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (texts(&newest), newest.older),
+        (vec!["hello 2".to_owned()], 2)
+    );
+    assert!(
+        world
+            .store
+            .conversation(Uuid::from_u128(9), None, 1)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(world.store.conversations(ANN, 9).await.unwrap().len(), 1);
+    assert!(world.store.conversations(BEN, 9).await.unwrap().is_empty());
+}
+
+pub(crate) async fn only_known_apps_are_claimed(world: &World) {
+    let mut task = world.task(1);
+    task.app = "home".into();
+    world.submit(task).await;
+    assert!(world.claim("w", 9).await.is_empty());
+    let both = vec!["todo".into(), "home".into()];
+    let claim = Claim {
+        worker: "w".into(),
+        apps: both,
+        lease: LEASE,
+        limit: 9,
+    };
+    assert_eq!(world.store.claim(claim).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn claims_without_progress_are_counted(world: &World) {
+    world.submit(world.task(1)).await;
+    for claims in 1..=3 {
+        let claimed = world.claim_one("w").await;
+        assert_eq!(claimed.record.claims, claims);
+        let mut batch = world.batch(TaskState::Working);
+        batch.progress = false;
+        world.store.append(claimed.fence(), batch).await.unwrap();
+        world.clock.advance(LEASE);
+    }
+    let claimed = world.claim_one("w").await;
+    world
+        .store
+        .append(claimed.fence(), world.batch(TaskState::Working))
+        .await
+        .unwrap();
+    world.clock.advance(LEASE);
+    assert_eq!(world.claim_one("w").await.record.claims, 1);
+}
+
+pub(crate) async fn queries_filter_and_page_newest_first(world: &World) {
+    for id in 1..=5 {
+        let mut task = world.task(id);
+        task.owner = if id % 2 == 0 { BEN } else { ANN };
+        task.parent = (id == 5).then(|| Uuid::from_u128(1));
+        world.submit(task).await;
+    }
+    let claimed = world.claim_one("w").await;
+    world
+        .store
+        .append(claimed.fence(), world.batch(TaskState::Completed))
+        .await
+        .unwrap();
+    let ids = async |filter: Filter, page: Page| {
+        let found = world.store.query(filter, page).await.unwrap();
+        (
+            found
+                .tasks
+                .iter()
+                .map(|task| task.id.as_u128())
+                .collect::<Vec<_>>(),
+            found.next,
+        )
+    };
+    let all = Filter::default();
+    assert_eq!(
+        ids(all.clone(), Page::default()).await,
+        (vec![5, 4, 3, 2, 1], None)
+    );
+    let (first, next) = ids(
+        all.clone(),
+        Page {
+            before: None,
+            limit: 2,
+        },
+    )
+    .await;
+    assert_eq!((first, next.is_some()), (vec![5, 4], true));
+    assert_eq!(
+        ids(
+            all,
+            Page {
+                before: next,
+                limit: 3
+            }
+        )
+        .await,
+        (vec![3, 2, 1], None)
+    );
+    let bens = Filter {
+        owner: Some(BEN),
+        ..Filter::default()
+    };
+    assert_eq!(ids(bens, Page::default()).await.0, [4, 2]);
+    let ended = Filter {
+        states: vec![TaskState::Completed],
+        ..Filter::default()
+    };
+    assert_eq!(ids(ended, Page::default()).await.0, [1]);
+    let children = Filter {
+        parent: Some(Uuid::from_u128(1)),
+        ..Filter::default()
+    };
+    assert_eq!(ids(children, Page::default()).await.0, [5]);
+}
+
+pub(crate) async fn a_sweep_never_touches_live_tasks(world: &World) {
+    for id in 1..=3 {
+        world.submit(world.task(id)).await;
+    }
+    let done = world.claim_one("w").await;
+    world
+        .store
+        .append(done.fence(), world.batch(TaskState::Completed))
+        .await
+        .unwrap();
+    let paused = world.claim_one("w").await;
+    world
+        .store
+        .append(paused.fence(), world.pause(None))
+        .await
+        .unwrap();
+    let policy = policy();
+    world.clock.advance(6 * A_DAY);
+    assert!(
+        world
+            .store
+            .sweep(policy.clone(), false)
+            .await
+            .unwrap()
+            .tasks
+            .is_empty()
+    );
+    world.clock.advance(365 * A_DAY);
+    assert_eq!(
+        world.store.sweep(policy, false).await.unwrap().tasks,
+        [done.record.id]
+    );
+    assert!(world.store.load(done.record.id, 1).await.unwrap().is_none());
+    for id in [2, 3] {
+        assert!(
+            world
+                .store
+                .load(Uuid::from_u128(id), 1)
+                .await
+                .unwrap()
+                .is_some()
+        );
+    }
+}
+
+pub(crate) async fn a_sweep_keeps_children_of_live_parents(world: &World) {
+    world.submit(world.task(1)).await;
+    let mut child = world.task(2);
+    child.parent = Some(Uuid::from_u128(1));
+    world.submit(child).await;
+    let claimed = world.claim("w", 2).await;
+    world
+        .store
+        .append(claimed[1].fence(), world.batch(TaskState::Completed))
+        .await
+        .unwrap();
+    world.clock.advance(365 * A_DAY);
+    let policy = policy();
+    assert!(
+        world
+            .store
+            .sweep(policy.clone(), false)
+            .await
+            .unwrap()
+            .tasks
+            .is_empty()
+    );
+    let parent = world.claim_one("w").await;
+    world
+        .store
+        .append(parent.fence(), world.batch(TaskState::Failed))
+        .await
+        .unwrap();
+    assert_eq!(
+        world.store.sweep(policy, false).await.unwrap().tasks,
+        [Uuid::from_u128(2)]
+    );
+}
+
+pub(crate) async fn a_dry_sweep_removes_nothing(world: &World) {
+    let mut task = world.task(1);
+    task.conversation = Some(Uuid::from_u128(500));
+    let id = world.submit(task).await;
+    let claimed = world.claim_one("w").await;
+    world
+        .store
+        .append(claimed.fence(), world.batch(TaskState::Completed))
+        .await
+        .unwrap();
+    world.clock.advance(365 * A_DAY);
+    let policy = policy();
+    assert_eq!(
+        world.store.sweep(policy.clone(), true).await.unwrap().tasks,
+        [id]
+    );
+    assert!(world.store.load(id, 1).await.unwrap().is_some());
+    world.store.sweep(policy, false).await.unwrap();
+    let talk = world
+        .store
+        .conversation(Uuid::from_u128(500), None, 9)
+        .await
+        .unwrap();
+    assert!(
+        talk.is_none(),
+        "an empty conversation goes with its last task"
+    );
+}
+
+pub(crate) async fn a_watcher_is_told_of_work_and_of_its_task(world: &World) {
+    let mut work = world.store.watch(Scope::Work);
+    let id = world.submit(world.task(1)).await;
+    work.changed().await;
+    let mut journal = world.store.watch(Scope::Task(id));
+    let mut inbox = world.store.watch(Scope::Inbox(id));
+    let fence = world.claim_one("w").await.fence();
+    world
+        .store
+        .append(fence, world.batch(TaskState::Working))
+        .await
+        .unwrap();
+    journal.changed().await;
+    world.store.signal(signal(id, "s")).await.unwrap();
+    inbox.changed().await;
+}
+
+pub(crate) async fn many_writers_at_once_lose_nothing(world: &World) {
+    let submits = (1..=200).map(|id| world.store.submit(world.task(id)));
+    for outcome in futures::future::join_all(submits).await {
+        outcome.unwrap();
+    }
+    let claimed = world.claim("w", 500).await;
+    assert_eq!(claimed.len(), 200);
+    // Queued one after the other without waiting, as a driver does.
+    let appends = claimed.iter().flat_map(|claimed| {
+        let mut fence = claimed.fence();
+        (0..5).map(move |step| {
+            fence.seq = 1 + step;
+            world.store.append(fence, world.batch(TaskState::Working))
+        })
+    });
+    for outcome in futures::future::join_all(appends).await {
+        outcome.unwrap();
+    }
+    for claimed in &claimed {
+        let loaded = world
+            .store
+            .load(claimed.record.id, 1)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(loaded.record.seq, 6);
+        assert_eq!(loaded.entries.len(), 6);
+    }
+}

@@ -1,0 +1,129 @@
+//! A store with a clock that the test moves, and short ways to say common things.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use convoke_model::{Channel, Clock, Message, TaskState};
+use convoke_store::{
+    Batch, Claim, Claimed, Hold, MemoryStore, NewEntry, NewMessage, NewTask, SqliteStore, Store,
+    Submitted,
+};
+use convoke_testkit::SimClock;
+use uuid::Uuid;
+
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
+pub(crate) const ANN: Uuid = Uuid::from_u128(0xA);
+pub(crate) const BEN: Uuid = Uuid::from_u128(0xB);
+
+pub(crate) struct World {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<SimClock>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl World {
+    pub(crate) fn memory() -> Self {
+        let clock = Arc::new(SimClock::new());
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        Self {
+            store,
+            clock,
+            _folder: None,
+        }
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        let clock = Arc::new(SimClock::new());
+        let folder = tempfile::tempdir().unwrap();
+        let store =
+            Arc::new(SqliteStore::open(&folder.path().join("store.db"), clock.clone()).unwrap());
+        Self {
+            store,
+            clock,
+            _folder: Some(folder),
+        }
+    }
+
+    pub(crate) fn task(&self, id: u128) -> NewTask {
+        let at = self.clock.now();
+        NewTask {
+            id: Uuid::from_u128(id),
+            key: None,
+            owner: ANN,
+            conversation: None,
+            channel: Channel::Terminal,
+            app: "todo".into(),
+            definition: "d1".into(),
+            description: format!("task {id}"),
+            parent: None,
+            deadline: at + Duration::from_secs(60),
+            retention_days: None,
+            tags: Vec::new(),
+            entry: entry("submitted", at),
+            messages: vec![said(&format!("hello {id}"), at)],
+        }
+    }
+
+    pub(crate) async fn submit(&self, task: NewTask) -> Uuid {
+        match self.store.submit(task).await.unwrap() {
+            Submitted::Created(id) => id,
+            Submitted::Existing(id) => panic!("{id} was there already"),
+        }
+    }
+
+    pub(crate) async fn claim(&self, worker: &str, limit: usize) -> Vec<Claimed> {
+        self.store
+            .claim(Claim {
+                worker: worker.into(),
+                apps: vec!["todo".into()],
+                lease: LEASE,
+                limit,
+            })
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn claim_one(&self, worker: &str) -> Claimed {
+        let mut claimed = self.claim(worker, 1).await;
+        assert_eq!(claimed.len(), 1, "nothing to claim");
+        claimed.remove(0)
+    }
+
+    pub(crate) fn batch(&self, status: TaskState) -> Batch {
+        Batch {
+            entries: vec![entry("step", self.clock.now())],
+            messages: Vec::new(),
+            status,
+            stage: None,
+            hold: Hold::Keep,
+            consumed: Vec::new(),
+            result: None,
+            error: None,
+            progress: true,
+        }
+    }
+
+    pub(crate) fn pause(&self, wake_after: Option<Duration>) -> Batch {
+        let wake_at = wake_after.map(|after| self.clock.now() + after);
+        Batch {
+            hold: Hold::Release { wake_at },
+            ..self.batch(TaskState::InputRequired)
+        }
+    }
+}
+
+pub(crate) fn entry(kind: &'static str, at: jiff::Timestamp) -> NewEntry {
+    NewEntry {
+        at,
+        kind,
+        event: format!(r#"{{"type":"{kind}"}}"#),
+        state: r#"{"n":1}"#.into(),
+    }
+}
+
+pub(crate) fn said(text: &str, at: jiff::Timestamp) -> NewMessage {
+    NewMessage {
+        message: Message::user(text, at).unwrap(),
+        spoken: true,
+    }
+}
