@@ -9,7 +9,7 @@ use convoke_model::{
 };
 
 use crate::config::AppConfig;
-use crate::contents::Contents;
+use crate::contents::{Contents, Purpose};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::document::ParsedList;
 use crate::environment::Secrets;
@@ -71,8 +71,24 @@ impl App {
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Loaded, Diagnostics> {
+        Self::read(folder, environment, Purpose::Check)
+    }
+
+    /// Reads an app folder to run it. Its evals are left out.
+    pub fn load_to_run(
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Loaded, Diagnostics> {
+        Self::read(folder, environment, Purpose::Run)
+    }
+
+    fn read(
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+        purpose: Purpose,
+    ) -> Result<Loaded, Diagnostics> {
         let mut problems = Diagnostics::default();
-        let contents = Contents::read(folder, environment, &mut problems);
+        let contents = Contents::read(folder, environment, purpose, &mut problems);
         if problems.has_errors() {
             return Err(problems.sorted());
         }

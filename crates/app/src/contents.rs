@@ -68,11 +68,21 @@ impl Reader<'_> {
     }
 }
 
+/// What a folder is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Everything is looked at.
+    Check,
+    /// Evals are left alone: they do not matter for running, and a large set would slow every start.
+    Run,
+}
+
 impl Contents {
     /// Reads and checks a whole folder. Everything that is wrong goes into `problems`.
     pub(crate) fn read(
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
+        purpose: Purpose,
         problems: &mut Diagnostics,
     ) -> Self {
         let files = survey(folder, problems);
@@ -95,7 +105,10 @@ impl Contents {
         let style_guide = reader.single("style_guide");
         let retention = reader.single("retention_policy");
         let workflows = reader.collection("workflows");
-        let evals = reader.collection("evals");
+        let evals = match purpose {
+            Purpose::Check => reader.collection("evals"),
+            Purpose::Run => Vec::new(),
+        };
         let secrets = reader.secrets;
         let mut contents = Self {
             config: config.map(|document| document.parse(&secrets, problems)),

@@ -44,11 +44,12 @@ fn main() -> std::process::ExitCode {
 
 /// Logs go to standard error, so that standard output stays what was asked for.
 fn init_tracing(verbose: u8) {
+    // The MCP library logs what tools are given and say, which may be anybody's data.
     let default = match verbose {
         0 => "error",
-        1 => "info",
-        2 => "debug",
-        _ => "trace",
+        1 => "info,rmcp=warn",
+        2 => "debug,rmcp=warn",
+        _ => "trace,rmcp=warn",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_env("CONVOKE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use convoke_app::App;
+use convoke_app::{App, Diagnostics, Loaded};
 use convoke_engine::{Engine, EngineError, Options, Worker};
 use convoke_flow::{Assistant, Performer, PerformerOptions};
 use convoke_mcp::ToolServers;
@@ -99,9 +99,22 @@ impl Running {
     }
 }
 
-/// Loads an app, or shows everything that is wrong with it.
+/// Loads an app to run it, or shows everything that is wrong with it.
 pub(crate) fn load_app(folder: &Path, data: &Path, json: bool) -> anyhow::Result<Arc<App>> {
-    match convoke_app::App::load(folder, &environment(data)) {
+    loaded(folder, App::load_to_run(folder, &environment(data)), json)
+}
+
+/// Loads an app with its evals, or shows everything that is wrong with it.
+pub(crate) fn load_app_to_eval(folder: &Path, data: &Path, json: bool) -> anyhow::Result<Arc<App>> {
+    loaded(folder, App::load(folder, &environment(data)), json)
+}
+
+fn loaded(
+    folder: &Path,
+    outcome: Result<Loaded, Diagnostics>,
+    json: bool,
+) -> anyhow::Result<Arc<App>> {
+    match outcome {
         Ok(loaded) => Ok(Arc::new(loaded.app)),
         Err(diagnostics) => {
             crate::commands::check::show(folder, &diagnostics, json);

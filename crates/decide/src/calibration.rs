@@ -41,7 +41,7 @@ pub(crate) struct Calibration {
 
 /// Terms in the middle of what catalogues of 3 to 150 entries gave; a small catalogue moves them
 /// only as far as its examples insist.
-const PRIOR: [f64; TERMS] = [8.0, -2.0, 0.0, -1.5, 3.5, 2.0];
+const PRIOR: [f64; TERMS] = [8.0, -2.0, 0.0, -4.0, 3.5, 4.5];
 
 /// How strongly each term is held to its prior.
 const PRIOR_STRENGTH: [f64; TERMS] = [0.1, 0.3, 0.5, 1.0, 1.0, 1.0];
@@ -223,10 +223,11 @@ impl Fit {
 /// Solves a small symmetric positive definite system by elimination.
 fn solve(mut matrix: [[f64; TERMS]; TERMS], mut right: [f64; TERMS]) -> [f64; TERMS] {
     for pivot in 0..TERMS {
+        let upper = matrix[pivot];
         for row in pivot + 1..TERMS {
-            let factor = matrix[row][pivot] / matrix[pivot][pivot];
-            for column in pivot..TERMS {
-                matrix[row][column] -= factor * matrix[pivot][column];
+            let factor = matrix[row][pivot] / upper[pivot];
+            for (value, above) in matrix[row].iter_mut().zip(upper) {
+                *value -= factor * above;
             }
             right[row] -= factor * right[pivot];
         }

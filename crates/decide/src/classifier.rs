@@ -31,7 +31,7 @@ const LEFT_OUT_WEIGHT: f64 = 0.02;
 const COMMON_SHARE: f32 = 0.25;
 
 /// What a blotted text counts for.
-const BLOTTED_WEIGHT: f64 = 0.1;
+const BLOTTED_WEIGHT: f64 = 0.05;
 
 /// One text to learn from.
 #[derive(Debug, Clone)]
@@ -142,7 +142,7 @@ impl Trial<'_> {
 
     fn observations(&self) -> Vec<Observation> {
         let stride = if self.lessons.len() > MANY_LESSONS {
-            3
+            5
         } else {
             1
         };

@@ -252,7 +252,7 @@ impl LocalDecider {
         let second = shares.next().unwrap_or(0.0);
         let verdict = if best >= self.threshold && best - second >= self.margin {
             Verdict::Chosen
-        } else if best >= self.threshold || best > judgement.none {
+        } else if best >= self.threshold || judgement.none < 0.5 {
             Verdict::Ambiguous
         } else {
             Verdict::Unknown

@@ -9,7 +9,7 @@
 use crate::features::Features;
 
 /// Rows are padded to this many classes, so that loops over them have no remainder.
-const LANES: usize = 8;
+const LANES: usize = 16;
 
 /// Violations smaller than this are not worth walking the rows for.
 const TOLERANCE: f32 = 0.05;
@@ -162,10 +162,11 @@ impl Training {
         let stride = self.model.stride;
         let mut steps = vec![0.0f32; stride];
         let mut changed = Vec::new();
-        for class in 0..self.model.classes {
-            let dual = std::mem::take(&mut self.dual[index * stride + class]);
+        let duals = &mut self.dual[index * stride..][..stride];
+        for (class, (dual, step)) in duals.iter_mut().zip(&mut steps).enumerate() {
+            let dual = std::mem::take(dual);
             if dual > 0.0 {
-                steps[class] = -dual * sign(example, class);
+                *step = -dual * sign(example, class);
                 changed.push(class);
             }
         }

@@ -38,7 +38,7 @@ pub(crate) struct Word {
 #[derive(Debug)]
 pub(crate) struct Words<'t> {
     text: &'t str,
-    words: Vec<Word>,
+    cut: Vec<Word>,
     normal: String,
 }
 
@@ -52,11 +52,11 @@ impl<'t> Words<'t> {
     pub(crate) fn of_at_most(text: &'t str, limit: usize) -> Self {
         let mut words = Self {
             text,
-            words: Vec::new(),
+            cut: Vec::new(),
             normal: String::new(),
         };
         let mut characters = text.char_indices().peekable();
-        while words.words.len() < limit
+        while words.cut.len() < limit
             && let Some((start, first)) = characters.next()
         {
             let Some(kind) = kind_of(first) else { continue };
@@ -102,7 +102,7 @@ impl<'t> Words<'t> {
             );
         }
         let end = self.normal.len();
-        self.words.push(Word {
+        self.cut.push(Word {
             span,
             kind,
             normal: start..end,
@@ -111,17 +111,17 @@ impl<'t> Words<'t> {
 
     /// How many words there are.
     pub(crate) fn len(&self) -> usize {
-        self.words.len()
+        self.cut.len()
     }
 
     /// The word at a position below [`Words::len`].
     pub(crate) fn word(&self, index: usize) -> &Word {
-        &self.words[index]
+        &self.cut[index]
     }
 
     /// The normal spelling of the word at a position below [`Words::len`].
     pub(crate) fn normal(&self, index: usize) -> &str {
-        &self.normal[self.words[index].normal.clone()]
+        &self.normal[self.cut[index].normal.clone()]
     }
 
     /// All normal spellings, in order.
@@ -140,9 +140,9 @@ impl<'t> Words<'t> {
         let mut next = 0;
         std::iter::from_fn(move || {
             let first = next;
-            let mut last = self.words.get(first)?;
+            let mut last = self.cut.get(first)?;
             next += 1;
-            while let Some(word) = self.words.get(next) {
+            while let Some(word) = self.cut.get(next) {
                 let together = last.kind == Kind::Unspaced
                     && word.kind == Kind::Unspaced
                     && last.span.end == word.span.start;
@@ -152,7 +152,7 @@ impl<'t> Words<'t> {
                 last = word;
                 next += 1;
             }
-            Some(&self.normal[self.words[first].normal.start..last.normal.end])
+            Some(&self.normal[self.cut[first].normal.start..last.normal.end])
         })
     }
 }

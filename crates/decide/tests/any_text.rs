@@ -1,5 +1,10 @@
 //! Any text at all is decided over: nothing panics, nothing runs away, and slots hold what was said.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop there"
+)]
+
 use std::sync::LazyLock;
 
 use convoke_decide::{Entry, FoundBy, LocalDecider, Options};

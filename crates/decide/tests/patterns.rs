@@ -1,5 +1,10 @@
 //! What sentence patterns match, what they extract, and how bad ones are reported.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop there"
+)]
+
 use std::collections::BTreeMap;
 
 use convoke_decide::{
@@ -54,6 +59,7 @@ fn slots_by_pattern(decision: &LocalDecision) -> Option<String> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "it is one table")]
 fn patterns_match_and_extract() {
     let table = [
         // Literals: case, punctuation and white space do not matter.

@@ -1,6 +1,7 @@
 //! Agents: who answers, with which model and tools, and what each of them can do.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,7 @@ pub struct AgentFields {
 }
 
 /// An OpenAI-compatible endpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LlmConfig {
     /// Base URL, such as `http://127.0.0.1:11434/v1`.
@@ -58,6 +59,13 @@ pub struct LlmConfig {
     /// The key, written as `${NAME}` and taken from the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
+}
+
+impl fmt::Debug for LlmConfig {
+    /// Leaves out the key, and the address, which may carry one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LlmConfig").field("model", &self.model).finish_non_exhaustive()
+    }
 }
 
 /// How long one run of an agent may take, and how often it is tried again.

@@ -1,6 +1,7 @@
 //! Where tools come from: MCP servers and how to reach them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,7 @@ pub enum Transport {
 }
 
 /// How to start a child process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StdioConfig {
     /// The program. `convoke` means the running binary itself.
@@ -63,7 +64,7 @@ pub struct StdioConfig {
 }
 
 /// Where a remote server listens.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UrlConfig {
     /// An `http` or `https` address.
@@ -71,6 +72,24 @@ pub struct UrlConfig {
     /// Headers sent with every request, such as `authorization`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for StdioConfig {
+    /// Names the variables and arguments; their values may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StdioConfig")
+            .field("command", &self.command)
+            .field("args", &self.args.len())
+            .field("env", &self.env.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for UrlConfig {
+    /// Names the headers; their values, and an address, may carry secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UrlConfig").field("headers", &self.headers.keys()).finish_non_exhaustive()
+    }
 }
 
 /// A fact of the request that the engine puts into a tool call.
@@ -166,5 +185,24 @@ impl Rules for McpServerFields {
                 report.within(tool, |report| settings.rules(report));
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_debug_form_shows_no_value_that_may_be_a_secret() {
+        let map = |key: &str| BTreeMap::from([(key.to_owned(), "hunter2".to_owned())]);
+        let child = StdioConfig {
+            command: "server".into(),
+            args: vec!["--key=hunter2".into()],
+            env: map("API_KEY"),
+        };
+        let remote = UrlConfig { url: "https://me:hunter2@host".into(), headers: map("authorization") };
+        let shown = format!("{child:?} {remote:?}");
+        assert!(shown.contains("API_KEY") && shown.contains("authorization"), "{shown}");
+        assert!(!shown.contains("hunter2"), "{shown}");
     }
 }

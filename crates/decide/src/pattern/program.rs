@@ -28,8 +28,10 @@ enum Step {
         word: u32,
         length: u32,
     },
+    /// Words of a closed slot.
     Closed {
         slot: String,
+        column: usize,
         values: ClosedValues,
     },
     /// The first word of a free slot.
@@ -100,19 +102,22 @@ impl Program {
                     word: lexicon.intern(word),
                     length: length_of(word),
                 }),
-                Part::Slot { name, column } => match closed.get(name) {
-                    Some(values) => self.steps.push(Step::Closed {
-                        slot: name.clone(),
-                        values: values.clone(),
-                    }),
-                    None => {
+                Part::Slot { name, column } => {
+                    if let Some(values) = closed.get(name) {
+                        let values = values.clone();
+                        self.steps.push(Step::Closed {
+                            slot: name.clone(),
+                            column: *column,
+                            values,
+                        });
+                    } else {
                         self.steps.push(Step::Free {
                             slot: name.clone(),
                             column: *column,
                         });
                         self.steps.push(Step::More);
                     }
-                },
+                }
                 Part::Choice(branches) => self.fork(branches, false, closed, lexicon),
                 Part::Optional(branches) => self.fork(branches, true, closed, lexicon),
             }
@@ -186,20 +191,22 @@ impl Program {
             ));
         }
         for (index, step) in self.steps.iter().enumerate() {
-            let name = match step {
-                Step::Free { slot, .. } | Step::Closed { slot, .. } => slot,
-                _ => continue,
+            let (Step::Free { slot: name, .. } | Step::Closed { slot: name, .. }) = step else {
+                continue;
             };
             for later in self.reachable(index + 1, |_| true) {
-                if let Step::Free { slot, column } = &self.steps[later]
+                if let Step::Free { slot, column } | Step::Closed { slot, column, .. } =
+                    &self.steps[later]
                     && slot == name
                 {
-                    return Err(Fault::new("pattern.slot_twice", *column, twice(name)));
-                }
-                if let Step::Closed { slot, .. } = &self.steps[later]
-                    && slot == name
-                {
-                    return Err(Fault::new("pattern.slot_twice", 1, twice(name)));
+                    return Err(Fault::new(
+                        "pattern.slot_twice",
+                        *column,
+                        format!(
+                            "`{{{name}}}` can stand in one sentence twice; give the second one \
+                             another name"
+                        ),
+                    ));
                 }
             }
             if matches!(step, Step::Free { .. }) {
@@ -353,10 +360,6 @@ fn captured(words: &Words<'_>, from: usize, to: usize) -> String {
         words.word(to).span.start
     };
     trimmed(&words.text()[start..end]).to_owned()
-}
-
-fn twice(name: &str) -> String {
-    format!("`{{{name}}}` can stand in one sentence twice; give the second one another name")
 }
 
 /// Collects, for every part that must be matched, the words of which one must be there.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use convoke_model::{Clock, RetentionPolicy};
 use futures::FutureExt;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use uuid::Uuid;
 
 use crate::conversation::ConversationRecord;
@@ -31,6 +31,9 @@ use writer::Writer;
 
 /// How long a write waits for another process to finish its own.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long to wait before write-ahead logging is tried again.
+const WRITE_AHEAD_PAUSE: Duration = Duration::from_millis(5);
 
 /// At 4 KB a page, a row of 2 KB fills one; at 16 KB the file is almost half the size.
 const PAGE_SIZE: u32 = 16_384;
@@ -234,8 +237,25 @@ fn open_connection(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "page_size", PAGE_SIZE)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
+    write_ahead(&connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
+}
+
+/// Turns write-ahead logging on. The busy timeout does not hold for this one change, so of two
+/// processes that create the file at once, one has to try again.
+fn write_ahead(connection: &Connection) -> Result<(), StoreError> {
+    let mut attempts = BUSY_TIMEOUT.as_millis() / WRITE_AHEAD_PAUSE.as_millis();
+    loop {
+        let outcome = connection.pragma_update(None, "journal_mode", "WAL");
+        let busy = outcome
+            .as_ref()
+            .is_err_and(|error| error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
+        if !busy || attempts == 0 {
+            return Ok(outcome?);
+        }
+        attempts -= 1;
+        std::thread::sleep(WRITE_AHEAD_PAUSE);
+    }
 }

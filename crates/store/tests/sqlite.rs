@@ -1,0 +1,155 @@
+//! What only the store in a file can do or get wrong.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use convoke_model::{Channel, Clock, Message, TaskState};
+use convoke_store::{
+    Batch, Claim, Claimed, Hold, NewEntry, NewMessage, NewTask, SqliteStore, Store, StoreError,
+};
+use convoke_testkit::SimClock;
+use uuid::Uuid;
+
+fn open(path: &Path, clock: &Arc<SimClock>) -> SqliteStore {
+    SqliteStore::open(path, clock.clone()).unwrap()
+}
+
+fn task(id: u128, clock: &SimClock) -> NewTask {
+    let at = clock.now();
+    NewTask {
+        id: Uuid::from_u128(id),
+        key: None,
+        owner: Uuid::nil(),
+        conversation: None,
+        channel: Channel::Terminal,
+        app: "todo".into(),
+        definition: "d".into(),
+        description: "t".into(),
+        parent: None,
+        deadline: at,
+        retention_days: None,
+        tags: Vec::new(),
+        entry: NewEntry { at, kind: "submitted", event: "{}".into(), state: "{}".into() },
+        messages: vec![NewMessage { message: Message::user("hi", at).unwrap(), spoken: true }],
+    }
+}
+
+async fn claim(store: &SqliteStore, worker: &str) -> Vec<Claimed> {
+    let claim = Claim {
+        worker: worker.into(),
+        apps: vec!["todo".into()],
+        lease: Duration::from_secs(3_600),
+        limit: 10,
+    };
+    store.claim(claim).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_dead_workers_tasks_are_ready_at_once_and_a_living_ones_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let clock = Arc::new(SimClock::new());
+    let dying = open(&path, &clock);
+    dying.submit(task(1, &clock)).await.unwrap();
+    assert_eq!(claim(&dying, "dying").await.len(), 1);
+    let living = open(&path, &clock);
+    assert!(claim(&living, "living").await.is_empty(), "its lease holds while it lives");
+    // The operating system gives up the mark with the process, or here with the last handle.
+    drop(dying);
+    clock.advance(Duration::from_millis(250));
+    let claimed = claim(&living, "living").await;
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].record.epoch, 2);
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_after_opening_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let clock = Arc::new(SimClock::new());
+    let store = open(&path, &clock);
+    store.submit(task(1, &clock)).await.unwrap();
+    let before = store.load(Uuid::from_u128(1), 1).await.unwrap();
+    drop(store);
+    let store = open(&path, &clock);
+    assert_eq!(store.load(Uuid::from_u128(1), 1).await.unwrap(), before);
+    assert!(before.is_some());
+}
+
+#[test]
+fn many_processes_may_create_the_file_at_once() {
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let clock = Arc::new(SimClock::new());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| open(&path, &clock));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let clock = Arc::new(SimClock::new());
+    drop(open(&path, &clock));
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.pragma_update(None, "user_version", 99).unwrap();
+    let refused = SqliteStore::open(&path, clock.clone()).unwrap_err();
+    assert_eq!(refused, StoreError::TooNew { found: 99, known: 1 });
+    let version: i64 = file.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, 99);
+}
+
+#[test]
+fn what_is_no_database_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    std::fs::write(&path, "not a database at all, only a text of some length").unwrap();
+    let refused = SqliteStore::open(&path, Arc::new(SimClock::new())).unwrap_err();
+    assert_eq!(refused.code(), "store.broken");
+}
+
+#[tokio::test]
+async fn a_step_of_a_long_task_costs_no_more_than_one_of_a_short_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let clock = Arc::new(SimClock::new());
+    let mut sizes = Vec::new();
+    let store = open(&path, &clock);
+    store.submit(task(1, &clock)).await.unwrap();
+    let mut fence = claim(&store, "w").await[0].fence();
+    drop(store);
+    for _ in 0..3 {
+        let store = open(&path, &clock);
+        for _ in 0..100 {
+            let message = Message::assistant("m".repeat(1_000), clock.now()).unwrap();
+            let at = clock.now();
+            let batch = Batch {
+                entries: vec![NewEntry {
+                    at,
+                    kind: "returned",
+                    event: "{}".into(),
+                    state: format!("\"{}\"", "s".repeat(500)),
+                }],
+                messages: vec![NewMessage { message, spoken: false }],
+                status: TaskState::Working,
+                stage: None,
+                hold: Hold::Keep,
+                consumed: Vec::new(),
+                result: None,
+                error: None,
+                progress: true,
+            };
+            fence.seq = store.append(fence, batch).await.unwrap();
+        }
+        drop(store);
+        sizes.push(std::fs::metadata(&path).unwrap().len());
+    }
+    let (second, third) = (sizes[1] - sizes[0], sizes[2] - sizes[1]);
+    assert!(third * 4 <= second * 5, "100 steps took {second} bytes, then {third}");
+}
