@@ -15,11 +15,11 @@ const RUNS: usize = 15;
 #[derive(Debug, Serialize)]
 struct Report {
     /// A question that needs no tool: everything but the tool server.
-    before_the_first_tool_server_ms: f64,
+    before_the_first_tool_server: f64,
     /// A request that starts the tool server and waits for its durable effect.
-    to_the_first_effect_ms: f64,
+    to_the_first_effect: f64,
     /// `convoke --version`: what starting any process costs.
-    process_ms: f64,
+    process: f64,
 }
 
 pub(crate) fn run(binary: Option<PathBuf>, app: &Path, json: bool) -> anyhow::Result<()> {
@@ -39,9 +39,9 @@ pub(crate) fn run(binary: Option<PathBuf>, app: &Path, json: bool) -> anyhow::Re
     let app = app.to_str().context("the app's path is not UTF-8")?;
     let measure = |arguments: &[&str]| median(&binary, folder.path(), arguments);
     let report = Report {
-        process_ms: measure(&["--version"])?,
-        before_the_first_tool_server_ms: measure(&["run", app, "what is the weather like"])?,
-        to_the_first_effect_ms: measure(&["run", app, "remind me to buy milk"])?,
+        process: measure(&["--version"])?,
+        before_the_first_tool_server: measure(&["run", app, "what is the weather like"])?,
+        to_the_first_effect: measure(&["run", app, "remind me to buy milk"])?,
     };
     if json {
         crate::print(&serde_json::to_string(&report)?);
@@ -50,9 +50,7 @@ pub(crate) fn run(binary: Option<PathBuf>, app: &Path, json: bool) -> anyhow::Re
             "starting any process                       {:>8.1} ms\n\
              to an answer that needs no tool server     {:>8.1} ms\n\
              to an answer after the first durable call  {:>8.1} ms",
-            report.process_ms,
-            report.before_the_first_tool_server_ms,
-            report.to_the_first_effect_ms
+            report.process, report.before_the_first_tool_server, report.to_the_first_effect
         ));
     }
     Ok(())

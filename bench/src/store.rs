@@ -158,7 +158,7 @@ async fn claimed(store: &dyn Store, tasks: usize) -> anyhow::Result<Vec<Fence>> 
     let claim = Claim {
         worker: "bench".into(),
         apps: vec!["bench".into()],
-        lease: Duration::from_secs(600),
+        lease: Duration::from_mins(10),
         limit: tasks,
     };
     Ok(store

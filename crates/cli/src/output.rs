@@ -50,7 +50,7 @@ pub(crate) fn table<const N: usize>(
             } else {
                 (String::new(), space)
             };
-            text.push_str(&format!("{gap}{before}{cell}{after}"));
+            text.extend([gap, &before, cell, &after]);
         }
         text.trim_end().to_owned()
     };

@@ -1,4 +1,9 @@
 //! The commands as a stranger uses them: the real binary, the real app, a folder of their own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod program;
 
@@ -16,7 +21,10 @@ fn json(output: &Output) -> Value {
 
 fn refused(output: &Output, code: &str) {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(text(&output.stderr).contains(&format!("error[{code}]")), "{output:?}");
+    assert!(
+        text(&output.stderr).contains(&format!("error[{code}]")),
+        "{output:?}"
+    );
     assert!(output.stdout.is_empty(), "{output:?}");
 }
 
@@ -41,8 +49,15 @@ fn the_first_command_of_the_readme_answers() {
     let program = Program::new();
     let output = program.run(&["run", &program.app(), "remind me to buy milk"]);
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(text(&output.stdout), "I've added \"buy milk\" to your tasks.\n");
-    assert_eq!(text(&output.stderr), "", "nothing but the answer, where nobody watches");
+    assert_eq!(
+        text(&output.stdout),
+        "I've added \"buy milk\" to your tasks.\n"
+    );
+    assert_eq!(
+        text(&output.stderr),
+        "",
+        "nothing but the answer, where nobody watches"
+    );
     assert_eq!(program.todo_titles(), ["buy milk"]);
 }
 
@@ -53,9 +68,14 @@ fn an_answer_as_json_says_what_was_done() {
     assert_eq!(said["state"], "completed");
     assert_eq!(said["answer"]["metadata"]["intent"], "create_task");
     assert_eq!(said["answer"]["tool_calls"][0]["tool"], "add_task");
-    assert_eq!(said["answer"]["tool_calls"][0]["arguments"]["title"], "buy milk");
+    assert_eq!(
+        said["answer"]["tool_calls"][0]["arguments"]["title"],
+        "buy milk"
+    );
     assert!(
-        said["answer"]["tool_calls"][0]["arguments"].get("user_id").is_none(),
+        said["answer"]["tool_calls"][0]["arguments"]
+            .get("user_id")
+            .is_none(),
         "what the engine puts in is not the decision's"
     );
 }
@@ -67,9 +87,18 @@ fn bad_requests_are_refused_and_change_nothing() {
     let long = "x".repeat(2_001);
     refused(&program.run(&["run", &app, &long]), "request.message_long");
     refused(&program.run(&["run", &app, "   "]), "request.message_empty");
-    refused(&program.run(&["run", &app, "hello", "--user", "42"]), "user.id_malformed");
-    refused(&program.run(&["run", &app, "hello", "--conversation", "42"]), "id.malformed");
-    refused(&program.run(&["run", &app, "hello", "--continue"]), "conversation.none");
+    refused(
+        &program.run(&["run", &app, "hello", "--user", "42"]),
+        "user.id_malformed",
+    );
+    refused(
+        &program.run(&["run", &app, "hello", "--conversation", "42"]),
+        "id.malformed",
+    );
+    refused(
+        &program.run(&["run", &app, "hello", "--continue"]),
+        "conversation.none",
+    );
     assert!(program.tasks().is_empty());
     let longest = format!("remind me to {}", "x".repeat(400));
     assert!(program.run(&["run", &app, &longest]).status.success());
@@ -83,7 +112,10 @@ fn a_wrong_flag_is_told_with_the_right_one() {
     assert!(text(&output.stderr).contains("--user"), "{output:?}");
     let output = program.run(&["run", &program.app(), "hello", "--channel", "pigeon"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("sms"), "the right ones are listed: {output:?}");
+    assert!(
+        text(&output.stderr).contains("sms"),
+        "the right ones are listed: {output:?}"
+    );
 }
 
 #[test]
@@ -95,19 +127,37 @@ fn one_user_never_sees_another_ones_tasks() {
     assert!(theirs.status.success());
     assert!(!text(&theirs.stdout).contains("milk"), "{theirs:?}");
     let taken = program.run(&["run", &app, "delete buy milk", "--user", BEN]);
-    assert!(!text(&taken.stdout).contains("deleted \"buy milk\""), "{taken:?}");
+    assert!(
+        !text(&taken.stdout).contains("deleted \"buy milk\""),
+        "{taken:?}"
+    );
     assert_eq!(program.todo_titles(), ["buy milk"]);
 
     let mine = json(&program.run(&["--json", "run", &app, "what's on my list?"]));
     let conversation = mine["conversation"].as_str().unwrap();
-    let intruding = ["run", &app, "delete it", "--user", BEN, "--conversation", conversation];
+    let intruding = [
+        "run",
+        &app,
+        "delete it",
+        "--user",
+        BEN,
+        "--conversation",
+        conversation,
+    ];
     refused(&program.run(&intruding), "store.conversation_not_found");
 }
 
 #[test]
 fn the_same_key_is_the_same_task() {
     let program = Program::new();
-    let request = ["--json", "run", &program.app(), "remind me to buy milk", "--key", "k1"];
+    let request = [
+        "--json",
+        "run",
+        &program.app(),
+        "remind me to buy milk",
+        "--key",
+        "k1",
+    ];
     let (first, second) = (json(&program.run(&request)), json(&program.run(&request)));
     assert_eq!(first["task"], second["task"]);
     assert_eq!(first["answer"], second["answer"]);
@@ -127,25 +177,47 @@ fn a_conversation_goes_on_where_it_was() {
     ];
     let output = talk(&program, &["--json", "chat", &program.app()], &lines);
     assert!(output.status.success(), "{output:?}");
-    let replies: Vec<Value> =
-        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let reply = |index: usize| replies[index]["answer"]["text"].as_str().unwrap().to_owned();
+    let replies: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let reply = |index: usize| {
+        replies[index]["answer"]["text"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     assert!(reply(2).contains("1. buy milk") && reply(2).contains("2. call the dentist"));
     assert!(reply(3).contains("\"call the dentist\""), "{}", reply(3));
     assert!(reply(4).contains("\"call the dentist\""), "{}", reply(4));
-    assert!(!reply(5).contains("dentist") && reply(5).contains("buy milk"), "{}", reply(5));
+    assert!(
+        !reply(5).contains("dentist") && reply(5).contains("buy milk"),
+        "{}",
+        reply(5)
+    );
     let continued = program.run(&["run", &program.app(), "delete the first one", "-c"]);
-    assert!(text(&continued.stdout).contains("\"buy milk\""), "{continued:?}");
+    assert!(
+        text(&continued.stdout).contains("\"buy milk\""),
+        "{continued:?}"
+    );
     assert!(program.todo_titles().is_empty());
 }
 
 #[test]
 fn several_matches_are_asked_about_and_the_answer_is_understood() {
     let program = Program::new();
-    let lines = ["add buy milk", "add buy oat milk", "delete milk", "the second one"];
+    let lines = [
+        "add buy milk",
+        "add buy oat milk",
+        "delete milk",
+        "the second one",
+    ];
     let output = talk(&program, &["chat", &program.app()], &lines);
     let said = text(&output.stdout);
-    assert!(said.contains("1. buy milk") && said.contains("2. buy oat milk"), "{said}");
+    assert!(
+        said.contains("1. buy milk") && said.contains("2. buy oat milk"),
+        "{said}"
+    );
     assert_eq!(program.todo_titles(), ["buy milk"], "{said}");
 }
 
@@ -156,7 +228,10 @@ fn a_long_history_is_cut_and_the_cut_is_recorded() {
     let output = talk(&program, &["--json", "chat", &program.app()], &lines);
     let last = text(&output.stdout).lines().last().unwrap().to_owned();
     let last: Value = serde_json::from_str(&last).unwrap();
-    assert_eq!(last["answer"]["metadata"]["history_cut"], 2, "26 turns are 52 messages");
+    assert_eq!(
+        last["answer"]["metadata"]["history_cut"], 2,
+        "26 turns are 52 messages"
+    );
 }
 
 #[test]
@@ -179,17 +254,32 @@ fn tasks_are_listed_shown_and_traced() {
     let said = json(&program.run(&["--json", "run", &app, "remind me to buy milk"]));
     let id = said["task"].as_str().unwrap();
     let listed = text(&program.run(&["tasks", "list"]).stdout);
-    assert!(listed.contains(id) && listed.contains("completed"), "{listed}");
+    assert!(
+        listed.contains(id) && listed.contains("completed"),
+        "{listed}"
+    );
     for name in [id, &id[..13], "last"] {
         let shown = text(&program.run(&["tasks", "show", name]).stdout);
-        assert!(shown.contains(id) && shown.contains("remind me to buy milk"), "{shown}");
+        assert!(
+            shown.contains(id) && shown.contains("remind me to buy milk"),
+            "{shown}"
+        );
     }
     let traced = text(&program.run(&["tasks", "trace", id]).stdout);
-    assert!(traced.contains("decide") && traced.contains("add_task"), "{traced}");
+    assert!(
+        traced.contains("decide") && traced.contains("add_task"),
+        "{traced}"
+    );
     let journal = json(&program.run(&["--json", "tasks", "trace", id]));
     assert_eq!(journal["entries"][0]["kind"], "submitted");
-    refused(&program.run(&["tasks", "show", "ffffffff"]), "task.not_found");
-    refused(&program.run(&["tasks", "answer", id, "approve"]), "question.none");
+    refused(
+        &program.run(&["tasks", "show", "ffffffff"]),
+        "task.not_found",
+    );
+    refused(
+        &program.run(&["tasks", "answer", id, "approve"]),
+        "question.none",
+    );
     refused(&program.run(&["tasks", "cancel", id]), "task.ended");
     let none = text(&program.run(&["tasks", "list", "--state", "failed"]).stdout);
     assert_eq!(none, "No tasks.\n");
@@ -202,10 +292,19 @@ fn check_finds_the_app_clean_and_a_broken_copy_not() {
     assert!(clean.status.success(), "{clean:?}");
     assert!(text(&clean.stdout).contains("todo is fine"), "{clean:?}");
 
-    assert!(program.run(&["new", "broken", "--from", &program.app()]).status.success());
+    assert!(
+        program
+            .run(&["new", "broken", "--from", &program.app()])
+            .status
+            .success()
+    );
     let agent = program.folder().join("broken/agents/todo.yaml");
     let written = std::fs::read_to_string(&agent).unwrap();
-    let broken = written.replacen("role:", "rolle:", 1).replacen("tool: todo.add_task", "tool: todo.ad_task", 1);
+    let broken = written.replacen("role:", "rolle:", 1).replacen(
+        "tool: todo.add_task",
+        "tool: todo.ad_task",
+        1,
+    );
     assert_ne!(written, broken);
     std::fs::write(&agent, broken).unwrap();
     let servers = program.folder().join("broken/config/mcp_servers.yaml");
@@ -218,7 +317,10 @@ fn check_finds_the_app_clean_and_a_broken_copy_not() {
     assert!(said.contains("agents/todo.yaml:"), "{said}");
     assert!(said.contains("did you mean `role`"), "{said}");
     assert!(said.contains("ad_task"), "{said}");
-    assert!(said.contains("config/mcp_servers.yaml:") && said.contains("stdio"), "{said}");
+    assert!(
+        said.contains("config/mcp_servers.yaml:") && said.contains("stdio"),
+        "{said}"
+    );
     let found = json(&program.run(&["--json", "check", "broken"]));
     assert!(found["errors"].as_u64().unwrap() >= 3, "{found}");
     assert!(found["diagnostics"][0]["line"].is_u64(), "{found}");
@@ -249,13 +351,21 @@ fn schemas_are_listed_and_printed() {
     assert!(schema["properties"].is_object());
     let unknown = program.run(&["schema", "Tsk"]);
     refused(&unknown, "schema.unknown");
-    assert!(text(&unknown.stderr).contains("did you mean `Task`"), "{unknown:?}");
+    assert!(
+        text(&unknown.stderr).contains("did you mean `Task`"),
+        "{unknown:?}"
+    );
 }
 
 #[test]
 fn a_tool_server_that_cannot_be_started_fails_the_task_with_words_for_both() {
     let program = Program::new();
-    assert!(program.run(&["new", "lost", "--from", &program.app()]).status.success());
+    assert!(
+        program
+            .run(&["new", "lost", "--from", &program.app()])
+            .status
+            .success()
+    );
     let servers = program.folder().join("lost/config/mcp_servers.yaml");
     let written = std::fs::read_to_string(&servers).unwrap();
     let broken = written.replacen("command: convoke", "command: no-such-program", 1);
@@ -263,8 +373,14 @@ fn a_tool_server_that_cannot_be_started_fails_the_task_with_words_for_both() {
     std::fs::write(&servers, broken).unwrap();
     let output = program.run(&["run", "lost", "remind me to buy milk"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(!text(&output.stdout).contains("added"), "nothing is claimed: {output:?}");
-    assert!(text(&output.stderr).contains("no-such-program"), "the operator is told: {output:?}");
+    assert!(
+        !text(&output.stdout).contains("added"),
+        "nothing is claimed: {output:?}"
+    );
+    assert!(
+        text(&output.stderr).contains("no-such-program"),
+        "the operator is told: {output:?}"
+    );
 }
 
 #[test]

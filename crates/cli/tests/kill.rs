@@ -2,6 +2,11 @@
 //! it again, and every acknowledged task is finished with every effect present exactly once.
 //!
 //! Short by default; `CONVOKE_LONG_TESTS=1` does ten times as many rounds.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod program;
 
@@ -83,12 +88,22 @@ fn kill(child: &mut Child) {
     child.wait().unwrap();
 }
 
-fn assert_all_finished_once(program: &Program, acknowledged: &HashMap<String, String>, round: &str) {
+fn assert_all_finished_once(
+    program: &Program,
+    acknowledged: &HashMap<String, String>,
+    round: &str,
+) {
     let tasks = program.tasks();
     for (id, title) in acknowledged {
-        let task = tasks.get(id).unwrap_or_else(|| panic!("{round}: task {id} is lost"));
+        let task = tasks
+            .get(id)
+            .unwrap_or_else(|| panic!("{round}: task {id} is lost"));
         assert_eq!(task["status"], "completed", "{round}: {task}");
-        assert_eq!(task["result"], format!("I've added \"{title}\" to your tasks."), "{round}");
+        assert_eq!(
+            task["result"],
+            format!("I've added \"{title}\" to your tasks."),
+            "{round}"
+        );
     }
     let titles = program.todo_titles();
     for title in acknowledged.values() {
@@ -99,8 +114,15 @@ fn assert_all_finished_once(program: &Program, acknowledged: &HashMap<String, St
     let mut unique = titles.clone();
     unique.sort();
     unique.dedup();
-    assert_eq!(unique.len(), titles.len(), "{round}: an effect was repeated");
-    let unfinished = tasks.values().filter(|task| task["status"] != "completed").count();
+    assert_eq!(
+        unique.len(),
+        titles.len(),
+        "{round}: an effect was repeated"
+    );
+    let unfinished = tasks
+        .values()
+        .filter(|task| task["status"] != "completed")
+        .count();
     assert_eq!(unfinished, 0, "{round}: tasks are left unfinished");
 }
 
@@ -116,9 +138,16 @@ fn a_killed_run_resumes_with_nothing_lost_and_nothing_repeated() {
         acknowledged_in_all += acknowledged.len();
         let resumed = program.run(&["resume", &program.app()]);
         assert!(resumed.status.success(), "round {round}: {resumed:?}");
-        assert_all_finished_once(&program, &acknowledged, &format!("round {round} at line {lines}"));
+        assert_all_finished_once(
+            &program,
+            &acknowledged,
+            &format!("round {round} at line {lines}"),
+        );
     }
-    assert!(acknowledged_in_all > 0, "the kills came before anything was acknowledged");
+    assert!(
+        acknowledged_in_all > 0,
+        "the kills came before anything was acknowledged"
+    );
 }
 
 #[test]
@@ -146,7 +175,10 @@ fn the_next_run_also_finishes_what_a_killed_one_left() {
     kill(&mut child);
     let again = program.run(&["run", &program.app(), "remind me to buy bread"]);
     assert!(again.status.success(), "{again:?}");
-    assert_eq!(program::text(&again.stdout), "I've added \"buy bread\" to your tasks.\n");
+    assert_eq!(
+        program::text(&again.stdout),
+        "I've added \"buy bread\" to your tasks.\n"
+    );
     let resumed = program.run(&["resume", &program.app()]);
     assert!(resumed.status.success());
     let mut titles = program.todo_titles();

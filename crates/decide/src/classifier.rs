@@ -16,7 +16,7 @@ const PARTS: usize = 9;
 /// Entries are left out in this many groups, for scores of texts that no entry covers.
 const GROUPS: usize = 5;
 
-/// With more lessons than this, a third of the parts and groups says enough.
+/// With more lessons than this, every fifth of the parts and groups says enough.
 const MANY_LESSONS: usize = 2_000;
 
 /// Fewer out-of-scope examples than this do not show what out of scope looks like, so that entries

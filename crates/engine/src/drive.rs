@@ -161,7 +161,7 @@ impl<P: Program, X: Executor> Drive<P, X> {
                     .iter()
                     .any(|question| question.id == call.id)
             })
-            .filter(|call| !self.approved_just_now(call, claimed))
+            .filter(|call| !Self::approved_just_now(call, claimed))
             .cloned()
             .collect();
         for call in unasked {
@@ -177,7 +177,7 @@ impl<P: Program, X: Executor> Drive<P, X> {
     }
 
     /// Calls that a waiting signal has just approved are already under way.
-    fn approved_just_now(&self, call: &Call, claimed: &Claimed) -> bool {
+    fn approved_just_now(call: &Call, claimed: &Claimed) -> bool {
         claimed.signals.iter().any(|signal| {
             answer_of(signal).is_some_and(|(question, answer)| {
                 question == call.id && answer == Answered::Approve

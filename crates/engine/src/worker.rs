@@ -48,7 +48,7 @@ impl Options {
             lease: Duration::from_secs(10),
             poll: Duration::from_millis(500),
             max_claims: 5,
-            question_time: Duration::from_secs(86_400),
+            question_time: Duration::from_hours(24),
             repeats: 3,
             repeat_pause: Duration::from_millis(200),
             grace: Duration::from_secs(5),

@@ -1,5 +1,10 @@
 //! What the engine promises, shown with a small program over the in-memory store: workers are
 //! stopped, dropped and doubled, and effects are counted where they happen.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod world;
 
@@ -56,7 +61,7 @@ async fn a_killed_worker_loses_no_task_and_repeats_no_effect_that_must_not_be() 
         world.until_performed(killed_at).await;
         worker.kill();
         world.release();
-        world.clock.advance(Duration::from_secs(60));
+        world.clock.advance(Duration::from_mins(1));
         let second = world.worker();
         let ended = world.engine.wait(task).await.unwrap();
         assert_eq!(
@@ -92,7 +97,7 @@ async fn a_call_that_must_not_be_repeated_asks_a_person_after_a_kill() {
     world.until_performed("one").await;
     worker.kill();
     world.release();
-    world.clock.advance(Duration::from_secs(60));
+    world.clock.advance(Duration::from_mins(1));
     let worker = world.worker();
     let waiting = world.engine.wait(task).await.unwrap();
     assert_eq!(waiting.record.status, TaskState::InputRequired);
@@ -170,7 +175,7 @@ async fn an_unanswered_question_expires() {
     let worker = world.worker();
     world.engine.wait(task).await.unwrap();
     worker.stop().await;
-    world.clock.advance(Duration::from_secs(86_400));
+    world.clock.advance(Duration::from_hours(24));
     let worker = world.worker();
     let ended = world.until_ended(task).await;
     assert_eq!(ended.record.status, TaskState::Failed);
@@ -296,7 +301,7 @@ async fn a_task_that_is_claimed_again_and_again_without_progress_is_set_aside() 
     let task = world.submit("one").await;
     for _ in 0..5 {
         world.claim_and_forget().await;
-        world.clock.advance(Duration::from_secs(60));
+        world.clock.advance(Duration::from_mins(1));
     }
     let worker = world.worker();
     let ended = world.engine.wait(task).await.unwrap();
@@ -336,7 +341,7 @@ async fn a_worker_that_lost_its_lease_cannot_write() {
     let slow = world.worker();
     world.until_performed("one").await;
     // Long enough for the lease to run out before it is renewed.
-    world.clock.advance(Duration::from_secs(60));
+    world.clock.advance(Duration::from_mins(1));
     world.claim_and_forget().await;
     let before = world.store.load(task, 1).await.unwrap();
     world.release();

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use convoke_app::App;
-use convoke_engine::{Event, Outcome, Program, Step, View};
+use convoke_engine::{Event, Program, Step, View};
 use convoke_model::{Decision, Name, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use uuid::Uuid;
 
 use crate::catalogue::Skills;
 use crate::error::FlowError;
 use crate::memory::{Item, SkillRef};
 use crate::nodes::{act, compose, decide, resolve};
 use crate::template::Templates;
+use crate::turn::{Returned, Turn};
 
 /// An app, ready to answer.
 pub struct Assistant {
@@ -67,13 +67,6 @@ pub(crate) enum Node {
     Act,
 }
 
-/// A call that has just returned.
-pub(crate) struct Returned<'a> {
-    pub(crate) call: Uuid,
-    pub(crate) outcome: &'a Outcome,
-    pub(crate) started_at: jiff::Timestamp,
-}
-
 impl Assistant {
     /// Trains the decider and compiles what an app says.
     pub fn new(app: Arc<App>) -> Result<Self, FlowError> {
@@ -95,6 +88,11 @@ impl Program for Assistant {
     type State = Progress;
 
     fn step(&self, view: View<'_>, state: &mut Progress, event: &Event) -> Step {
+        let mut turn = Turn {
+            assistant: self,
+            view,
+            state,
+        };
         match event {
             Event::Submitted { .. } => decide::start(),
             Event::Returned {
@@ -108,16 +106,13 @@ impl Program for Assistant {
                     outcome,
                     started_at: *started_at,
                 };
-                match state.node {
-                    Node::Decide => decide::finish(self, view, state, &returned),
-                    Node::Resolve => resolve::finish(self, view, state, &returned),
-                    Node::Act => act::finish(self, view, state, &returned),
+                match turn.state.node {
+                    Node::Decide => decide::finish(&mut turn, &returned),
+                    Node::Resolve => resolve::finish(&mut turn, &returned),
+                    Node::Act => act::finish(&mut turn, &returned),
                 }
             }
-            Event::DeadlineReached => {
-                let text = &self.app.config.messages.deadline;
-                compose::fail(self, view, state, text, "the task's time was over")
-            }
+            Event::DeadlineReached => compose::too_late(&mut turn),
             _ => Step::default(),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) enum Meaning {
     Act {
         target: SkillRef,
         slots: Map<String, Value>,
-        decision: Decision,
+        decision: Box<Decision>,
         /// What pointing words may point at, where an earlier question narrowed it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         candidates: Vec<Item>,
@@ -50,6 +50,25 @@ const DISMISSALS: &[&str] = &[
     "skip it",
 ];
 
+/// Words that say yes to the one thing that was asked about.
+const ASSENTS: &[&str] = &[
+    "yes",
+    "yeah",
+    "yep",
+    "yup",
+    "sure",
+    "ok",
+    "okay",
+    "right",
+    "correct",
+    "exactly",
+    "yes please",
+    "that one",
+    "this one",
+    "that's it",
+    "that's the one",
+];
+
 /// Reads a message in the light of what was said before it.
 pub(crate) fn interpret(skills: &Skills, text: &str, memory: &Memory) -> Meaning {
     let decided = skills.decide(text);
@@ -66,11 +85,9 @@ pub(crate) fn interpret(skills: &Skills, text: &str, memory: &Memory) -> Meaning
 
 /// The message as the answer to a question, unless it plainly is a request of its own.
 fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> Option<Meaning> {
-    let new_request = decided.verdict == Verdict::Chosen
-        && decided
-            .candidates
-            .first()
-            .is_some_and(|best| best.by == FoundBy::Pattern);
+    let new_request = decided
+        .chosen()
+        .is_some_and(|best| best.by == FoundBy::Pattern);
     match asks {
         Asks::Slot {
             target,
@@ -84,15 +101,18 @@ fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> 
                 .and_then(|slot| slot.refers_to.as_ref())
                 .map(|reference| reference.nouns.clone())
                 .unwrap_or_default();
-            let points = matches!(
-                reference::find(text, candidates, candidates, &nouns),
-                Found::One(_)
-            );
-            if new_request && !points {
-                return None;
-            }
+            let said = match candidates.as_slice() {
+                [only] if is_assent(text) => only.label.clone(),
+                _ => {
+                    let found = reference::find(text, candidates, candidates, &nouns);
+                    if new_request && !matches!(found, Found::One(_)) {
+                        return None;
+                    }
+                    text.trim().to_owned()
+                }
+            };
             let mut slots = slots.clone();
-            slots.insert(slot.to_string(), Value::String(text.trim().to_owned()));
+            slots.insert(slot.to_string(), Value::String(said));
             Some(act(
                 skills,
                 target,
@@ -114,22 +134,22 @@ fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> 
                     })
                 })
                 .collect();
-            match reference::find(text, &labels, &labels, &[]) {
-                Found::One(index) => {
-                    let target = candidates.get(index)?;
-                    let slots = slots_for(skills, target, said);
-                    Some(act(
-                        skills,
-                        target,
-                        slots,
-                        said,
-                        1.0,
-                        "chosen when asked",
-                        Vec::new(),
-                    ))
-                }
-                _ => None,
-            }
+            let index = match reference::find(text, &labels, &labels, &[]) {
+                Found::One(index) => index,
+                _ if is_assent(text) && candidates.len() == 1 => 0,
+                _ => return None,
+            };
+            let target = candidates.get(index)?;
+            let slots = slots_for(skills, target, said);
+            Some(act(
+                skills,
+                target,
+                slots,
+                said,
+                1.0,
+                "chosen when asked",
+                Vec::new(),
+            ))
         }
     }
 }
@@ -225,7 +245,7 @@ fn act(
         Ok(decision) if skills.get(target).is_some() => Meaning::Act {
             target: target.clone(),
             slots,
-            decision,
+            decision: Box::new(decision),
             candidates,
         },
         _ => Meaning::Unknown,
@@ -233,6 +253,14 @@ fn act(
 }
 
 fn is_dismissal(text: &str) -> bool {
-    let said = text.trim().trim_end_matches(['.', '!']).to_lowercase();
-    DISMISSALS.contains(&said.as_str())
+    DISMISSALS.contains(&bare(text).as_str())
+}
+
+/// Whether a message says yes to the one thing that was asked about.
+fn is_assent(text: &str) -> bool {
+    ASSENTS.contains(&bare(text).as_str())
+}
+
+fn bare(text: &str) -> String {
+    text.trim().trim_end_matches(['.', '!']).to_lowercase()
 }

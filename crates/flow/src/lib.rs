@@ -21,6 +21,7 @@ pub mod ports;
 mod receive;
 mod reference;
 mod template;
+mod turn;
 
 pub use assistant::{Assistant, Progress};
 pub use error::FlowError;

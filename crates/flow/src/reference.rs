@@ -8,7 +8,7 @@ use crate::memory::Item;
 pub(crate) enum Found {
     /// One item, by its index.
     One(usize),
-    /// Several, best first. None of them may be taken without asking.
+    /// One or several that may be meant, best first. None of them may be taken without asking.
     Many(Vec<usize>),
     /// Nothing.
     Nothing,
@@ -122,7 +122,7 @@ fn position(rest: &[&str]) -> Option<Position> {
         words => words,
     };
     match words {
-        ["second", "to", "last"] => Some(Position::FromEnd(1)),
+        ["second", "to", "last"] | ["second", "last"] => Some(Position::FromEnd(1)),
         ["last" | "latest" | "newest" | "final"] => Some(Position::FromEnd(0)),
         ["top"] => Some(Position::FromStart(0)),
         [word] => {
@@ -170,7 +170,8 @@ fn by_label(said: &[String], content: &[&String], items: &[Item]) -> Found {
     most_in_common(content, &labels)
 }
 
-/// The labels that share at least half of the words, the most first; a clear winner is taken.
+/// The labels that share at least half of the words, the most first. Some words point elsewhere, so
+/// even a single one is asked about.
 fn most_in_common(content: &[&String], labels: &[Vec<String>]) -> Found {
     let mut scored: Vec<(usize, usize)> = labels
         .iter()
@@ -185,12 +186,10 @@ fn most_in_common(content: &[&String], labels: &[Vec<String>]) -> Found {
         .filter(|(shared, _)| *shared > 0 && shared * 2 >= content.len())
         .collect();
     scored.sort_by_key(|(shared, index)| (std::cmp::Reverse(*shared), *index));
-    match scored.as_slice() {
-        [] => Found::Nothing,
-        [(_, only)] => Found::One(*only),
-        [(most, best), (next, _), ..] if most > next => Found::One(*best),
-        _ => Found::Many(scored.into_iter().map(|(_, index)| index).collect()),
+    if scored.is_empty() {
+        return Found::Nothing;
     }
+    Found::Many(scored.into_iter().map(|(_, index)| index).collect())
 }
 
 fn pick(labels: &[Vec<String>], fits: impl Fn(&[String]) -> bool) -> Found {
@@ -236,7 +235,7 @@ fn by_stem(a: &str, b: &str) -> bool {
 /// One slip of the finger in a word that is long enough to bear it.
 fn almost(a: &str, b: &str) -> bool {
     by_stem(a, b)
-        || (a.chars().count().min(b.chars().count()) > 3 && strsim::osa_distance(a, b) <= 1)
+        || (a.chars().count().min(b.chars().count()) > 4 && strsim::osa_distance(a, b) <= 1)
 }
 
 fn stem(word: &str) -> &str {
@@ -256,7 +255,8 @@ fn tokens(text: &str) -> Vec<String> {
         .split(|character: char| {
             !(character.is_alphanumeric() || character == '\'' || character == '#')
         })
-        .map(|token| token.trim_matches('\'').to_owned())
+        .map(|token| token.trim_matches('\''))
+        .map(|token| token.strip_suffix("'s").unwrap_or(token).to_owned())
         .filter(|token| !token.is_empty())
         .collect()
 }
@@ -328,6 +328,16 @@ mod tests {
         assert_eq!(found("it", LIST, &[0, 1]), Found::Many(vec![0, 1]));
         assert_eq!(found("it", &["buy milk"], &[]), Found::One(0));
         assert_eq!(found("it", LIST, &[]), Found::Many(vec![0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn words_that_only_half_fit_are_asked_about() {
+        assert_eq!(
+            found("the laundry photos", &["do the laundry"], &[]),
+            Found::Many(vec![0])
+        );
+        assert_eq!(found("back", &["call the bank"], &[]), Found::Nothing);
+        assert_eq!(found("that's", LIST, &[1]), Found::One(1));
     }
 
     #[test]

@@ -64,7 +64,9 @@ pub struct LlmConfig {
 impl fmt::Debug for LlmConfig {
     /// Leaves out the key, and the address, which may carry one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LlmConfig").field("model", &self.model).finish_non_exhaustive()
+        f.debug_struct("LlmConfig")
+            .field("model", &self.model)
+            .finish_non_exhaustive()
     }
 }
 

@@ -88,7 +88,9 @@ impl fmt::Debug for StdioConfig {
 impl fmt::Debug for UrlConfig {
     /// Names the headers; their values, and an address, may carry secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UrlConfig").field("headers", &self.headers.keys()).finish_non_exhaustive()
+        f.debug_struct("UrlConfig")
+            .field("headers", &self.headers.keys())
+            .finish_non_exhaustive()
     }
 }
 
@@ -200,9 +202,15 @@ mod tests {
             args: vec!["--key=hunter2".into()],
             env: map("API_KEY"),
         };
-        let remote = UrlConfig { url: "https://me:hunter2@host".into(), headers: map("authorization") };
+        let remote = UrlConfig {
+            url: "https://me:hunter2@host".into(),
+            headers: map("authorization"),
+        };
         let shown = format!("{child:?} {remote:?}");
-        assert!(shown.contains("API_KEY") && shown.contains("authorization"), "{shown}");
+        assert!(
+            shown.contains("API_KEY") && shown.contains("authorization"),
+            "{shown}"
+        );
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 }

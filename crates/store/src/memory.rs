@@ -36,7 +36,7 @@ struct Inner {
     tasks: BTreeMap<u64, Kept>,
     ordinals: HashMap<Uuid, u64>,
     keys: HashMap<(Uuid, String), Uuid>,
-    conversations: BTreeMap<Uuid, Talk>,
+    conversations: BTreeMap<Uuid, Conversation>,
     /// Counted, not derived, so that neither is ever given out twice.
     submitted: u64,
     signals: i64,
@@ -53,7 +53,7 @@ struct Kept {
 }
 
 #[derive(Debug)]
-struct Talk {
+struct Conversation {
     owner: Uuid,
     channel: Channel,
     created_at: Timestamp,
@@ -173,10 +173,12 @@ impl Store for MemoryStore {
             let mut found: Vec<_> = inner
                 .conversations
                 .iter()
-                .filter(|(_, talk)| talk.owner == owner)
+                .filter(|(_, conversation)| conversation.owner == owner)
                 .filter_map(|(id, _)| inner.conversation(*id, None, 0))
                 .collect();
-            found.sort_by_key(|talk| std::cmp::Reverse((talk.updated_at, talk.id)));
+            found.sort_by_key(|conversation| {
+                std::cmp::Reverse((conversation.updated_at, conversation.id))
+            });
             found.truncate(limit);
             Ok(found)
         })
@@ -210,16 +212,16 @@ impl Inner {
             return Err(StoreError::IdTaken { task: task.id });
         }
         if let Some(id) = task.conversation {
-            let talk = self.conversations.entry(id).or_insert(Talk {
+            let conversation = self.conversations.entry(id).or_insert(Conversation {
                 owner: task.owner,
                 channel: task.channel,
                 created_at: now,
                 updated_at: now,
             });
-            if talk.owner != task.owner {
+            if conversation.owner != task.owner {
                 return Err(StoreError::ForeignConversation { conversation: id });
             }
-            talk.updated_at = now;
+            conversation.updated_at = now;
         }
         self.submitted += 1;
         let ordinal = self.submitted;
@@ -344,8 +346,10 @@ impl Inner {
             record.ready_at = if waiting { Some(now) } else { wake_at };
         }
         let (seq, conversation) = (record.seq, record.conversation);
-        if spoken && let Some(talk) = conversation.and_then(|id| self.conversations.get_mut(&id)) {
-            talk.updated_at = now;
+        if spoken
+            && let Some(conversation) = conversation.and_then(|id| self.conversations.get_mut(&id))
+        {
+            conversation.updated_at = now;
         }
         Ok(seq)
     }
@@ -398,7 +402,7 @@ impl Inner {
         before: Option<Uuid>,
         limit: usize,
     ) -> Option<ConversationRecord> {
-        let talk = self.conversations.get(&id)?;
+        let conversation = self.conversations.get(&id)?;
         let end = before
             .and_then(|task| self.ordinals.get(&task))
             .copied()
@@ -412,10 +416,10 @@ impl Inner {
         let older = spoken.len().saturating_sub(limit);
         Some(ConversationRecord {
             id,
-            owner: talk.owner,
-            channel: talk.channel,
-            created_at: talk.created_at,
-            updated_at: talk.updated_at,
+            owner: conversation.owner,
+            channel: conversation.channel,
+            created_at: conversation.created_at,
+            updated_at: conversation.updated_at,
             messages: spoken[older..]
                 .iter()
                 .map(|stored| stored.message.clone())

@@ -1,4 +1,9 @@
 //! What only the store in a file can do or get wrong.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,8 +35,16 @@ fn task(id: u128, clock: &SimClock) -> NewTask {
         deadline: at,
         retention_days: None,
         tags: Vec::new(),
-        entry: NewEntry { at, kind: "submitted", event: "{}".into(), state: "{}".into() },
-        messages: vec![NewMessage { message: Message::user("hi", at).unwrap(), spoken: true }],
+        entry: NewEntry {
+            at,
+            kind: "submitted",
+            event: "{}".into(),
+            state: "{}".into(),
+        },
+        messages: vec![NewMessage {
+            message: Message::user("hi", at).unwrap(),
+            spoken: true,
+        }],
     }
 }
 
@@ -39,7 +52,7 @@ async fn claim(store: &SqliteStore, worker: &str) -> Vec<Claimed> {
     let claim = Claim {
         worker: worker.into(),
         apps: vec!["todo".into()],
-        lease: Duration::from_secs(3_600),
+        lease: Duration::from_hours(1),
         limit: 10,
     };
     store.claim(claim).await.unwrap()
@@ -54,7 +67,10 @@ async fn a_dead_workers_tasks_are_ready_at_once_and_a_living_ones_are_not() {
     dying.submit(task(1, &clock)).await.unwrap();
     assert_eq!(claim(&dying, "dying").await.len(), 1);
     let living = open(&path, &clock);
-    assert!(claim(&living, "living").await.is_empty(), "its lease holds while it lives");
+    assert!(
+        claim(&living, "living").await.is_empty(),
+        "its lease holds while it lives"
+    );
     // The operating system gives up the mark with the process, or here with the last handle.
     drop(dying);
     clock.advance(Duration::from_millis(250));
@@ -100,8 +116,16 @@ fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
     let file = rusqlite::Connection::open(&path).unwrap();
     file.pragma_update(None, "user_version", 99).unwrap();
     let refused = SqliteStore::open(&path, clock.clone()).unwrap_err();
-    assert_eq!(refused, StoreError::TooNew { found: 99, known: 1 });
-    let version: i64 = file.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(
+        refused,
+        StoreError::TooNew {
+            found: 99,
+            known: 1
+        }
+    );
+    let version: i64 = file
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
     assert_eq!(version, 99);
 }
 
@@ -136,7 +160,10 @@ async fn a_step_of_a_long_task_costs_no_more_than_one_of_a_short_task() {
                     event: "{}".into(),
                     state: format!("\"{}\"", "s".repeat(500)),
                 }],
-                messages: vec![NewMessage { message, spoken: false }],
+                messages: vec![NewMessage {
+                    message,
+                    spoken: false,
+                }],
                 status: TaskState::Working,
                 stage: None,
                 hold: Hold::Keep,
@@ -151,5 +178,8 @@ async fn a_step_of_a_long_task_costs_no_more_than_one_of_a_short_task() {
         sizes.push(std::fs::metadata(&path).unwrap().len());
     }
     let (second, third) = (sizes[1] - sizes[0], sizes[2] - sizes[1]);
-    assert!(third * 4 <= second * 5, "100 steps took {second} bytes, then {third}");
+    assert!(
+        third * 4 <= second * 5,
+        "100 steps took {second} bytes, then {third}"
+    );
 }

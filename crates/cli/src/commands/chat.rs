@@ -79,7 +79,7 @@ async fn talk(args: &ChatArgs, json: bool, running: &mut Running) -> anyhow::Res
             "/trace" => {
                 match last {
                     Some(task) => {
-                        super::tasks::trace(&**running.engine.store(), task, json).await?
+                        super::tasks::trace(&**running.engine.store(), task, json).await?;
                     }
                     None => output::note("Nothing was said yet."),
                 }

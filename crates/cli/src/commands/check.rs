@@ -45,7 +45,7 @@ pub(crate) fn show(folder: &Path, diagnostics: &Diagnostics, json: bool) {
         output::json_line(&json!({ "app": folder, "errors": errors, "diagnostics": diagnostics }));
         return;
     }
-    for diagnostic in diagnostics.iter() {
+    for diagnostic in diagnostics {
         output::note(diagnostic.pretty());
     }
     if errors > 0 {

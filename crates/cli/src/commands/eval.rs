@@ -252,7 +252,7 @@ fn reply_complaints(wanted: &ExpectedReply, reply: &str) -> Vec<String> {
 /// One measure over all cases that speak of it.
 #[derive(Debug, Serialize)]
 struct Measure {
-    measure: &'static str,
+    name: &'static str,
     cases: usize,
     right: usize,
     share: f64,
@@ -270,7 +270,7 @@ fn measure(name: &'static str, results: impl Iterator<Item = bool>, bar: f64) ->
         right as f64 / results.len() as f64
     };
     Measure {
-        measure: name,
+        name,
         cases: results.len(),
         right,
         share,
@@ -336,7 +336,7 @@ fn table(measures: &[Measure]) -> String {
         .iter()
         .map(|measure| {
             [
-                measure.measure.to_owned(),
+                measure.name.to_owned(),
                 measure.cases.to_string(),
                 measure.right.to_string(),
                 percent(measure.share),

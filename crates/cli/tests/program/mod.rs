@@ -13,7 +13,9 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     /// A folder that nobody else uses.
@@ -22,10 +24,18 @@ impl Program {
     }
 
     /// The to-do app of the repository.
-    #[expect(clippy::unused_self, reason = "reads as a property of the program under test")]
+    #[expect(
+        clippy::unused_self,
+        reason = "reads as a property of the program under test"
+    )]
     pub(crate) fn app(&self) -> String {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        root.join("apps/todo").canonicalize().unwrap().to_str().unwrap().to_owned()
+        root.join("apps/todo")
+            .canonicalize()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned()
     }
 
     fn data(&self) -> PathBuf {
@@ -34,12 +44,18 @@ impl Program {
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_convoke"));
-        command.args(arguments).current_dir(self.folder()).env_remove("CONVOKE_DATA");
+        command
+            .args(arguments)
+            .current_dir(self.folder())
+            .env_remove("CONVOKE_DATA");
         command
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).stdin(Stdio::null()).output().unwrap()
+        self.command(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
     }
 
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
@@ -66,7 +82,11 @@ impl Program {
     pub(crate) fn todo_titles(&self) -> Vec<String> {
         let database = rusqlite::Connection::open(self.data().join("todo.db")).unwrap();
         let mut statement = database.prepare("SELECT title FROM tasks").unwrap();
-        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        statement
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
     }
 
     /// Waits until the store holds a task.

@@ -2,127 +2,97 @@
 
 use std::collections::BTreeMap;
 
-use convoke_engine::{NewCall, Outcome, Step, View};
-use convoke_model::{Name, SkillFields, Stage, ToolCall, ToolCallFields, ToolCallStatus};
-use jiff::Timestamp;
+use convoke_engine::{NewCall, Step};
+use convoke_model::{Action, Name, SkillFields, Stage, ToolCall, ToolCallFields, ToolCallStatus};
 use serde_json::{Map, Value, json};
 
 use super::compose;
-use crate::assistant::{Assistant, Node, Progress, Returned};
+use crate::assistant::Node;
 use crate::memory::{Item, Memory};
 use crate::ports::ToolReply;
+use crate::turn::{Returned, Turn};
 
 /// What the executor knows tool calls by.
 pub(crate) const KIND: &str = "tool";
 
-pub(crate) fn start(
-    assistant: &Assistant,
-    view: View<'_>,
-    state: &mut Progress,
-    skill: &SkillFields,
-) -> Step {
+pub(crate) fn start(turn: &mut Turn<'_>, skill: &SkillFields) -> Step {
     let Some(action) = &skill.action else {
-        let text = &assistant.app.config.messages.failure;
-        return compose::fail(assistant, view, state, text, "the skill has no action");
+        return compose::broken(turn, "the skill has no action");
     };
-    state.node = Node::Act;
-    state.slot = None;
-    match arguments(assistant, state, &action.arguments) {
+    turn.state.node = Node::Act;
+    turn.state.slot = None;
+    call(turn, &action.tool, &action.arguments)
+}
+
+/// Asks for a tool call, its arguments filled in from the slots.
+pub(crate) fn call(turn: &mut Turn<'_>, tool: &str, templates: &BTreeMap<String, Value>) -> Step {
+    match arguments(turn, templates) {
         Ok(arguments) => Step {
             stage: Some(Stage::Extracting),
             calls: vec![NewCall {
                 kind: KIND,
-                label: action.tool.clone(),
-                request: json!({ "tool": action.tool, "arguments": arguments }),
+                label: tool.to_owned(),
+                request: json!({ "tool": tool, "arguments": arguments }),
             }],
             ..Step::default()
         },
-        Err(cause) => {
-            let text = &assistant.app.config.messages.failure;
-            compose::fail(assistant, view, state, text, &cause)
-        }
+        Err(cause) => compose::broken(turn, &cause),
     }
 }
 
-pub(crate) fn finish(
-    assistant: &Assistant,
-    view: View<'_>,
-    state: &mut Progress,
-    returned: &Returned<'_>,
-) -> Step {
-    let action = state
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
+    let assistant = turn.assistant;
+    let action = turn
+        .state
         .target
         .as_ref()
         .and_then(|target| assistant.skills.get(target))
-        .and_then(|skill| skill.action.clone());
+        .and_then(|skill| skill.action.as_ref());
     let Some(action) = action else {
-        let text = &assistant.app.config.messages.failure;
-        return compose::fail(assistant, view, state, text, "the skill's action is gone");
+        return compose::broken(turn, "the skill's action is gone");
     };
-    let reply = match returned.outcome {
-        Outcome::Done(value) => {
-            serde_json::from_value::<ToolReply>(value.clone()).map_err(|error| error.to_string())
-        }
-        Outcome::Failed(failure) => Err(format!("{}: {}", failure.code, failure.message)),
-    };
-    let reply = match reply {
+    let reply: ToolReply = match returned.value() {
         Ok(reply) => reply,
-        Err(cause) => {
-            let text = &assistant.app.config.messages.failure;
-            return compose::fail(assistant, view, state, text, &cause);
-        }
+        Err(cause) => return compose::broken(turn, &cause),
     };
-    let given = arguments(assistant, state, &action.arguments).unwrap_or_default();
     note_call(
-        state,
+        turn,
         &reply,
         returned,
-        view.at,
-        given,
+        &action.arguments,
         reply.content.clone(),
     );
     if reply.is_error {
-        return compose::tool_refused(assistant, view, state, action.failure.as_deref(), &reply);
+        return compose::tool_refused(turn, action.failure.as_deref(), &reply);
     }
-    let shown = match &action.shows {
-        None => Vec::new(),
-        Some(shows) => match &shows.items {
-            None => Item::read(&reply.content, &shows.id, &shows.label)
-                .into_iter()
-                .collect(),
-            Some(field) => reply
-                .content
-                .get(field)
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .filter_map(|item| Item::read(item, &shows.id, &shows.label))
-                .collect(),
-        },
+    let memory = Memory {
+        shown: shown(action, &reply.content),
+        asks: None,
     };
-    let mut context = state.slots.clone();
+    let mut context = turn.state.slots.clone();
     context.insert("result".into(), reply.content);
-    let memory = Memory { shown, asks: None };
-    let intent = state
-        .target
-        .as_ref()
-        .map_or("", |target| target.skill.as_str())
-        .to_owned();
-    compose::say(
-        assistant,
-        view,
-        state,
-        &action.reply,
-        context.into(),
-        &intent,
-        memory,
-    )
+    let intent = turn.intent();
+    compose::say(turn, &action.reply, context.into(), &intent, memory)
+}
+
+/// The items that the reply tells of, so that the next message can point at them.
+fn shown(action: &Action, content: &Value) -> Vec<Item> {
+    let Some(shows) = &action.shows else {
+        return Vec::new();
+    };
+    let read = |item: &Value| Item::read(item, &shows.id, &shows.label);
+    match &shows.items {
+        None => read(content).into_iter().collect(),
+        Some(field) => {
+            let items = content.get(field).and_then(Value::as_array);
+            items.into_iter().flatten().filter_map(read).collect()
+        }
+    }
 }
 
 /// The arguments of a call, from templates over the slots.
-pub(crate) fn arguments(
-    assistant: &Assistant,
-    state: &Progress,
+fn arguments(
+    turn: &Turn<'_>,
     templates: &BTreeMap<String, Value>,
 ) -> Result<Map<String, Value>, String> {
     templates
@@ -130,7 +100,9 @@ pub(crate) fn arguments(
         .map(|(name, template)| {
             Ok((
                 name.clone(),
-                assistant.templates.value(template, &state.slots)?,
+                turn.assistant
+                    .templates
+                    .value(template, &turn.state.slots)?,
             ))
         })
         // What an optional slot leaves empty is not an argument.
@@ -140,11 +112,10 @@ pub(crate) fn arguments(
 
 /// Adds an ended call to the task's record of them.
 pub(crate) fn note_call(
-    state: &mut Progress,
+    turn: &mut Turn<'_>,
     reply: &ToolReply,
     returned: &Returned<'_>,
-    at: Timestamp,
-    arguments: Map<String, Value>,
+    templates: &BTreeMap<String, Value>,
     result: Value,
 ) {
     let Ok(server) = Name::new(&reply.server) else {
@@ -155,23 +126,24 @@ pub(crate) fn note_call(
     } else {
         (ToolCallStatus::Completed, Some(result), None)
     };
-    let duration = at.duration_since(returned.started_at).as_millis();
+    let duration = turn.view.at.duration_since(returned.started_at).as_millis();
     let call = ToolCall::new(ToolCallFields {
         id: returned.call,
         model_call_id: None,
         server,
         tool: reply.tool.clone(),
         domain: None,
-        arguments,
+        // The same slots give the same arguments as when the call was asked for.
+        arguments: arguments(turn, templates).unwrap_or_default(),
         status,
         result,
         error,
         started_at: Some(returned.started_at),
-        completed_at: Some(at),
+        completed_at: Some(turn.view.at),
         duration_ms: u64::try_from(duration).ok(),
     });
     match call {
-        Ok(call) => state.tool_calls.push(call),
+        Ok(call) => turn.state.tool_calls.push(call),
         Err(error) => tracing::warn!(%error, "an ended call could not be recorded"),
     }
 }

@@ -1,19 +1,20 @@
 //! Compose: what the user reads, from the app's templates, with nothing in it that no tool confirmed.
 
-use convoke_engine::{Ending, Step, View};
-use convoke_model::{Answer, AnswerFields, Message, MessageFields, Role, Stage};
+use convoke_engine::{Ending, Step};
+use convoke_model::{Answer, AnswerFields, Message, MessageFields, Reliance, Role, Stage};
 use convoke_store::NewMessage;
 use serde_json::{Map, Value, json};
 
-use crate::assistant::{Assistant, Progress};
 use crate::memory::Memory;
 use crate::ports::ToolReply;
+use crate::turn::Turn;
+
+/// Said when even the app's own failure message cannot be.
+const LAST_WORDS: &str = "Sorry, something went wrong. Please try again.";
 
 /// Ends the task with a reply.
 pub(crate) fn say(
-    assistant: &Assistant,
-    view: View<'_>,
-    state: &mut Progress,
+    turn: &mut Turn<'_>,
     template: &str,
     context: Value,
     intent: &str,
@@ -23,12 +24,12 @@ pub(crate) fn say(
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
-    let text = match assistant.templates.text(template, &context) {
+    let text = match turn.assistant.templates.text(template, &context) {
         Ok(text) if !text.is_empty() => text,
-        Ok(_) => return broken(assistant, view, state, "a reply's template gave nothing"),
-        Err(error) => return broken(assistant, view, state, &error),
+        Ok(_) => return broken(turn, "a reply's template gave nothing"),
+        Err(error) => return broken(turn, &error),
     };
-    match answer(view, state, text, intent, memory) {
+    match answer(turn, text, intent, memory, false) {
         Some((answer, message)) => Step {
             stage: Some(Stage::Composing),
             messages: vec![NewMessage {
@@ -38,61 +39,48 @@ pub(crate) fn say(
             end: Some(Ending::Completed(Box::new(answer))),
             ..Step::default()
         },
-        None => broken(assistant, view, state, "the reply breaks a rule"),
+        None => broken(turn, "the reply breaks a rule"),
     }
 }
 
 /// Ends the task with what a tool said against it. The tool was reached and nothing was changed.
-pub(crate) fn tool_refused(
-    assistant: &Assistant,
-    view: View<'_>,
-    state: &mut Progress,
-    template: Option<&str>,
-    reply: &ToolReply,
-) -> Step {
+pub(crate) fn tool_refused(turn: &mut Turn<'_>, template: Option<&str>, reply: &ToolReply) -> Step {
     let error = reply
         .content
         .get("message")
         .and_then(Value::as_str)
         .unwrap_or(&reply.text);
-    let mut context = state.slots.clone();
+    let mut context = turn.state.slots.clone();
     context.insert("error".into(), json!(error));
     context.insert(
         "code".into(),
         reply.content.get("code").cloned().unwrap_or_default(),
     );
-    let template = template
-        .unwrap_or(&assistant.app.config.messages.tool_failure)
-        .to_owned();
-    let intent = state
-        .target
-        .as_ref()
-        .map_or("", |target| target.skill.as_str())
-        .to_owned();
+    let template = template.unwrap_or(&turn.assistant.app.config.messages.tool_failure);
     let memory = Memory {
-        shown: state.shown.clone(),
+        shown: turn.state.shown.clone(),
         asks: None,
     };
-    say(
-        assistant,
-        view,
-        state,
-        &template,
-        context.into(),
-        &intent,
-        memory,
-    )
+    let intent = turn.intent();
+    say(turn, template, context.into(), &intent, memory)
 }
 
-/// Ends the task without what was asked for: a message for the user, a cause for the operator.
-pub(crate) fn fail(
-    assistant: &Assistant,
-    view: View<'_>,
-    state: &mut Progress,
-    template: &str,
-    cause: &str,
-) -> Step {
-    let text = assistant
+/// Ends the task because something broke: the app's own words for the user, the cause for the
+/// operator.
+pub(crate) fn broken(turn: &mut Turn<'_>, cause: &str) -> Step {
+    let template = &turn.assistant.app.config.messages.failure;
+    fail(turn, template, cause, false)
+}
+
+/// Ends the task because its time is over.
+pub(crate) fn too_late(turn: &mut Turn<'_>) -> Step {
+    let template = &turn.assistant.app.config.messages.deadline;
+    fail(turn, template, "the task's time was over", true)
+}
+
+fn fail(turn: &mut Turn<'_>, template: &str, cause: &str, partial: bool) -> Step {
+    let text = turn
+        .assistant
         .templates
         .text(template, &Map::new())
         .unwrap_or_default();
@@ -101,7 +89,7 @@ pub(crate) fn fail(
     } else {
         text
     };
-    let composed = answer(view, state, text, "failed", Memory::default());
+    let composed = answer(turn, text, "failed", Memory::default(), partial);
     let Some((answer, message)) = composed else {
         return Step::default();
     };
@@ -118,21 +106,14 @@ pub(crate) fn fail(
     }
 }
 
-/// Said when even the app's own failure message cannot be.
-const LAST_WORDS: &str = "Sorry, something went wrong. Please try again.";
-
-fn broken(assistant: &Assistant, view: View<'_>, state: &mut Progress, cause: &str) -> Step {
-    let text = assistant.app.config.messages.failure.clone();
-    fail(assistant, view, state, &text, cause)
-}
-
 fn answer(
-    view: View<'_>,
-    state: &mut Progress,
+    turn: &mut Turn<'_>,
     text: String,
     intent: &str,
     memory: Memory,
+    partial: bool,
 ) -> Option<(Answer, Message)> {
+    let state = &mut *turn.state;
     let mut metadata = Map::new();
     metadata.insert("intent".into(), json!(intent));
     if let Some(target) = &state.target {
@@ -148,15 +129,25 @@ fn answer(
     if state.history_cut > 0 {
         metadata.insert("history_cut".into(), json!(state.history_cut));
     }
-    let total = view.at.duration_since(view.facts.created_at).as_millis();
+    let total = turn
+        .view
+        .at
+        .duration_since(turn.view.facts.created_at)
+        .as_millis();
     let answer = Answer::new(AnswerFields {
         tool_calls: std::mem::take(&mut state.tool_calls),
+        confidence: if partial {
+            Reliance::Low
+        } else {
+            Reliance::High
+        },
+        partial,
         total_ms: u64::try_from(total).unwrap_or(0),
         metadata,
         ..AnswerFields::of(text.clone())
     })
     .ok()?;
-    let mut said = MessageFields::said(Role::Assistant, text, view.at);
+    let mut said = MessageFields::said(Role::Assistant, text, turn.view.at);
     said.agent = state.target.as_ref().map(|target| target.agent.clone());
     memory.leave(&mut said.metadata);
     Some((answer, Message::new(said).ok()?))

@@ -1,14 +1,15 @@
 //! Decide: what the user means, and whether everything is known to do it.
 
-use convoke_engine::{NewCall, Outcome, Step, View};
+use convoke_engine::{NewCall, Step};
 use convoke_model::{Message, Name, SkillFields, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{act, compose, resolve};
-use crate::assistant::{Assistant, Progress, Returned};
+use crate::assistant::Assistant;
 use crate::interpret::{Meaning, interpret};
 use crate::memory::{Asks, Item, Memory, SkillRef};
+use crate::turn::{Returned, Turn};
 
 /// What the executor knows this call by.
 pub(crate) const KIND: &str = "decide";
@@ -46,32 +47,22 @@ pub(crate) fn decide(
     history_cut: usize,
 ) -> Decided {
     let memory = Memory::of(history);
+    let meaning = interpret(&assistant.skills, text, &memory);
     Decided {
-        meaning: interpret(&assistant.skills, text, &memory),
+        meaning,
         shown: memory.shown,
         history_cut,
     }
 }
 
-pub(crate) fn finish(
-    assistant: &Assistant,
-    view: View<'_>,
-    state: &mut Progress,
-    returned: &Returned<'_>,
-) -> Step {
-    let decided = match returned.outcome {
-        Outcome::Done(value) => Decided::deserialize(value).map_err(|error| error.to_string()),
-        Outcome::Failed(failure) => Err(format!("{}: {}", failure.code, failure.message)),
-    };
-    let decided = match decided {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
+    let decided: Decided = match returned.value() {
         Ok(decided) => decided,
-        Err(cause) => {
-            let text = &assistant.app.config.messages.failure;
-            return compose::fail(assistant, view, state, text, &cause);
-        }
+        Err(cause) => return compose::broken(turn, &cause),
     };
-    state.shown = decided.shown;
-    state.history_cut = decided.history_cut;
+    turn.state.shown = decided.shown;
+    turn.state.history_cut = decided.history_cut;
+    let config = &turn.assistant.app.config;
     match decided.meaning {
         Meaning::Act {
             target,
@@ -79,108 +70,90 @@ pub(crate) fn finish(
             decision,
             candidates,
         } => {
-            state.target = Some(target);
-            state.slots = slots;
-            state.decision = Some(decision);
-            state.candidates = candidates;
-            advance(assistant, view, state)
+            turn.state.target = Some(target);
+            turn.state.slots = slots;
+            turn.state.decision = Some(*decision);
+            turn.state.candidates = candidates;
+            advance(turn)
         }
-        Meaning::Unclear { candidates } => ask_which_skill(assistant, view, state, candidates),
+        Meaning::Unclear { candidates } => ask_which_skill(turn, candidates),
         Meaning::Unknown => {
-            let context = json!({
-                "message": said(view),
-                "skills": assistant.skills.all().map(skill_context).collect::<Vec<_>>(),
-            });
-            let template = &assistant.app.config.decide.unknown;
+            let skills: Vec<_> = turn.assistant.skills.all().map(skill_context).collect();
+            let context = json!({ "message": turn.said(), "skills": skills });
             compose::say(
-                assistant,
-                view,
-                state,
-                template,
+                turn,
+                &config.decide.unknown,
                 context,
                 "unknown",
                 Memory::default(),
             )
         }
         Meaning::Dismissed => {
-            let template = &assistant.app.config.messages.rejected;
-            compose::say(
-                assistant,
-                view,
-                state,
-                template,
-                json!({}),
-                "dismissed",
-                Memory::default(),
-            )
+            let template = &config.messages.rejected;
+            compose::say(turn, template, json!({}), "dismissed", Memory::default())
         }
     }
 }
 
 /// Goes on to whatever is next: ask for a slot, look one up, or act.
-pub(crate) fn advance(assistant: &Assistant, view: View<'_>, state: &mut Progress) -> Step {
-    let Some(target) = state.target.clone() else {
-        let text = &assistant.app.config.messages.failure;
-        return compose::fail(assistant, view, state, text, "no skill was chosen");
-    };
-    let Some(skill) = assistant.skills.get(&target) else {
-        let text = &assistant.app.config.messages.failure;
-        return compose::fail(assistant, view, state, text, "the chosen skill is gone");
+pub(crate) fn advance(turn: &mut Turn<'_>) -> Step {
+    let assistant = turn.assistant;
+    let found = turn.state.target.clone().and_then(|target| {
+        let skill = assistant.skills.get(&target)?;
+        Some((target, skill))
+    });
+    let Some((target, skill)) = found else {
+        return compose::broken(turn, "the chosen skill is gone");
     };
     for (name, slot) in &skill.slots {
-        let text = match state.slots.get(name.as_str()) {
+        let text = match turn.state.slots.get(name.as_str()) {
             Some(Value::String(text)) => Some(text.clone()),
+            // It has been looked up already.
             Some(_) => continue,
             None => slot.default.clone(),
         };
         let Some(text) = text else {
-            if let Some(question) = &slot.ask {
-                return ask_slot(assistant, view, state, &target, name, question, Vec::new());
+            match &slot.ask {
+                Some(question) => return ask_slot(turn, &target, name, question, Vec::new()),
+                None => continue,
             }
-            continue;
         };
-        if let Some(limit) = slot.max_length
-            && text.chars().count() > limit as usize
+        if let Some(limit) = slot
+            .max_length
+            .filter(|limit| text.chars().count() > *limit as usize)
         {
             let template = &assistant.app.config.messages.too_long;
             let context = json!({ "limit": limit });
             return compose::say(
-                assistant,
-                view,
-                state,
+                turn,
                 template,
                 context,
                 target.skill.as_str(),
                 Memory::default(),
             );
         }
-        state
+        turn.state
             .slots
-            .insert(name.to_string(), Value::String(text.clone()));
+            .insert(name.to_string(), Value::String(text));
         if let Some(reference) = &slot.refers_to {
-            return resolve::start(assistant, view, state, name, reference);
+            return resolve::start(turn, name, reference);
         }
     }
-    act::start(assistant, view, state, skill)
+    act::start(turn, skill)
 }
 
 /// Asks for a slot, and remembers what the next message is to be the answer to.
 pub(crate) fn ask_slot(
-    assistant: &Assistant,
-    view: View<'_>,
-    state: &mut Progress,
+    turn: &mut Turn<'_>,
     target: &SkillRef,
     slot: &Name,
     question: &str,
     candidates: Vec<Item>,
 ) -> Step {
-    let mut slots = state.slots.clone();
-    slots.remove(slot.as_str());
-    let mut context = state.slots.clone();
-    context.insert(
-        "words".into(),
-        state.slots.get(slot.as_str()).cloned().unwrap_or_default(),
-    );
+    let mut slots = turn.state.slots.clone();
+    let words = slots.shift_remove(slot.as_str()).unwrap_or_default();
+    let mut context = slots.clone();
+    context.insert("words".into(), words);
     context.insert("candidates".into(), json!(candidates));
     let memory = Memory {
         shown: candidates.clone(),
@@ -192,9 +165,7 @@ pub(crate) fn ask_slot(
         }),
     };
     compose::say(
-        assistant,
-        view,
-        state,
+        turn,
         question,
         context.into(),
         "clarification_needed",
@@ -202,44 +173,25 @@ pub(crate) fn ask_slot(
     )
 }
 
-fn ask_which_skill(
-    assistant: &Assistant,
-    view: View<'_>,
-    state: &mut Progress,
-    candidates: Vec<SkillRef>,
-) -> Step {
+fn ask_which_skill(turn: &mut Turn<'_>, candidates: Vec<SkillRef>) -> Step {
+    let skills = &turn.assistant.skills;
     let described: Vec<_> = candidates
         .iter()
-        .filter_map(|target| assistant.skills.get(target))
+        .filter_map(|target| skills.get(target))
         .map(skill_context)
         .collect();
-    let context = json!({ "message": said(view), "candidates": described });
+    let context = json!({ "message": turn.said(), "candidates": described });
     let memory = Memory {
-        shown: state.shown.clone(),
+        shown: turn.state.shown.clone(),
         asks: Some(Asks::Skill {
             candidates,
-            said: said(view).to_owned(),
+            said: turn.said().to_owned(),
         }),
     };
-    let template = &assistant.app.config.decide.clarify;
-    compose::say(
-        assistant,
-        view,
-        state,
-        template,
-        context,
-        "clarification_needed",
-        memory,
-    )
+    let template = &turn.assistant.app.config.decide.clarify;
+    compose::say(turn, template, context, "clarification_needed", memory)
 }
 
 fn skill_context(skill: &SkillFields) -> Value {
     json!({ "name": skill.name, "description": skill.description, "examples": skill.examples })
-}
-
-/// What the user said.
-pub(crate) fn said<'a>(view: View<'a>) -> &'a str {
-    view.messages
-        .first()
-        .map_or("", |message| message.content.as_str())
 }

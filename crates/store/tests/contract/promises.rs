@@ -13,7 +13,7 @@ fn policy() -> RetentionPolicy {
     RetentionPolicy::new(RetentionPolicyFields::default()).unwrap()
 }
 
-const A_DAY: Duration = Duration::from_secs(86_400);
+const A_DAY: Duration = Duration::from_hours(24);
 
 fn signal(task: Uuid, key: &str) -> NewSignal {
     NewSignal {
@@ -273,17 +273,19 @@ pub(crate) async fn a_waiting_task_wakes_at_its_time(world: &World) {
         .append(fence, world.pause(Some(A_DAY)))
         .await
         .unwrap();
-    world.clock.advance(A_DAY - Duration::from_millis(1));
+    world
+        .clock
+        .advance(Duration::from_millis(24 * 60 * 60 * 1_000 - 1));
     assert!(world.claim("w", 9).await.is_empty());
     world.clock.advance(Duration::from_millis(1));
     world.claim_one("w").await;
 }
 
 pub(crate) async fn one_conversation_is_worked_on_in_order_one_at_a_time(world: &World) {
-    let talk = Uuid::from_u128(500);
+    let conversation = Uuid::from_u128(500);
     for id in 1..=3 {
         let mut task = world.task(id);
-        task.conversation = Some(talk);
+        task.conversation = Some(conversation);
         world.submit(task).await;
     }
     world.submit(world.task(4)).await;
@@ -312,17 +314,17 @@ pub(crate) async fn one_conversation_is_worked_on_in_order_one_at_a_time(world: 
 }
 
 pub(crate) async fn a_foreign_conversation_is_refused(world: &World) {
-    let talk = Uuid::from_u128(500);
+    let conversation = Uuid::from_u128(500);
     let mut mine = world.task(1);
-    mine.conversation = Some(talk);
+    mine.conversation = Some(conversation);
     world.submit(mine).await;
     let mut theirs = world.task(2);
-    theirs.conversation = Some(talk);
+    theirs.conversation = Some(conversation);
     theirs.owner = BEN;
     let refused = world.store.submit(theirs).await;
     assert_eq!(
         refused,
-        Err(StoreError::ForeignConversation { conversation: talk })
+        Err(StoreError::ForeignConversation { conversation })
     );
     assert!(
         world
@@ -335,10 +337,10 @@ pub(crate) async fn a_foreign_conversation_is_refused(world: &World) {
 }
 
 pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &World) {
-    let talk = Uuid::from_u128(500);
+    let conversation = Uuid::from_u128(500);
     for id in 1..=2 {
         let mut task = world.task(id);
-        task.conversation = Some(talk);
+        task.conversation = Some(conversation);
         world.submit(task).await;
     }
     let claimed = world.claim_one("w").await;
@@ -359,7 +361,7 @@ pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &W
     };
     let all = world
         .store
-        .conversation(talk, None, 50)
+        .conversation(conversation, None, 50)
         .await
         .unwrap()
         .unwrap();
@@ -371,14 +373,14 @@ pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &W
     let before = Some(Uuid::from_u128(2));
     let earlier = world
         .store
-        .conversation(talk, before, 50)
+        .conversation(conversation, before, 50)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(texts(&earlier), ["hello 1", "answer 1"]);
     let newest = world
         .store
-        .conversation(talk, None, 1)
+        .conversation(conversation, None, 1)
         .await
         .unwrap()
         .unwrap();
@@ -596,13 +598,13 @@ pub(crate) async fn a_dry_sweep_removes_nothing(world: &World) {
     );
     assert!(world.store.load(id, 1).await.unwrap().is_some());
     world.store.sweep(policy, false).await.unwrap();
-    let talk = world
+    let conversation = world
         .store
         .conversation(Uuid::from_u128(500), None, 9)
         .await
         .unwrap();
     assert!(
-        talk.is_none(),
+        conversation.is_none(),
         "an empty conversation goes with its last task"
     );
 }

@@ -56,7 +56,7 @@ impl World {
             definition: "d1".into(),
             description: format!("task {id}"),
             parent: None,
-            deadline: at + Duration::from_secs(60),
+            deadline: at + Duration::from_mins(1),
             retention_days: None,
             tags: Vec::new(),
             entry: entry("submitted", at),

@@ -3,7 +3,7 @@
 use convoke_engine::{Event, Outcome};
 use convoke_store::{Entry, Store};
 use owo_colors::OwoColorize;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::not_found;
@@ -61,7 +61,7 @@ fn describe(entry: &Entry) -> (String, Option<u64>) {
             ..
         } => {
             let came = match outcome {
-                Outcome::Done(value) => short(&value.to_string()),
+                Outcome::Done(value) => short(&gist(&value)),
                 Outcome::Failed(failure) => format!("{} {}", failure.code.red(), failure.message),
             };
             (
@@ -85,6 +85,17 @@ fn describe(entry: &Entry) -> (String, Option<u64>) {
         | Event::Resumed { .. }
         | Event::DeadlineReached => (entry.kind.replace('_', " "), None),
     }
+}
+
+/// What matters of an outcome: a decision's choice, a tool's result, else all of it.
+fn gist(value: &Value) -> String {
+    if let Some(meaning) = value.get("meaning").and_then(Value::as_str) {
+        let skill = value["target"]["skill"].as_str().unwrap_or(meaning);
+        let slots = value.get("slots").and_then(Value::as_object);
+        let slots = slots.into_iter().flatten().map(|(name, slot)| format!(" {name}={slot}"));
+        return format!("{skill}{}", slots.collect::<String>());
+    }
+    value.get("content").unwrap_or(value).to_string()
 }
 
 /// Characters of an outcome that a line shows.
