@@ -284,10 +284,13 @@ fn entries_of(examples: &BTreeMap<&str, Vec<String>>, limit: usize) -> Vec<Entry
 }
 
 fn build(entries: &[Entry], options: Options) -> anyhow::Result<LocalDecider> {
-    LocalDecider::build(entries, options).map_err(|problems| {
+    let decider = LocalDecider::build(entries, options).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("the catalogue is not sound: {}", problems.join("; "))
-    })
+    })?;
+    // Training is measured by itself, and no decision is to wait for it.
+    decider.train();
+    Ok(decider)
 }
 
 fn bounds(measured: &Measured) -> [Bound; 6] {

@@ -64,6 +64,13 @@ pub struct DecideConfig {
     /// Things that people may say and that the app cannot do. The classifier learns to refuse them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub out_of_scope: Vec<String>,
+    /// What people say around a request without meaning anything by it, beside what is known.
+    #[serde(skip_serializing_if = "PolitenessConfig::is_empty")]
+    pub politeness: PolitenessConfig,
+    /// Named parts of sentences. What stands here under `list` is used as `<list>` in any sentence
+    /// and any other phrase.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub phrases: BTreeMap<Name, String>,
     /// How a model decides, where one is configured and the local decision is not sure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterOptionsFields>,
@@ -80,6 +87,8 @@ impl Default for DecideConfig {
         Self {
             threshold: 0.7,
             out_of_scope: Vec::new(),
+            politeness: PolitenessConfig::default(),
+            phrases: BTreeMap::new(),
             router: None,
             clarify: "I am not sure which of these you mean:\
                       {% for candidate in candidates %}\n- {{ candidate.description }}{% endfor %}"
@@ -88,6 +97,24 @@ impl Default for DecideConfig {
                       {% for skill in skills %}\n- {{ skill.description }}{% endfor %}"
                 .to_owned(),
         }
+    }
+}
+
+/// What people say around a request without meaning anything by it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PolitenessConfig {
+    /// What may come before a request, such as `would you be so kind and`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
+    /// What may come after it, such as `when you get a minute`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+}
+
+impl PolitenessConfig {
+    fn is_empty(&self) -> bool {
+        self.before.is_empty() && self.after.is_empty()
     }
 }
 
@@ -299,6 +326,19 @@ impl Rules for AppConfig {
                     report.require(!text.trim().is_empty(), index, "config.text_empty", message);
                 }
             });
+            report.within("politeness", |report| {
+                let politeness = &self.decide.politeness;
+                for (field, texts) in [("before", &politeness.before), ("after", &politeness.after)]
+                {
+                    report.within(field, |report| {
+                        for (index, text) in texts.iter().enumerate() {
+                            let message = "an empty text is never said; write some words";
+                            let says = text.chars().any(char::is_alphanumeric);
+                            report.require(says, index, "config.text_empty", message);
+                        }
+                    });
+                }
+            });
             if let Some(router) = &self.decide.router {
                 report.within("router", |report| router.rules(report));
             }
@@ -389,6 +429,11 @@ mod tests {
             (
                 json!({"decide": {"clarify": " "}}),
                 "/decide/clarify",
+                "config.text_empty",
+            ),
+            (
+                json!({"decide": {"politeness": {"before": ["hey", "!"]}}}),
+                "/decide/politeness/before/1",
                 "config.text_empty",
             ),
             (

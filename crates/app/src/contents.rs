@@ -154,6 +154,7 @@ impl Contents {
 
     fn check(&self, has_agent_files: bool, problems: &mut Diagnostics) {
         let templates = Templates::new();
+        let mentions = sentences::Mentions::of(self.phrases());
         if let Some(config) = &self.config {
             problems.extend(config_templates(&config.document, &templates));
             problems.extend(secrecy::check(&config.document, "/models"));
@@ -168,10 +169,11 @@ impl Contents {
         for agent in &self.agents {
             problems.extend(secrecy::check(&agent.document, "/llm_config"));
             if let Some(fields) = &agent.fields {
-                problems.extend(skills::check(&agent.document, fields, &templates));
+                let found = skills::check(&agent.document, fields, &templates, &mentions);
+                problems.extend(found);
             }
         }
-        problems.extend(sentences::check(&self.agents));
+        problems.extend(sentences::check(self.config.as_ref(), &self.agents));
         if let Some(servers) = &self.servers {
             problems.extend(secrecy::check(&servers.document, "/servers"));
         }
@@ -236,12 +238,21 @@ impl Contents {
             .collect()
     }
 
-    /// A skill by its name.
-    pub(crate) fn skill(&self, name: &Name) -> Option<&SkillFields> {
+    /// The skills of a name, of one agent or of several.
+    pub(crate) fn skills(&self, name: &Name) -> impl Iterator<Item = &SkillFields> {
         let agents = self.agents.iter().filter_map(|agent| agent.fields.as_ref());
         agents
             .flat_map(|agent| &agent.skills)
-            .find(|skill| skill.name == *name)
+            .filter(move |skill| skill.name == *name)
+    }
+
+    /// The named parts of sentences.
+    pub(crate) fn phrases(&self) -> impl Iterator<Item = (&Name, &String)> {
+        let config = self
+            .config
+            .as_ref()
+            .and_then(|config| config.fields.as_ref());
+        config.into_iter().flat_map(|config| &config.decide.phrases)
     }
 }
 

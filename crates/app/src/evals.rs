@@ -14,6 +14,9 @@ pub const INTENT_CLARIFY: &str = "clarification_needed";
 /// The intent that stands for a request that the app cannot help with.
 pub const INTENT_UNKNOWN: &str = "unknown";
 
+/// The intent that stands for taking back what was asked for, such as "never mind".
+pub const INTENT_DISMISSED: &str = "dismissed";
+
 /// One file of eval cases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -42,7 +45,7 @@ pub struct EvalCase {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expectation {
-    /// A skill's name, `clarification_needed` or `unknown`.
+    /// A skill's name, `clarification_needed`, `dismissed` or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<Name>,
     /// What each slot must hold.

@@ -24,11 +24,14 @@ mod templates;
 mod yaml;
 
 pub use app::{App, EvalSet, Loaded};
-pub use config::{AppConfig, DecideConfig, EvalBar, Limits, Messages, StoreConfig};
+pub use config::{
+    AppConfig, DecideConfig, EvalBar, Limits, Messages, PolitenessConfig, StoreConfig,
+};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use environment::{MIN_SECRET_LENGTH, Secrets};
 pub use evals::{
-    EvalCase, EvalFile, Expectation, ExpectedCall, ExpectedReply, INTENT_CLARIFY, INTENT_UNKNOWN,
+    EvalCase, EvalFile, Expectation, ExpectedCall, ExpectedReply, INTENT_CLARIFY, INTENT_DISMISSED,
+    INTENT_UNKNOWN,
 };
 pub use files::{ChannelsFile, DomainsFile, McpServersFile};
 pub use folder::MAX_FILES;

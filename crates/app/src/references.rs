@@ -9,8 +9,8 @@ use convoke_model::{AgentFields, DomainFields, McpServerFields};
 use crate::contents::Contents;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::{Document, ParsedList};
-use crate::evals::{EvalCase, INTENT_CLARIFY, INTENT_UNKNOWN};
-use crate::skills::slots_of_sentences;
+use crate::evals::{EvalCase, INTENT_CLARIFY, INTENT_DISMISSED, INTENT_UNKNOWN};
+use crate::sentences::Mentions;
 use crate::spelling::did_you_mean;
 
 /// Checks everything that one file says of another.
@@ -44,6 +44,10 @@ pub(crate) fn check(contents: &Contents, problems: &mut Diagnostics) {
 fn duplicates(contents: &Contents, problems: &mut Diagnostics) {
     let mut seen: BTreeMap<(&str, String), String> = BTreeMap::new();
     for (kind, document, pointer) in contents.names() {
+        // Skills of different agents may share a name; within an agent the model forbids it.
+        if kind == "skill" {
+            continue;
+        }
         let Some(name) = document.text(&pointer) else {
             continue;
         };
@@ -347,6 +351,9 @@ fn cycle_from(start: &str, edges: &BTreeMap<String, Vec<String>>) -> Option<Vec<
     None
 }
 
+/// Intents that are no skills.
+const OTHER_INTENTS: [&str; 3] = [INTENT_CLARIFY, INTENT_DISMISSED, INTENT_UNKNOWN];
+
 fn eval_cases(
     file: &ParsedList<EvalCase>,
     contents: &Contents,
@@ -355,6 +362,7 @@ fn eval_cases(
     let document = &file.document;
     let mut found = Vec::new();
     let skills = contents.names_of("skill");
+    let mentions = Mentions::of(contents.phrases());
     for item in &file.items {
         let expect = format!("{}/expect", item.pointer);
         for (index, call) in item.fields.expect.calls.iter().flatten().enumerate() {
@@ -368,7 +376,7 @@ fn eval_cases(
         let Some(intent) = &item.fields.expect.intent else {
             continue;
         };
-        if [INTENT_CLARIFY, INTENT_UNKNOWN].contains(&intent.as_str()) {
+        if OTHER_INTENTS.contains(&intent.as_str()) {
             continue;
         }
         if !skills.contains(intent.as_str()) {
@@ -376,7 +384,7 @@ fn eval_cases(
             let candidates: Vec<&str> = skills
                 .iter()
                 .map(String::as_str)
-                .chain([INTENT_CLARIFY, INTENT_UNKNOWN])
+                .chain(OTHER_INTENTS)
                 .collect();
             let mut error =
                 document.error(&format!("{expect}/intent"), "app.intent_unknown", message);
@@ -384,11 +392,14 @@ fn eval_cases(
             found.push(error);
             continue;
         }
-        let Some(skill) = contents.skill(intent) else {
+        // Skills of several agents may have this name.
+        let slots: BTreeSet<String> = contents
+            .skills(intent)
+            .flat_map(|skill| mentions.slots(skill))
+            .collect();
+        if slots.is_empty() && contents.skills(intent).next().is_none() {
             continue;
-        };
-        let mut slots = slots_of_sentences(skill);
-        slots.extend(skill.slots.keys().map(|name| name.as_str().to_owned()));
+        }
         for name in item.fields.expect.slots.keys() {
             if !slots.contains(name.as_str()) {
                 let pointer = format!("{expect}/slots/{name}");

@@ -1,15 +1,20 @@
-//! Whether the sentence patterns of the skills can be understood, as the decider will read them.
+//! Whether the sentence patterns of the skills can be understood, as the decider will read them,
+//! and what they speak of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use convoke_decide::{BuildProblem, Entry, LocalDecider, Options, SlotValues};
-use convoke_model::{AgentFields, SkillFields};
+use convoke_decide::{BuildProblem, Entry, Options, SlotValues};
+use convoke_model::{AgentFields, Name, SkillFields};
 
+use crate::config::AppConfig;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::{Document, Parsed};
 
-/// Checks the patterns of every skill of every agent.
-pub(crate) fn check(agents: &[Parsed<AgentFields>]) -> Vec<Diagnostic> {
+/// Checks the phrases of the app and the patterns of every skill of every agent.
+pub(crate) fn check(
+    config: Option<&Parsed<AppConfig>>,
+    agents: &[Parsed<AgentFields>],
+) -> Vec<Diagnostic> {
     let mut entries = Vec::new();
     let mut places = BTreeMap::new();
     for agent in agents {
@@ -24,26 +29,39 @@ pub(crate) fn check(agents: &[Parsed<AgentFields>]) -> Vec<Diagnostic> {
             places.insert(key, (&agent.document, index, skill));
         }
     }
+    let known = config.and_then(|config| {
+        let fields = config.fields.as_ref()?;
+        Some((&config.document, &fields.decide.phrases))
+    });
     if entries.is_empty() {
         return Vec::new();
     }
-    let problems = LocalDecider::build(&entries, Options::default())
-        .err()
-        .unwrap_or_default();
-    let found = problems.into_iter().filter_map(|problem| {
-        let (document, index, skill) = places.get(&problem.entry)?;
-        Some(diagnostic(
-            document,
-            &format!("/skills/{index}"),
-            skill,
-            problem,
-        ))
-    });
-    found.collect()
+    let phrases = known.iter().flat_map(|(_, phrases)| *phrases);
+    let options = Options {
+        phrases: phrases
+            .map(|(name, text)| (name.to_string(), text.clone()))
+            .collect(),
+        ..Options::default()
+    };
+    let mut found = Vec::new();
+    for problem in convoke_decide::check(&entries, &options) {
+        if let Some((document, index, skill)) = places.get(&problem.entry) {
+            // Without `convoke.yaml` nobody knows the phrases, which is reported for itself.
+            if known.is_some() || problem.code != "pattern.phrase_unknown" {
+                found.push(of_skill(document, *index, skill, problem));
+            }
+        } else if let (Some((document, _)), Some(phrase)) = (known, &problem.phrase) {
+            let pointer = pointer_to(document, phrase);
+            found.push(within(document, &pointer, problem));
+        }
+    }
+    if let Some((document, phrases)) = known {
+        found.extend(unused_phrases(document, phrases, agents));
+    }
+    found
 }
 
-/// What the decider is to read. Examples are texts and cannot be wrong, and without them there is
-/// next to nothing to learn, so the check is quick.
+/// What the decider is to read. Examples are texts and cannot be wrong.
 fn entry(key: &str, skill: &SkillFields) -> Entry {
     let slots = skill.slots.iter();
     let sentences = skill.sentences.iter();
@@ -62,27 +80,39 @@ fn entry(key: &str, skill: &SkillFields) -> Entry {
     }
 }
 
-fn diagnostic(
+fn of_skill(
     document: &Document,
-    pointer: &str,
+    index: usize,
     skill: &SkillFields,
     problem: BuildProblem,
 ) -> Diagnostic {
+    let pointer = format!("/skills/{index}");
     let sentence = problem.pattern.as_ref().and_then(|pattern| {
-        let index = skill
+        skill
             .sentences
             .iter()
-            .position(|sentence| sentence == pattern)?;
-        document.written_text(&format!("{pointer}/sentences/{index}"))
+            .position(|sentence| sentence == pattern)
     });
-    match (sentence, problem.column) {
+    match sentence {
+        Some(sentence) => within(
+            document,
+            &format!("{pointer}/sentences/{sentence}"),
+            problem,
+        ),
+        None => document.error(&pointer, problem.code, problem.message),
+    }
+}
+
+/// The problem at its column within a text.
+fn within(document: &Document, pointer: &str, problem: BuildProblem) -> Diagnostic {
+    match (document.written_text(pointer), problem.column) {
         (Some((text, place)), Some(column)) => {
             let start = text
                 .char_indices()
                 .nth(column - 1)
                 .map_or(text.len(), |(at, _)| at);
-            let place = document.source.place_within(place, text, start..start + 1);
             let source = &document.source;
+            let place = source.place_within(place, text, start..start + 1);
             Diagnostic::at(
                 Severity::Error,
                 source,
@@ -92,5 +122,128 @@ fn diagnostic(
             )
         }
         _ => document.error(pointer, problem.code, problem.message),
+    }
+}
+
+/// Where a phrase stands, in whatever spelling.
+fn pointer_to(document: &Document, phrase: &str) -> String {
+    let phrases = document.written.find("/decide/phrases");
+    let keys = phrases.map_or(&[][..], |phrases| phrases.entries()).iter();
+    let written = keys
+        .map(|entry| entry.key.as_str())
+        .find(|key| key.replace('-', "_") == phrase);
+    format!("/decide/phrases/{}", written.unwrap_or(phrase))
+}
+
+/// A phrase that no sentence has, not even through other phrases.
+fn unused_phrases(
+    document: &Document,
+    phrases: &BTreeMap<Name, String>,
+    agents: &[Parsed<AgentFields>],
+) -> Vec<Diagnostic> {
+    let mentions = Mentions::of(phrases);
+    let skills = agents
+        .iter()
+        .filter_map(|agent| agent.fields.as_ref())
+        .flat_map(|agent| &agent.skills);
+    let used: BTreeSet<String> = skills
+        .flat_map(|skill| mentions.reached(skill).phrases)
+        .collect();
+    let unused = phrases.keys().filter(|name| !used.contains(name.as_str()));
+    unused
+        .map(|name| {
+            let pointer = pointer_to(document, name.as_str());
+            let message = format!("no sentence uses the phrase `<{name}>`");
+            let warning = Diagnostic::at(
+                Severity::Warning,
+                &document.source,
+                document.key_place(&pointer),
+                "app.phrase_unused",
+                message,
+            );
+            warning.help("use it in a sentence, or leave it out")
+        })
+        .collect()
+}
+
+/// Which slots and phrases a text speaks of, however wrong it may be otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Spoken {
+    slots: BTreeSet<String>,
+    phrases: BTreeSet<String>,
+}
+
+impl Spoken {
+    fn of(pattern: &str) -> Self {
+        let mut spoken = Self::default();
+        let mut characters = pattern.char_indices();
+        while let Some((at, character)) = characters.next() {
+            let names = match character {
+                '{' => &mut spoken.slots,
+                '<' => &mut spoken.phrases,
+                '\\' => {
+                    characters.next();
+                    continue;
+                }
+                _ => continue,
+            };
+            let rest = pattern[at + 1..].trim_start();
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-');
+            let name = &rest[..end.unwrap_or(rest.len())];
+            if !name.is_empty() {
+                names.insert(name.replace('-', "_"));
+            }
+        }
+        spoken
+    }
+}
+
+/// What the phrases of an app speak of, to tell what sentences do through them.
+#[derive(Debug)]
+pub(crate) struct Mentions {
+    phrases: BTreeMap<String, Spoken>,
+}
+
+impl Mentions {
+    pub(crate) fn of<'p>(phrases: impl IntoIterator<Item = (&'p Name, &'p String)>) -> Self {
+        let spoken = phrases
+            .into_iter()
+            .map(|(name, text)| (name.to_string(), Spoken::of(text)));
+        Self {
+            phrases: spoken.collect(),
+        }
+    }
+
+    /// All slots of a skill: those that are described, and those that sentences have.
+    pub(crate) fn slots(&self, skill: &SkillFields) -> BTreeSet<String> {
+        let mut slots = self.slots_of_sentences(skill);
+        slots.extend(skill.slots.keys().map(|name| name.as_str().to_owned()));
+        slots
+    }
+
+    /// The slots of a skill's sentences, also through phrases.
+    pub(crate) fn slots_of_sentences(&self, skill: &SkillFields) -> BTreeSet<String> {
+        self.reached(skill).slots
+    }
+
+    fn reached(&self, skill: &SkillFields) -> Spoken {
+        let mut all = Spoken::default();
+        let mut open: Vec<Spoken> = skill
+            .sentences
+            .iter()
+            .map(|sentence| Spoken::of(sentence))
+            .collect();
+        while let Some(spoken) = open.pop() {
+            all.slots.extend(spoken.slots);
+            for phrase in spoken.phrases {
+                if let Some(inner) = self.phrases.get(&phrase)
+                    && !all.phrases.contains(&phrase)
+                {
+                    open.push(inner.clone());
+                }
+                all.phrases.insert(phrase);
+            }
+        }
+        all
     }
 }

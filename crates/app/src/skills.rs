@@ -1,11 +1,10 @@
 //! What a skill's parts say of each other: sentences, slots, and the templates that use them.
 
-use std::collections::BTreeSet;
-
 use convoke_model::{AgentFields, SkillFields};
 
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
+use crate::sentences::Mentions;
 use crate::templates::Templates;
 
 /// Checks every skill of an agent.
@@ -13,22 +12,30 @@ pub(crate) fn check(
     document: &Document,
     agent: &AgentFields,
     templates: &Templates,
+    mentions: &Mentions,
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (index, skill) in agent.skills.iter().enumerate() {
         let pointer = format!("/skills/{index}");
-        found.extend(unused_slots(document, &pointer, skill));
-        found.extend(bad_templates(document, &pointer, skill, templates));
+        found.extend(unused_slots(document, &pointer, skill, mentions));
+        found.extend(bad_templates(
+            document, &pointer, skill, templates, mentions,
+        ));
     }
     found
 }
 
 /// A slot that no sentence has and nobody is asked for is never filled without a model.
-fn unused_slots(document: &Document, pointer: &str, skill: &SkillFields) -> Vec<Diagnostic> {
+fn unused_slots(
+    document: &Document,
+    pointer: &str,
+    skill: &SkillFields,
+    mentions: &Mentions,
+) -> Vec<Diagnostic> {
     if skill.sentences.is_empty() {
         return Vec::new();
     }
-    let used = slots_of_sentences(skill);
+    let used = mentions.slots_of_sentences(skill);
     skill
         .slots
         .iter()
@@ -52,9 +59,9 @@ fn bad_templates(
     pointer: &str,
     skill: &SkillFields,
     templates: &Templates,
+    mentions: &Mentions,
 ) -> Vec<Diagnostic> {
-    let mut slots = slots_of_sentences(skill);
-    slots.extend(skill.slots.keys().map(|name| name.as_str().to_owned()));
+    let slots = mentions.slots(skill);
     let slots: Vec<&str> = slots.iter().map(String::as_str).collect();
     let with = |more: &[&'static str]| [slots.as_slice(), more].concat();
     let mut found = Vec::new();
@@ -73,19 +80,4 @@ fn bad_templates(
     let refusal = with(&["error", "code"]);
     found.extend(templates.check(document, &format!("{action}/failure"), &refusal));
     found
-}
-
-/// The names in braces in a skill's sentences.
-pub(crate) fn slots_of_sentences(skill: &SkillFields) -> BTreeSet<String> {
-    let mut slots = BTreeSet::new();
-    for sentence in &skill.sentences {
-        for part in sentence.replace("\\{", "").split('{').skip(1) {
-            let end = part.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-');
-            let name = &part[..end.unwrap_or(part.len())];
-            if !name.is_empty() {
-                slots.insert(name.replace('-', "_"));
-            }
-        }
-    }
-    slots
 }

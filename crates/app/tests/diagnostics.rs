@@ -301,8 +301,6 @@ fn names_that_are_given_twice_name_both_places() {
         [
             "agents/todo.yaml:1:7: error[app.duplicate_name]: another agent is called `todo`, at \
              agents/other.yaml:1:7; give one of them another name",
-            "agents/todo.yaml:6:11: error[app.duplicate_name]: another skill is called \
-             `create_task`, at agents/other.yaml:6:11; give one of them another name",
             "config/mcp_servers.yaml:6:11: error[app.duplicate_name]: another server is called \
              `todo`, at config/mcp_servers.yaml:2:11; give one of them another name",
         ]
@@ -497,4 +495,57 @@ fn the_same_file_in_two_formats_is_refused() {
             "convoke.yaml app.file_twice",
         ]
     );
+}
+
+#[test]
+fn skills_of_one_agent_need_names_of_their_own_and_those_of_two_may_share_one() {
+    let other = support::AGENT.replacen("name: todo", "name: other", 1);
+    assert_eq!(found(&[("agents/other.yaml", &other)]), [""; 0]);
+    let at = support::AGENT.find("  - name:").unwrap();
+    let twice = support::AGENT.to_owned() + &support::AGENT[at..];
+    assert_eq!(
+        found(&[("agents/todo.yaml", &twice)]),
+        ["agents/todo.yaml:16:11 agent.skill_twice"]
+    );
+}
+
+#[test]
+fn phrases_are_checked_where_they_stand() {
+    let config = "name: todo\ndecide:\n  phrases:\n    to-list: to <lst>\n    lst2: \"[my|the] (list|tasks)\"\n    a: x <b>\n    b: y <a>\n    idle: never said\n    open: (is|are\n";
+    let agent = support::AGENT.replace(
+        "    sentences:",
+        "    sentences:\n      - put {title} <to-lst>",
+    );
+    let problems = found(&[("convoke.yaml", config), ("agents/todo.yaml", &agent)]);
+    assert_eq!(
+        problems,
+        [
+            "agents/todo.yaml:9:21 pattern.phrase_unknown",
+            "convoke.yaml:4:5 warning app.phrase_unused",
+            "convoke.yaml:4:17 pattern.phrase_unknown",
+            "convoke.yaml:5:5 warning app.phrase_unused",
+            "convoke.yaml:6:5 warning app.phrase_unused",
+            "convoke.yaml:7:5 warning app.phrase_unused",
+            "convoke.yaml:7:10 pattern.phrase_cycle",
+            "convoke.yaml:8:5 warning app.phrase_unused",
+            "convoke.yaml:9:5 warning app.phrase_unused",
+            "convoke.yaml:9:11 pattern.unclosed",
+        ]
+    );
+}
+
+#[test]
+fn a_phrase_may_be_used_through_another_and_bring_slots_along() {
+    let config = "name: todo\ndecide:\n  phrases:\n    list: \"[my|the] list\"\n    to-list: to <list> [by {day}]\n";
+    let agent = support::AGENT
+        .replace(
+            "    sentences:",
+            "    sentences:\n      - put {title} <to_list>",
+        )
+        .replace(
+            "reply: Added {{ title }}.",
+            "reply: Added {{ title }} by {{ day }}.",
+        );
+    let files = [("convoke.yaml", config), ("agents/todo.yaml", &agent)];
+    assert_eq!(found(&files), [""; 0]);
 }

@@ -1,10 +1,13 @@
 //! Decides locally what a text asks for: sentence patterns first, then the classifier.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use crate::classifier::{Classifier, Lesson};
+use crate::catalogue::{Catalogue, Compiled};
+use crate::classifier::Classifier;
 use crate::entry::{Entry, Options};
-use crate::pattern::{ClosedValues, Lexicon, Part, PatternMatch, Patterns, Program, parse};
+use crate::lessons::lessons;
+use crate::pattern::{Lexicon, PatternMatch, Patterns};
 use crate::politeness::Phrases;
 use crate::problem::BuildProblem;
 use crate::words::Words;
@@ -12,17 +15,17 @@ use crate::words::Words;
 /// How many candidates a decision names at most.
 pub const MAX_CANDIDATES: usize = 5;
 
+pub use crate::pattern::MAX_ALTERNATIVES;
+
 /// The confidence that a pattern's match deserves; several equally good ones share it.
 const PATTERN_CONFIDENCE: f64 = 0.99;
 
 /// Candidates below this are not worth asking about.
 const PLAUSIBLE: f64 = 0.1;
 
-/// How many sentences are made of one pattern for the classifier to learn from.
-const SENTENCES_OF_A_PATTERN: usize = 4;
-
-/// Decides over a fixed catalogue. Building it compiles the patterns and trains the classifier;
-/// deciding takes microseconds, changes nothing, and gives the same answer every time.
+/// Decides over a fixed catalogue. Building it compiles the patterns; the first text that none of
+/// them matches trains the classifier. Deciding takes microseconds, and gives the same answer every
+/// time.
 #[derive(Debug)]
 pub struct LocalDecider {
     entries: Vec<Compiled>,
@@ -31,13 +34,7 @@ pub struct LocalDecider {
     lexicon: Lexicon,
     phrases: Phrases,
     patterns: Patterns,
-    classifier: Classifier,
-}
-
-#[derive(Debug)]
-struct Compiled {
-    name: String,
-    closed: BTreeMap<String, ClosedValues>,
+    classifier: LazyLock<Classifier, Box<dyn FnOnce() -> Classifier + Send>>,
 }
 
 /// What a text seems to ask for.
@@ -58,6 +55,10 @@ pub struct Candidate {
     pub confidence: f64,
     /// What the text says of its slots: the person's own words, or a closed slot's value.
     pub slots: BTreeMap<String, String>,
+    /// What else the same pattern could say of its slots, the likeliest first, at most
+    /// [`MAX_ALTERNATIVES`]: where several splits fit ("rename go to the gym to go to the pool"),
+    /// only what the user really has tells which is meant.
+    pub alternatives: Vec<BTreeMap<String, String>>,
     /// What found it.
     pub by: FoundBy,
 }
@@ -108,79 +109,43 @@ impl LocalDecision {
 }
 
 impl LocalDecider {
-    /// Compiles all patterns and trains the classifier, or reports all that is wrong.
+    /// Compiles all patterns, or reports all that is wrong. The classifier is trained when the
+    /// first text comes that no pattern matches, which takes some milliseconds once.
     pub fn build(entries: &[Entry], options: Options) -> Result<Self, Vec<BuildProblem>> {
-        let mut problems = Vec::new();
-        check(entries, &options, &mut problems);
-        let mut lexicon = Lexicon::default();
-        let mut patterns = Patterns::default();
-        let mut compiled = Vec::with_capacity(entries.len());
-        let mut lessons: Vec<Lesson> = Vec::new();
-        for (number, entry) in entries.iter().enumerate() {
-            let mut closed = BTreeMap::new();
-            for (slot, values) in &entry.slots {
-                let values =
-                    ClosedValues::compile(&entry.name, slot, values, &mut lexicon, &mut problems);
-                if let Some(values) = values {
-                    closed.insert(slot.replace('-', "_"), values);
-                }
-            }
-            let mut learn = |text: String, spoken| {
-                if !text.trim().is_empty() {
-                    lessons.push(Lesson {
-                        text,
-                        class: Some(number),
-                        spoken,
-                    });
-                }
-            };
-            learn(entry.description.clone(), false);
-            for example in &entry.examples {
-                learn(example.clone(), true);
-            }
-            for sentence in &entry.sentences {
-                let program = parse(sentence).and_then(|parts| {
-                    let program = Program::compile(&parts, &closed, &mut lexicon)?;
-                    for text in spelt_out(&parts, entry) {
-                        learn(text, false);
-                    }
-                    Ok(program)
-                });
-                match program {
-                    Ok(program) => patterns.add(number, program),
-                    Err(fault) => problems.push(BuildProblem {
-                        code: fault.code,
-                        entry: entry.name.clone(),
-                        pattern: Some(sentence.clone()),
-                        column: Some(fault.column),
-                        message: fault.message,
-                    }),
-                }
-            }
-            compiled.push(Compiled {
-                name: entry.name.clone(),
-                closed,
-            });
-        }
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        patterns.index();
-        let out_of_scope = options.out_of_scope.into_iter();
-        lessons.extend(out_of_scope.map(|text| Lesson {
-            text,
-            class: None,
-            spoken: true,
-        }));
+        let mut catalogue = Catalogue::compile(entries, &options)?;
+        catalogue.index();
+        let Catalogue {
+            entries: compiled,
+            lexicon,
+            patterns,
+            sentences,
+        } = catalogue;
+        let learnt_from = entries.to_vec();
+        let out_of_scope = options.out_of_scope;
+        let train = move || {
+            let lessons = lessons(&learnt_from, &sentences, &out_of_scope);
+            Classifier::train(learnt_from.len(), &lessons)
+        };
         Ok(Self {
-            classifier: Classifier::train(compiled.len(), &lessons),
             entries: compiled,
             threshold: options.threshold,
             margin: options.margin,
             lexicon,
             phrases: Phrases::of(&options.politeness),
             patterns,
+            classifier: LazyLock::new(Box::new(train)),
         })
+    }
+
+    /// Trains the classifier now, unless it is trained, so that no request has to wait for it.
+    /// Whoever comes first trains; the others wait. The outcome is always the same.
+    pub fn train(&self) {
+        LazyLock::force(&self.classifier);
+    }
+
+    /// Whether the classifier has been trained.
+    pub fn is_trained(&self) -> bool {
+        LazyLock::get(&self.classifier).is_some()
     }
 
     /// Decides what a text asks for. Any text is fine: empty, endless, or in no language at all.
@@ -231,6 +196,7 @@ impl LocalDecider {
                     share(1.0 - PATTERN_CONFIDENCE, others)
                 },
                 slots: found.slots,
+                alternatives: found.alternatives,
                 by: FoundBy::Pattern,
             })
             .collect();
@@ -265,94 +231,13 @@ impl LocalDecider {
                 entry: self.entries[number].name.clone(),
                 confidence,
                 slots: self.entries[number].closed_slots(numbers),
+                alternatives: Vec::new(),
                 by: FoundBy::Classifier,
             })
             .collect();
         LocalDecision {
             candidates,
             verdict,
-        }
-    }
-}
-
-impl Compiled {
-    fn closed_slots(&self, numbers: &[u32]) -> BTreeMap<String, String> {
-        let found = self.closed.iter().filter_map(|(slot, values)| {
-            values
-                .find(numbers)
-                .map(|value| (slot.clone(), value.to_owned()))
-        });
-        found.collect()
-    }
-}
-
-fn check(entries: &[Entry], options: &Options, problems: &mut Vec<BuildProblem>) {
-    if entries.is_empty() {
-        problems.push(BuildProblem::catalogue(
-            "catalogue.empty",
-            "there is nothing to decide over; add an entry",
-        ));
-    }
-    for (name, value) in [("threshold", options.threshold), ("margin", options.margin)] {
-        if !(0.0..=1.0).contains(&value) {
-            problems.push(BuildProblem::catalogue(
-                "options.range",
-                format!("{name} must lie between 0 and 1, not {value}"),
-            ));
-        }
-    }
-    let mut names = BTreeSet::new();
-    for entry in entries {
-        if !names.insert(&entry.name) {
-            problems.push(BuildProblem::entry(
-                "entry.name_twice",
-                &entry.name,
-                "another entry has this name; give each its own",
-            ));
-        }
-        let texts = entry
-            .examples
-            .iter()
-            .chain(&entry.sentences)
-            .chain([&entry.description]);
-        if texts.into_iter().all(|text| text.trim().is_empty()) {
-            problems.push(BuildProblem::entry(
-                "entry.nothing_to_learn",
-                &entry.name,
-                "there is no example, sentence or description to recognise it by; add one",
-            ));
-        }
-    }
-}
-
-/// Sentences that a pattern stands for, without its free slots: each takes other alternatives, and
-/// every second one leaves out what is optional.
-fn spelt_out(parts: &[Part], entry: &Entry) -> BTreeSet<String> {
-    (0..SENTENCES_OF_A_PATTERN)
-        .map(|variant| {
-            let mut words = Vec::new();
-            spell(parts, entry, variant, &mut words);
-            words.join(" ")
-        })
-        .collect()
-}
-
-fn spell(parts: &[Part], entry: &Entry, variant: usize, words: &mut Vec<String>) {
-    for part in parts {
-        match part {
-            Part::Word(word) => words.push(word.clone()),
-            Part::Slot { name, .. } => {
-                let values = entry.slots.get(name).map(|values| &values.0);
-                let values: Vec<&String> =
-                    values.into_iter().flatten().flat_map(|(_, w)| w).collect();
-                if !values.is_empty() {
-                    words.push(values[variant % values.len()].clone());
-                }
-            }
-            Part::Optional(_) if variant % 2 == 1 => {}
-            Part::Choice(branches) | Part::Optional(branches) => {
-                spell(&branches[variant % branches.len()], entry, variant, words);
-            }
         }
     }
 }

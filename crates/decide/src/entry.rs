@@ -36,6 +36,8 @@ pub struct Options {
     pub out_of_scope: Vec<String>,
     /// What people say around a request, for the languages that the app serves.
     pub politeness: Vec<Politeness>,
+    /// Named parts of sentences: what `<name>` stands for, in any sentence and any other phrase.
+    pub phrases: BTreeMap<String, String>,
 }
 
 impl Default for Options {
@@ -45,6 +47,7 @@ impl Default for Options {
             margin: 0.1,
             out_of_scope: Vec::new(),
             politeness: Politeness::known(),
+            phrases: BTreeMap::new(),
         }
     }
 }

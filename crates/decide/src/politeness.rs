@@ -2,12 +2,15 @@
 //!
 //! A pattern says only what matters: `add {title}` also matches "Hey, could you please add milk,
 //! thanks!". The phrases may be repeated and mixed. A pattern that spells such words itself still
-//! matches them, and wins, because it matches more words.
+//! matches them, and wins, because it matches more words. What follows an article is meant: "send
+//! grandma a thank you" ends in no thanks, unless a comma sets them apart.
+
+use std::collections::BTreeSet;
 
 use crate::words::{Kind, Words};
 
 /// The polite phrases of one language.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Politeness {
     /// The language's tag, such as `en`.
     pub language: String,
@@ -15,26 +18,52 @@ pub struct Politeness {
     pub before: Vec<String>,
     /// What may come after it.
     pub after: Vec<String>,
+    /// Words that want a noun, so that what follows them is never a mere politeness. Words that can
+    /// also stand alone, such as `this`, do not belong here.
+    pub articles: Vec<String>,
 }
 
-/// Language, before, after.
-const KNOWN: [(&str, &[&str], &[&str]); 8] = [
+type Texts = &'static [&'static str];
+
+/// Language, before, after, articles.
+const KNOWN: [(&str, Texts, Texts, Texts); 8] = [
     (
         "en",
         &[
             "hey",
+            "hey there",
             "hi",
+            "hi there",
             "hello",
+            "yo",
             "ok",
             "okay",
             "please",
             "pls",
+            "kindly",
             "thanks",
+            "um",
+            "uh",
+            "oh",
+            "oops",
+            "wait",
+            "actually",
+            "so",
+            "and",
+            "also",
+            "now",
+            "then",
             "can you",
+            "can u",
+            "can we",
+            "can you please",
             "could you",
             "would you",
+            "would you mind",
             "will you",
-            "can you please",
+            "you can",
+            "let's",
+            "go ahead and",
             "i want you to",
             "i would like you to",
             "i'd like you to",
@@ -48,6 +77,15 @@ const KNOWN: [(&str, &[&str], &[&str]); 8] = [
             "thanks a lot",
             "thank you very much",
             "cheers",
+            "for me",
+            "too",
+            "as well",
+            "right now",
+            "if you can",
+            "when you can",
+        ],
+        &[
+            "a", "an", "the", "my", "your", "our", "their", "its", "every",
         ],
     ),
     (
@@ -67,6 +105,9 @@ const KNOWN: [(&str, &[&str], &[&str]); 8] = [
             "würden sie",
         ],
         &["bitte", "danke", "danke schön", "dankeschön", "vielen dank"],
+        &[
+            "ein", "eine", "einen", "einem", "einer", "mein", "meine", "meinen", "meinem", "meiner",
+        ],
     ),
     (
         "fr",
@@ -89,11 +130,15 @@ const KNOWN: [(&str, &[&str], &[&str]); 8] = [
             "merci",
             "merci beaucoup",
         ],
+        &[
+            "un", "une", "du", "des", "mon", "ma", "mes", "notre", "votre",
+        ],
     ),
     (
         "es",
         &["hola", "por favor", "puedes", "podrías", "puede", "podría"],
         &["por favor", "gracias", "muchas gracias"],
+        &["un", "una", "unos", "unas", "el", "los", "las", "mi", "mis"],
     ),
     (
         "it",
@@ -107,6 +152,7 @@ const KNOWN: [(&str, &[&str], &[&str]); 8] = [
             "potrebbe",
         ],
         &["per favore", "per piacere", "grazie", "grazie mille"],
+        &["un", "una", "uno", "il", "gli", "mio", "mia"],
     ),
     (
         "el",
@@ -121,16 +167,19 @@ const KNOWN: [(&str, &[&str], &[&str]); 8] = [
             "θα μπορούσες να",
         ],
         &["παρακαλώ", "σε παρακαλώ", "ευχαριστώ", "ευχαριστώ πολύ"],
+        &["ένα", "έναν", "μια", "μία"],
     ),
     (
         "ja",
         &["すみません", "ねえ", "どうか"],
         &["お願いします", "お願い", "ください", "ありがとう"],
+        &[],
     ),
     (
         "ar",
         &["مرحبا", "من فضلك", "لو سمحت", "هل يمكنك"],
         &["من فضلك", "لو سمحت", "شكرا", "شكرًا"],
+        &[],
     ),
 ];
 
@@ -141,10 +190,11 @@ impl Politeness {
         let owned = |phrases: &[&str]| phrases.iter().map(|&phrase| phrase.to_owned()).collect();
         KNOWN
             .iter()
-            .map(|(language, before, after)| Self {
+            .map(|(language, before, after, articles)| Self {
                 language: (*language).to_owned(),
                 before: owned(before),
                 after: owned(after),
+                articles: owned(articles),
             })
             .collect()
     }
@@ -164,6 +214,7 @@ pub(crate) struct Edges {
 pub(crate) struct Phrases {
     before: Vec<Vec<String>>,
     after: Vec<Vec<String>>,
+    articles: BTreeSet<String>,
 }
 
 impl Phrases {
@@ -185,6 +236,11 @@ impl Phrases {
             after: politeness
                 .iter()
                 .flat_map(|language| cut(&language.after))
+                .collect(),
+            articles: politeness
+                .iter()
+                .flat_map(|language| cut(&language.articles))
+                .flatten()
                 .collect(),
         }
     }
@@ -218,12 +274,23 @@ impl Phrases {
             for phrase in &self.after {
                 if let Some(from) = at.checked_sub(phrase.len())
                     && says(words, from, phrase)
+                    && !self.is_meant(words, from)
                 {
                     ends[from] = true;
                 }
             }
         }
         Edges { starts, ends }
+    }
+
+    /// Whether what begins at a position belongs to an article before it.
+    fn is_meant(&self, words: &Words<'_>, from: usize) -> bool {
+        let Some(before) = from.checked_sub(1) else {
+            return false;
+        };
+        let between = words.word(before).span.end..words.word(from).span.start;
+        self.articles.contains(words.normal(before))
+            && words.text()[between].chars().all(char::is_whitespace)
     }
 }
 

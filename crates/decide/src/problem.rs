@@ -9,6 +9,8 @@ pub struct BuildProblem {
     pub code: &'static str,
     /// The entry's name, empty for the whole catalogue.
     pub entry: String,
+    /// The name of the phrase that is to blame, if one is; `pattern` is then what it stands for.
+    pub phrase: Option<String>,
     /// The sentence pattern, where one is to blame.
     pub pattern: Option<String>,
     /// The pattern's column, in characters from 1.
@@ -26,6 +28,7 @@ impl BuildProblem {
         Self {
             code,
             entry: entry.to_owned(),
+            phrase: None,
             pattern: None,
             column: None,
             message: message.into(),
@@ -37,6 +40,9 @@ impl fmt::Display for BuildProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.entry.is_empty() {
             write!(f, "{}: ", self.entry)?;
+        }
+        if let Some(phrase) = &self.phrase {
+            write!(f, "phrase <{phrase}>: ")?;
         }
         if let Some(pattern) = &self.pattern {
             write!(f, "`{pattern}`")?;

@@ -1,10 +1,14 @@
 //! What a free slot gives back: the person's own words, without what belongs to the sentence
 //! around them.
 
+use crate::quotation::PAIRS;
+
 /// Trims white space, separators at both ends, one pair of quotation marks, and the punctuation
 /// that ends a sentence. Inside quotation marks everything stays.
 pub(crate) fn trimmed(raw: &str) -> &str {
-    let text = raw.trim_start_matches(is_separator).trim_end();
+    let text = without_strays(raw)
+        .trim_start_matches(is_separator)
+        .trim_end();
     let text = without_dash(text);
     // The full stop may stand before or behind the closing quotation mark.
     if let Some(inner) = unquoted(text).or_else(|| unquoted(without_ending(text)))
@@ -14,6 +18,24 @@ pub(crate) fn trimmed(raw: &str) -> &str {
     }
     let ended = without_ending(text);
     if ended.is_empty() { text } else { ended }
+}
+
+/// A mark that closes what stands before the slot, or opens what stands behind it, is not its own:
+/// the end of `show "my" ` in `show "my" old tasks`.
+fn without_strays(raw: &str) -> &str {
+    let is_mark = |mark: char| {
+        PAIRS
+            .iter()
+            .any(|&(open, close)| mark == open || mark == close)
+    };
+    let text = match raw.strip_prefix(is_mark) {
+        Some(rest) if rest.starts_with(char::is_whitespace) => rest,
+        _ => raw,
+    };
+    match text.strip_suffix(is_mark) {
+        Some(rest) if rest.ends_with(char::is_whitespace) && !rest.trim().is_empty() => rest,
+        _ => text,
+    }
 }
 
 fn is_separator(character: char) -> bool {
@@ -62,21 +84,6 @@ fn is_abbreviation(word: &str) -> bool {
 }
 
 fn unquoted(text: &str) -> Option<&str> {
-    const PAIRS: [(char, char); 13] = [
-        ('"', '"'),
-        ('\'', '\''),
-        ('`', '`'),
-        ('“', '”'),
-        ('„', '“'),
-        ('„', '”'),
-        ('”', '”'),
-        ('‘', '’'),
-        ('‚', '‘'),
-        ('«', '»'),
-        ('»', '«'),
-        ('「', '」'),
-        ('『', '』'),
-    ];
     PAIRS.iter().find_map(|&(open, close)| {
         let inner = text.strip_prefix(open)?.strip_suffix(close)?;
         (!inner.contains([open, close])).then_some(inner)
@@ -108,6 +115,9 @@ mod tests {
             ("version 2.0.", "version 2.0"),
             ("wait…", "wait"),
             ("🍕", "🍕"),
+            ("\" old ", "old"),
+            (" old \"", "old"),
+            (" ' ", "'"),
         ];
         for (raw, expected) in table {
             assert_eq!(trimmed(raw), expected, "{raw:?}");

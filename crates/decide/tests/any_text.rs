@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use convoke_decide::{Entry, FoundBy, LocalDecider, Options};
+use convoke_decide::{Entry, FoundBy, LocalDecider, MAX_ALTERNATIVES, Options};
 use proptest::prelude::*;
 
 static DECIDER: LazyLock<LocalDecider> = LazyLock::new(|| {
@@ -45,7 +45,9 @@ fn holds(text: &str) {
     let decision = DECIDER.decide(text);
     for candidate in &decision.candidates {
         assert!((0.0..=1.0).contains(&candidate.confidence), "{candidate:?}");
-        for value in candidate.slots.values() {
+        assert!(candidate.alternatives.len() <= MAX_ALTERNATIVES);
+        let readings = candidate.alternatives.iter().chain([&candidate.slots]);
+        for value in readings.flat_map(|slots| slots.values()) {
             assert!(
                 text.contains(value.as_str()),
                 "{value:?} is not in {text:?}"

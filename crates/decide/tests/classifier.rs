@@ -398,6 +398,36 @@ fn every_language_is_learnt_from_its_examples() {
 }
 
 #[test]
+fn the_classifier_is_trained_by_the_first_text_that_no_pattern_matches() {
+    let mut entries = todo();
+    entries[0].sentences = vec!["add {title}".to_owned()];
+    let decider = build(&entries);
+    assert_eq!(decider.decide("add milk").verdict, Verdict::Chosen);
+    assert_eq!(decider.decide("").verdict, Verdict::Unknown);
+    assert!(decider.closed_slots("create_task", "no slots").is_empty());
+    assert!(!decider.is_trained());
+    decider.decide("show me what I still have to do");
+    assert!(decider.is_trained());
+}
+
+#[test]
+fn many_threads_train_one_classifier_and_agree_with_one_that_was_trained_before() {
+    let (decider, trained) = (build(&todo()), build(&todo()));
+    trained.train();
+    assert!(trained.is_trained());
+    let text = "show me what I still have to do";
+    let expected = trained.decide(text);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| decider.decide(text)))
+            .collect();
+        for thread in threads {
+            assert_eq!(thread.join().unwrap(), expected);
+        }
+    });
+}
+
+#[test]
 fn the_same_catalogue_always_gives_the_same_confidences() {
     let (one, other) = (build(&todo()), build(&todo()));
     for text in [

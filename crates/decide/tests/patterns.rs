@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 
 use convoke_decide::{
-    BuildProblem, Entry, FoundBy, LocalDecider, LocalDecision, Options, SlotValues, Verdict,
+    BuildProblem, Entry, FoundBy, LocalDecider, LocalDecision, MAX_ALTERNATIVES, Options,
+    SlotValues, Verdict, check,
 };
 
 fn entry(name: &str, sentences: &[&str]) -> Entry {
@@ -152,6 +153,60 @@ fn patterns_match_and_extract() {
             Some("title=Milch"),
         ),
         ("could you hear me", "could you hear me", Some("")),
+        (
+            "add {title}",
+            "um so can u go ahead and kindly add milk for me too",
+            Some("title=milk"),
+        ),
+        (
+            "add {title}",
+            "Hey there, let's add milk as well right now if you can",
+            Some("title=milk"),
+        ),
+        // What follows an article is meant, unless a comma sets it apart.
+        (
+            "remind me to {title}",
+            "remind me to send grandma a thank you",
+            Some("title=send grandma a thank you"),
+        ),
+        (
+            "remind me to {title}",
+            "remind me to send grandma a thank you, thank you",
+            Some("title=send grandma a thank you"),
+        ),
+        ("find {title}", "find the, please", Some("title=the")),
+        ("delete {task}", "delete that please", Some("task=that")),
+        // A quotation stays whole.
+        (
+            "rename {task} to {title}",
+            "rename \"reply to the bank\" to \"reply to the broker\"",
+            Some("task=reply to the bank title=reply to the broker"),
+        ),
+        (
+            "rename {task} to {title}",
+            "rename “go to town” to 'go to the sea'.",
+            Some("task=go to town title=go to the sea"),
+        ),
+        (
+            "delete [the] {task} [task]",
+            "delete \"the first task\"",
+            Some("task=the first task"),
+        ),
+        (
+            "add {title}",
+            "add \"say thank you\"",
+            Some("title=say thank you"),
+        ),
+        (
+            "show [my] {when} tasks",
+            "show \"my\" old tasks",
+            Some("when=old"),
+        ),
+        (
+            "move {a} to {b}",
+            "move mum's cake to dad's car to go",
+            Some("a=mum's cake b=dad's car to go"),
+        ),
         // Scripts without spaces.
         (
             "{title}を追加して",
@@ -236,6 +291,73 @@ fn the_most_specific_pattern_wins() {
     assert_eq!(decision.chosen().unwrap().entry, "share");
     assert!(decision.candidates[0].confidence > 0.95);
     assert_eq!(decision.candidates[1].entry, "create");
+}
+
+#[test]
+fn what_a_request_begins_with_says_what_is_wanted() {
+    let decider = build(&[
+        entry("create", &["add {title}"]),
+        entry(
+            "complete",
+            &["{task} (is|are) done", "[the] {task} was finished"],
+        ),
+    ]);
+    let decision = decider.decide("please add check that the alarm is done");
+    assert_eq!(decision.chosen().unwrap().entry, "create");
+    assert_eq!(
+        decision.chosen().unwrap().slots["title"],
+        "check that the alarm is done"
+    );
+    assert_eq!(decision.candidates[1].entry, "complete");
+    assert_eq!(
+        decider.decide("the adding is done").chosen().unwrap().entry,
+        "complete"
+    );
+}
+
+#[test]
+fn other_splits_are_given_from_the_likeliest_on() {
+    let decider = build(&[entry(
+        "rename",
+        &["(rename|change) [the] {task} (to|into) {title} [now]"],
+    )]);
+    let alternatives = |text: &str| {
+        let decision = decider.decide(text);
+        let all = decision.candidates[0].alternatives.iter();
+        all.map(|slots| format!("{} > {}", slots["task"], slots["title"]))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(alternatives("rename milk to tea"), [""; 0]);
+    assert_eq!(
+        alternatives("rename go to the gym to go to the pool"),
+        [
+            "go to the gym > go to the pool",
+            "go to the gym to go > the pool"
+        ]
+    );
+    // An equal split first, then those that leave words of the pattern to a slot.
+    assert_eq!(
+        alternatives("rename the walk to school to walk now"),
+        [
+            "walk to school > walk",
+            "the walk > school to walk",
+            "walk > school to walk now",
+            "the walk to school > walk",
+            "walk to school > walk now",
+            "the walk > school to walk now",
+            "the walk to school > walk now",
+        ]
+    );
+    let many = format!("rename a{}", " to b".repeat(40));
+    assert_eq!(alternatives(&many).len(), MAX_ALTERNATIVES);
+    assert_eq!(alternatives(&many), alternatives(&many));
+}
+
+#[test]
+fn a_check_finds_what_a_build_finds() {
+    let broken = [entry("one", &["add {title"]), entry("one", &["fine"])];
+    assert_eq!(check(&broken, &Options::default()), problems(&broken));
+    assert_eq!(check(&[entry("one", &["fine"])], &Options::default()), []);
 }
 
 #[test]

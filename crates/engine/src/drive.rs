@@ -3,6 +3,7 @@
 //! Output commit: a call that may change the world waits until the entry that asked for it is on
 //! disk. Everything else goes on while the writer works.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use convoke_model::TaskState;
@@ -34,6 +35,10 @@ pub(crate) struct Drive<P: Program, X: Executor> {
     /// The newest append; once it is durable, so is everything before it.
     durable: Durable,
     under_way: FuturesUnordered<BoxFuture<'static, Report>>,
+    /// Calls that this worker has begun.
+    begun: HashSet<Uuid>,
+    /// Whether the task is still being picked up, so that no entry may put it down yet.
+    taking_up: bool,
 }
 
 type Durable = Shared<BoxFuture<'static, Result<(), StoreError>>>;
@@ -88,6 +93,8 @@ impl<P: Program, X: Executor> Drive<P, X> {
             fence: claimed.fence(),
             durable: std::future::ready(Ok(())).boxed().shared(),
             under_way: FuturesUnordered::new(),
+            begun: HashSet::new(),
+            taking_up: true,
         })
     }
 
@@ -161,7 +168,8 @@ impl<P: Program, X: Executor> Drive<P, X> {
                     .iter()
                     .any(|question| question.id == call.id)
             })
-            .filter(|call| !Self::approved_just_now(call, claimed))
+            // A waiting signal may just have approved it.
+            .filter(|call| !self.begun.contains(&call.id))
             .cloned()
             .collect();
         for call in unasked {
@@ -174,15 +182,12 @@ impl<P: Program, X: Executor> Drive<P, X> {
                 .boxed(),
             );
         }
-    }
-
-    /// Calls that a waiting signal has just approved are already under way.
-    fn approved_just_now(call: &Call, claimed: &Claimed) -> bool {
-        claimed.signals.iter().any(|signal| {
-            answer_of(signal).is_some_and(|(question, answer)| {
-                question == call.id && answer == Answered::Approve
-            })
-        })
+        self.taking_up = false;
+        if self.under_way.is_empty() {
+            // Nothing to do but wait for a person: the entry that says so also puts the task down.
+            let deadline = self.machine.snapshot().deadline;
+            self.record(&Event::Resumed { deadline }, None);
+        }
     }
 
     fn take_report(&mut self, report: Report) -> Result<(), EngineError> {
@@ -291,7 +296,7 @@ impl<P: Program, X: Executor> Drive<P, X> {
         }
         let snapshot = self.machine.snapshot();
         let hold = match snapshot.status {
-            TaskState::InputRequired => Hold::Release {
+            TaskState::InputRequired if !self.taking_up => Hold::Release {
                 wake_at: snapshot
                     .questions
                     .iter()
@@ -338,6 +343,7 @@ impl<P: Program, X: Executor> Drive<P, X> {
     }
 
     fn perform(&mut self, call: Call) {
+        self.begun.insert(call.id);
         let executor = Arc::clone(&self.executor);
         let clock = Arc::clone(&self.engine.clock);
         let durable = self.durable.clone();

@@ -22,5 +22,5 @@ pub use engine::{Ended, Engine, NewRequest};
 pub use error::EngineError;
 pub use event::{Answered, Event};
 pub use program::{Ending, Facts, NewCall, Program, Step, View};
-pub use snapshot::{Question, Snapshot};
+pub use snapshot::{About, Question, Snapshot};
 pub use worker::{Options, Worker};

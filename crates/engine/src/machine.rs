@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::call::{Call, Failure, FailureKind, Outcome};
 use crate::event::{Answered, Event};
 use crate::program::{Ending, Facts, Program, Step, View};
-use crate::snapshot::{Question, Snapshot};
+use crate::snapshot::{About, Question, Snapshot};
 
 /// A task as the machine sees it.
 pub struct Machine<P: Program> {
@@ -100,9 +100,9 @@ impl<P: Program> Machine<P> {
     pub fn apply(&mut self, event: &Event, at: Timestamp) -> Transition {
         self.seq += 1;
         match event {
-            Event::Submitted { .. } | Event::Signalled { .. } => self.ask_program(event, at),
+            Event::Submitted { .. } | Event::Signalled { .. } => self.ask_program(event, None, at),
             Event::DeadlineReached => {
-                let transition = self.ask_program(event, at);
+                let transition = self.ask_program(event, None, at);
                 self.stop(TaskState::Failed, "the task's time was over".into());
                 Transition {
                     perform: Vec::new(),
@@ -115,13 +115,14 @@ impl<P: Program> Machine<P> {
             }
             Event::Resumed { deadline } => {
                 self.snapshot.deadline = *deadline;
+                self.settle();
                 Transition::default()
             }
             Event::Returned { call, .. } => {
-                if self.close(*call).is_none() {
+                let Some(closed) = self.close(*call) else {
                     return Transition::default();
-                }
-                self.ask_program(event, at)
+                };
+                self.ask_program(event, Some(&closed), at)
             }
             Event::OutcomeUnknown { call, expires_at } => {
                 self.ask_person(*call, *expires_at);
@@ -152,7 +153,7 @@ impl<P: Program> Machine<P> {
         }
     }
 
-    fn ask_program(&mut self, event: &Event, at: Timestamp) -> Transition {
+    fn ask_program(&mut self, event: &Event, returned: Option<&Call>, at: Timestamp) -> Transition {
         if self.snapshot.status.is_final() {
             return Transition::default();
         }
@@ -160,14 +161,15 @@ impl<P: Program> Machine<P> {
             facts: &self.facts,
             messages: &self.messages,
             at,
+            returned,
             open_calls: self.snapshot.open.len(),
         };
         let program = Arc::clone(&self.program);
         let step = program.step(view, &mut self.snapshot.program, event);
-        self.take_step(step, matches!(event, Event::Submitted { .. }))
+        self.take_step(step, matches!(event, Event::Submitted { .. }), at)
     }
 
-    fn take_step(&mut self, step: Step, first: bool) -> Transition {
+    fn take_step(&mut self, step: Step, first: bool, at: Timestamp) -> Transition {
         self.snapshot.stage = step.stage.or(self.snapshot.stage);
         self.messages
             .extend(step.messages.iter().map(|new| new.message.clone()));
@@ -183,20 +185,33 @@ impl<P: Program> Machine<P> {
                 perform: Vec::new(),
             };
         }
-        let perform: Vec<Call> = step
-            .calls
-            .into_iter()
-            .enumerate()
-            .map(|(index, new)| Call {
+        let mut perform = Vec::with_capacity(step.calls.len());
+        for (index, new) in step.calls.into_iter().enumerate() {
+            let mut call = Call {
                 id: effect_id(self.facts.id, self.seq, index),
                 kind: new.kind.to_owned(),
                 label: new.label,
                 request: new.request,
                 // A submitted task's first calls wait for whoever claims it.
                 started: !first,
-            })
-            .collect();
-        self.snapshot.open.extend(perform.iter().cloned());
+            };
+            if let Some(prompt) = new.approval {
+                call.started = false;
+                let expires_at = at
+                    .checked_add(self.program.approval_time())
+                    .unwrap_or(Timestamp::MAX);
+                let question = Question {
+                    id: call.id,
+                    about: About::Approval,
+                    prompt,
+                    expires_at,
+                };
+                self.snapshot.questions.push(question);
+            } else {
+                perform.push(call.clone());
+            }
+            self.snapshot.open.push(call);
+        }
         if !first {
             self.settle();
         }
@@ -250,6 +265,7 @@ impl<P: Program> Machine<P> {
             );
             self.snapshot.questions.push(Question {
                 id,
+                about: About::OutcomeUnknown,
                 prompt,
                 expires_at,
             });
@@ -267,47 +283,50 @@ impl<P: Program> Machine<P> {
         else {
             return Transition::default();
         };
-        self.snapshot.questions.remove(index);
-        let Some(call) = self
-            .snapshot
-            .open
-            .iter()
-            .find(|call| call.id == id)
-            .cloned()
-        else {
+        let question = self.snapshot.questions.remove(index);
+        let Some(position) = self.snapshot.open.iter().position(|call| call.id == id) else {
             return Transition::default();
         };
-        let outcome = match answer {
-            Answered::Approve => {
-                self.settle();
-                return Transition {
-                    messages: Vec::new(),
-                    perform: vec![call],
-                };
+        let outcome = match (answer, question.about) {
+            (Answered::Approve, _) => return self.go_ahead(position),
+            (Answered::Modify { value }, About::Approval) => {
+                self.snapshot.open[position].request["arguments"] = value.clone();
+                return self.go_ahead(position);
             }
-            Answered::Modify { value } => Outcome::Done(value.clone()),
-            Answered::Reject { message } => Outcome::Failed(Failure {
-                code: "call.rejected".into(),
-                message: message
+            (Answered::Modify { value }, About::OutcomeUnknown) => Outcome::Done(value.clone()),
+            (Answered::Reject { message }, about) => {
+                let message = message
                     .clone()
-                    .unwrap_or_else(|| "a person decided against it".into()),
-                kind: FailureKind::Unknown,
-            }),
-            Answered::Expired => Outcome::Failed(Failure {
-                code: "call.unanswered".into(),
-                message: "nobody said in time whether to make the call again".into(),
-                kind: FailureKind::Unknown,
-            }),
+                    .unwrap_or_else(|| "a person decided against it".into());
+                not_made("call.rejected", message, about)
+            }
+            (Answered::Expired, about) => not_made(
+                "call.unanswered",
+                "nobody said in time whether to make the call".into(),
+                about,
+            ),
         };
-        self.close(id);
+        let call = self.snapshot.open.remove(position);
         let returned = Event::Returned {
             call: id,
-            label: call.label,
+            label: call.label.clone(),
             outcome,
             started_at: at,
             duration_ms: 0,
         };
-        self.ask_program(&returned, at)
+        self.ask_program(&returned, Some(&call), at)
+    }
+
+    /// A person has agreed to a call: the entry that says so is also the one that begins it.
+    fn go_ahead(&mut self, position: usize) -> Transition {
+        let call = &mut self.snapshot.open[position];
+        call.started = true;
+        let perform = vec![call.clone()];
+        self.settle();
+        Transition {
+            messages: Vec::new(),
+            perform,
+        }
     }
 
     fn stop(&mut self, status: TaskState, cause: String) {
@@ -327,4 +346,17 @@ impl<P: Program> Machine<P> {
 /// The id of a call: the same task, entry and position always give the same one.
 fn effect_id(task: Uuid, seq: u64, index: usize) -> Uuid {
     Uuid::new_v5(&task, format!("{seq}/{index}").as_bytes())
+}
+
+/// What came of a call that a person did not agree to. One that had been begun may have taken effect.
+fn not_made(code: &str, message: String, about: About) -> Outcome {
+    let kind = match about {
+        About::Approval => FailureKind::NoEffect,
+        About::OutcomeUnknown => FailureKind::Unknown,
+    };
+    Outcome::Failed(Failure {
+        code: code.into(),
+        message,
+        kind,
+    })
 }

@@ -1,5 +1,7 @@
 //! What a program is: a pure function from where a task stands and what happened to what comes next.
 
+use std::time::Duration;
+
 use convoke_model::{Answer, Channel, Message, Stage};
 use convoke_store::{NewMessage, TaskRecord};
 use jiff::Timestamp;
@@ -8,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::call::Call;
 use crate::event::Event;
 
 /// What never changes about a task.
@@ -49,6 +52,8 @@ pub struct View<'a> {
     pub messages: &'a [Message],
     /// When the event happened. A program knows no other clock.
     pub at: Timestamp,
+    /// The call that has just returned, as it was made.
+    pub returned: Option<&'a Call>,
     /// How many calls still have no outcome, not counting the one that just returned.
     pub open_calls: usize,
 }
@@ -62,6 +67,8 @@ pub struct NewCall {
     pub label: String,
     /// What the executor needs to know.
     pub request: Value,
+    /// What to ask a person before it is made, if anybody must agree.
+    pub approval: Option<String>,
 }
 
 /// What comes next.
@@ -96,6 +103,11 @@ pub trait Program: Send + Sync + 'static {
     /// All that the program knows of a task besides its messages. It is written with every entry, so
     /// it must stay small.
     type State: Clone + Default + Serialize + DeserializeOwned + Send + Sync;
+
+    /// How long a person has to agree to a call.
+    fn approval_time(&self) -> Duration {
+        Duration::from_hours(24)
+    }
 
     /// What comes next. Called with `Submitted` first, then with every `Returned`, `Signalled` and
     /// `DeadlineReached`; the last must end the task.

@@ -38,8 +38,20 @@ pub struct Snapshot<S> {
 pub struct Question {
     /// The call that it is about; also the question's id.
     pub id: Uuid,
+    /// What an answer decides.
+    pub about: About,
     /// What is asked.
     pub prompt: String,
     /// When nobody waits for an answer any more.
     pub expires_at: Timestamp,
+}
+
+/// What an answer decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    /// Whether a call is made at all. Modifying changes its arguments.
+    Approval,
+    /// Whether a call that may have taken effect is made again. Modifying gives its result.
+    OutcomeUnknown,
 }

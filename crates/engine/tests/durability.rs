@@ -353,3 +353,59 @@ async fn a_worker_that_lost_its_lease_cannot_write() {
     );
     assert!(world.clock.now() > after.unwrap().record.created_at);
 }
+
+#[tokio::test]
+async fn a_call_that_needs_leave_is_made_only_once_somebody_agrees() {
+    let world = World::new();
+    world.set("pay?", Behaviour::of(Effect::Once));
+    let task = world.submit("look pay?").await;
+    let worker = world.worker();
+    let waiting = world.engine.wait(task).await.unwrap();
+    assert_eq!(waiting.record.status, TaskState::InputRequired);
+    assert_eq!(waiting.questions[0].prompt, "May I do pay?");
+    worker.stop().await;
+    // The question outlives the process that asked it.
+    world.clock.advance(Duration::from_hours(23));
+    let worker = world.worker();
+    assert_eq!(world.performed(), ["look"]);
+    world.answer(task, json!({"action": "approve"})).await;
+    assert_eq!(
+        world.until_ended(task).await.record.status,
+        TaskState::Completed
+    );
+    assert_eq!(world.performed(), ["look", "pay?"]);
+    worker.stop().await;
+    world.assert_replays(task).await;
+}
+
+#[tokio::test]
+async fn a_person_may_change_what_a_call_is_given() {
+    let world = World::new();
+    let task = world.submit("pay?").await;
+    let worker = world.worker();
+    world
+        .answer(task, json!({"action": "modify", "value": {"amount": 3}}))
+        .await;
+    assert_eq!(
+        world.until_ended(task).await.record.status,
+        TaskState::Completed
+    );
+    assert_eq!(world.last_arguments(), json!({"amount": 3}));
+    worker.stop().await;
+    world.assert_replays(task).await;
+}
+
+#[tokio::test]
+async fn a_call_that_somebody_rejects_is_not_made() {
+    let world = World::new();
+    let task = world.submit("pay?").await;
+    let worker = world.worker();
+    world
+        .answer(task, json!({"action": "reject", "message": "too dear"}))
+        .await;
+    let ended = world.until_ended(task).await;
+    assert_eq!(ended.record.error.as_deref(), Some("too dear"));
+    assert!(world.performed().is_empty());
+    worker.stop().await;
+    world.assert_replays(task).await;
+}

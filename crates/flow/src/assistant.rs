@@ -38,6 +38,9 @@ pub struct Progress {
     /// What is known: a text each, or the item that the text points at.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) slots: Map<String, Value>,
+    /// Other ways to read the same message.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) alternatives: Vec<Map<String, Value>>,
     /// The slot that is being looked up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) slot: Option<Name>,

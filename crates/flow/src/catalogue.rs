@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use convoke_app::App;
-use convoke_decide::{Entry, LocalDecider, LocalDecision, Options, SlotValues};
+use convoke_decide::{Entry, LocalDecider, LocalDecision, Options, Politeness, SlotValues};
 use convoke_model::{Name, SkillFields};
 
 use crate::error::FlowError;
 use crate::memory::SkillRef;
 
-/// Every skill of every agent, and the decider that was trained on them.
+/// Every skill of every agent, and the decider over them.
 pub(crate) struct Skills {
     entries: Vec<(SkillRef, SkillFields)>,
     decider: LocalDecider,
@@ -34,12 +34,7 @@ impl Skills {
             .iter()
             .map(|(target, skill)| entry(target, skill))
             .collect();
-        let options = Options {
-            threshold: app.config.decide.threshold,
-            out_of_scope: app.config.decide.out_of_scope.clone(),
-            ..Options::default()
-        };
-        let decider = LocalDecider::build(&catalogue, options).map_err(|problems| {
+        let decider = LocalDecider::build(&catalogue, options(app)).map_err(|problems| {
             let all: Vec<_> = problems.iter().map(ToString::to_string).collect();
             FlowError::App(all.join("; "))
         })?;
@@ -72,6 +67,28 @@ impl Skills {
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &SkillFields> {
         self.entries.iter().map(|(_, skill)| skill)
+    }
+}
+
+/// How the app wants decisions to be made. Its polite phrases add to the known ones.
+fn options(app: &App) -> Options {
+    let decide = &app.config.decide;
+    let mut politeness = Politeness::known();
+    politeness.push(Politeness {
+        language: app.config.name.to_string(),
+        before: decide.politeness.before.clone(),
+        after: decide.politeness.after.clone(),
+        articles: Vec::new(),
+    });
+    let phrases = decide.phrases.iter();
+    Options {
+        threshold: decide.threshold,
+        out_of_scope: decide.out_of_scope.clone(),
+        politeness,
+        phrases: phrases
+            .map(|(name, text)| (name.to_string(), text.clone()))
+            .collect(),
+        ..Options::default()
     }
 }
 

@@ -16,20 +16,28 @@ use crate::reference::{self, Found};
 #[serde(tag = "meaning", rename_all = "snake_case")]
 pub(crate) enum Meaning {
     /// The user wants this done.
-    Act {
-        target: SkillRef,
-        slots: Map<String, Value>,
-        decision: Box<Decision>,
-        /// What pointing words may point at, where an earlier question narrowed it.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        candidates: Vec<Item>,
-    },
+    Act(Box<Wish>),
     /// Several things may be meant.
     Unclear { candidates: Vec<SkillRef> },
     /// Nothing that the app can do.
     Unknown,
     /// The user does not want to go on.
     Dismissed,
+}
+
+/// Something that the user wants done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Wish {
+    pub(crate) target: SkillRef,
+    /// What the message says that is needed for it.
+    pub(crate) slots: Map<String, Value>,
+    /// Other ways to read the same message, where it can be split in several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) alternatives: Vec<Map<String, Value>>,
+    /// What pointing words may point at, where an earlier question narrowed it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) candidates: Vec<Item>,
+    pub(crate) decision: Decision,
 }
 
 /// Words that take back what was asked for.
@@ -114,13 +122,14 @@ fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> 
             let mut slots = slots.clone();
             slots.insert(slot.to_string(), Value::String(said));
             Some(act(
-                skills,
-                target,
-                slots,
+                Reading {
+                    slots,
+                    candidates: candidates.clone(),
+                    ..Reading::of(target)
+                },
                 text,
                 1.0,
                 "answers the question",
-                candidates.clone(),
             ))
         }
         Asks::Skill { candidates, said } => {
@@ -142,13 +151,13 @@ fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> 
             let target = candidates.get(index)?;
             let slots = slots_for(skills, target, said);
             Some(act(
-                skills,
-                target,
-                slots,
+                Reading {
+                    slots,
+                    ..Reading::of(target)
+                },
                 said,
                 1.0,
                 "chosen when asked",
-                Vec::new(),
             ))
         }
     }
@@ -173,20 +182,16 @@ fn request(skills: &Skills, text: &str, decided: &LocalDecision) -> Meaning {
         .collect();
     match (decided.verdict, known.as_slice()) {
         (Verdict::Chosen, [(best, target), ..]) => {
-            let slots = filled(skills, target, &best.slots, best.by, text);
             let how = match best.by {
                 FoundBy::Pattern => "fits one of the skill's sentences",
                 FoundBy::Classifier => "is like the skill's examples",
             };
-            act(
-                skills,
-                target,
-                slots,
-                text,
-                best.confidence,
-                how,
-                Vec::new(),
-            )
+            let reading = Reading {
+                slots: filled(skills, target, &best.slots, best.by, text),
+                alternatives: best.alternatives.iter().map(texts).collect(),
+                ..Reading::of(target)
+            };
+            act(reading, text, best.confidence, how)
         }
         (Verdict::Ambiguous, [_, ..]) => Meaning::Unclear {
             candidates: known
@@ -215,26 +220,42 @@ fn filled(
         FoundBy::Classifier => skills.closed_slots(target, text),
     };
     all.extend(slots.clone());
-    all.into_iter()
-        .map(|(slot, value)| (slot, Value::String(value)))
+    texts(&all)
+}
+
+fn texts(slots: &BTreeMap<String, String>) -> Map<String, Value> {
+    slots
+        .iter()
+        .map(|(slot, text)| (slot.clone(), Value::String(text.clone())))
         .collect()
 }
 
-fn act(
-    skills: &Skills,
-    target: &SkillRef,
+/// A skill and what a message says for it.
+struct Reading<'a> {
+    target: &'a SkillRef,
     slots: Map<String, Value>,
-    text: &str,
-    confidence: f64,
-    reasoning: &str,
+    alternatives: Vec<Map<String, Value>>,
     candidates: Vec<Item>,
-) -> Meaning {
+}
+
+impl<'a> Reading<'a> {
+    fn of(target: &'a SkillRef) -> Self {
+        Self {
+            target,
+            slots: Map::new(),
+            alternatives: Vec::new(),
+            candidates: Vec::new(),
+        }
+    }
+}
+
+fn act(reading: Reading<'_>, text: &str, confidence: f64, reasoning: &str) -> Meaning {
     let decision = Decision::new(DecisionFields {
         asked: text.to_owned(),
         targets: vec![Target {
-            name: target.skill.clone(),
+            name: reading.target.skill.clone(),
             confidence: Confidence::saturating(confidence),
-            parameters: slots.clone(),
+            parameters: reading.slots.clone(),
         }],
         reasoning: reasoning.to_owned(),
         ambiguous: false,
@@ -242,13 +263,14 @@ fn act(
         decided_by: DecidedBy::Local,
     });
     match decision {
-        Ok(decision) if skills.get(target).is_some() => Meaning::Act {
-            target: target.clone(),
-            slots,
-            decision: Box::new(decision),
-            candidates,
-        },
-        _ => Meaning::Unknown,
+        Ok(decision) => Meaning::Act(Box::new(Wish {
+            target: reading.target.clone(),
+            slots: reading.slots,
+            alternatives: reading.alternatives,
+            candidates: reading.candidates,
+            decision,
+        })),
+        Err(_) => Meaning::Unknown,
     }
 }
 

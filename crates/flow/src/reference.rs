@@ -29,6 +29,12 @@ pub(crate) fn find(words: &str, items: &[Item], shown: &[Item], nouns: &[String]
     by_label(&said, &content, items)
 }
 
+/// Whether words are the very label of an item.
+pub(crate) fn is_named(words: &str, items: &[Item]) -> bool {
+    let said = tokens(words);
+    !said.is_empty() && items.iter().any(|item| tokens(&item.label) == said)
+}
+
 /// Words that say nothing about which item is meant.
 const FILLERS: &[&str] = &[
     "the", "a", "an", "my", "our", "that", "this", "those", "these", "one", "ones", "about", "to",
@@ -232,10 +238,28 @@ fn by_stem(a: &str, b: &str) -> bool {
     stem(a) == stem(b)
 }
 
-/// One slip of the finger in a word that is long enough to bear it.
+/// One slip of the finger in a word that is long enough to bear it. In a short word only two letters
+/// that changed places are a slip: another letter makes it another word.
 fn almost(a: &str, b: &str) -> bool {
-    by_stem(a, b)
-        || (a.chars().count().min(b.chars().count()) > 4 && strsim::osa_distance(a, b) <= 1)
+    if by_stem(a, b) {
+        return true;
+    }
+    let shorter = a.chars().count().min(b.chars().count());
+    let one_slip = || strsim::osa_distance(a, b) <= 1;
+    match shorter {
+        0..=3 => false,
+        4 => same_letters(a, b) && one_slip(),
+        _ => one_slip(),
+    }
+}
+
+fn same_letters(a: &str, b: &str) -> bool {
+    let sorted = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    sorted(a) == sorted(b)
 }
 
 fn stem(word: &str) -> &str {
@@ -337,6 +361,8 @@ mod tests {
             Found::Many(vec![0])
         );
         assert_eq!(found("back", &["call the bank"], &[]), Found::Nothing);
+        assert_eq!(found("buy mlik", LIST, &[]), Found::Many(vec![0, 2]));
+        assert_eq!(found("buy mlik", &["buy milk"], &[]), Found::One(0));
         assert_eq!(found("that's", LIST, &[1]), Found::One(1));
     }
 

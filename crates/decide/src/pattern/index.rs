@@ -1,10 +1,14 @@
 //! All patterns of a catalogue, found by the words that they cannot do without.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use super::MAX_WORDS;
-use super::program::{Needs, Prepared, Program, Score, Table};
+use super::program::{Needs, Program};
+use super::search::{Prepared, Score, Table};
+use super::syntax::Part;
+use super::{ClosedValues, Lexicon, MAX_WORDS};
 use crate::politeness::Phrases;
+use crate::quotation;
 use crate::words::Words;
 
 /// The patterns of all entries.
@@ -26,9 +30,11 @@ struct Pattern {
 pub(crate) struct PatternMatch {
     /// The entry's position in the catalogue.
     pub(crate) entry: usize,
-    /// More is better: literal characters first, then few words in slots.
+    /// More is better.
     pub(crate) score: Score,
     pub(crate) slots: BTreeMap<String, String>,
+    /// Other slots that the same pattern can read in the text, the likeliest first.
+    pub(crate) alternatives: Vec<BTreeMap<String, String>>,
 }
 
 impl Patterns {
@@ -36,8 +42,16 @@ impl Patterns {
         self.patterns.push(Pattern { entry, program });
     }
 
-    /// Files every pattern under the words of its most telling need.
-    pub(crate) fn index(&mut self) {
+    /// Files every pattern under the words of its most telling need. The parts are those of all
+    /// patterns, with the closed slots of their entries, in the order in which they were added.
+    pub(crate) fn index<'p>(
+        &mut self,
+        parts: impl Iterator<Item = (&'p Vec<Part>, &'p BTreeMap<String, Arc<ClosedValues>>)>,
+        lexicon: &mut Lexicon,
+    ) {
+        for (pattern, (parts, closed)) in self.patterns.iter_mut().zip(parts) {
+            pattern.program.find_needs(parts, closed, lexicon);
+        }
         let mut uses: HashMap<u32, usize> = HashMap::new();
         for word in self
             .patterns
@@ -98,10 +112,12 @@ impl Patterns {
             return Vec::new();
         }
         let edges = phrases.edges(words);
+        let quoted = quotation::inside(words);
         let text = Prepared {
             words,
             numbers,
             edges: &edges,
+            quoted: &quoted,
         };
         let mut table = Table::default();
         // The best pattern of each entry; of equally good ones the first.
@@ -118,11 +134,12 @@ impl Patterns {
         let mut matches: Vec<PatternMatch> = best
             .into_iter()
             .map(|(entry, (score, number))| {
-                let slots = self.patterns[number].program.slots(&text, &mut table);
+                let (slots, alternatives) = self.patterns[number].program.read(&text, &mut table);
                 PatternMatch {
                     entry,
                     score,
                     slots,
+                    alternatives,
                 }
             })
             .collect();

@@ -2,12 +2,16 @@
 
 mod closed;
 mod index;
+mod phrasebook;
 mod program;
+mod search;
 mod syntax;
 
 pub(crate) use closed::ClosedValues;
 pub(crate) use index::{PatternMatch, Patterns};
+pub(crate) use phrasebook::{Phrasebook, Unusable};
 pub(crate) use program::Program;
+pub use search::MAX_ALTERNATIVES;
 pub(crate) use syntax::{Part, parse};
 
 use std::collections::HashMap;

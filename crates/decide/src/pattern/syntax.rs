@@ -1,5 +1,7 @@
 //! Reads a sentence pattern into its parts.
 
+use std::sync::Arc;
+
 use crate::words::{Kind, Words};
 
 /// The deepest nesting of brackets.
@@ -12,9 +14,11 @@ const MAX_LENGTH: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
     /// A word in its normal form.
-    Word(String),
+    Word(Arc<str>),
     /// A slot, with the column where it stands.
     Slot { name: String, column: usize },
+    /// A named part, with the column where it stands. Once a pattern is expanded none is left.
+    Phrase { name: String, column: usize },
     /// One of several sequences.
     Choice(Vec<Vec<Part>>),
     /// One of several sequences, or nothing.
@@ -122,8 +126,14 @@ impl Reader<'_> {
                 '{' => {
                     self.stands_apart(column)?;
                     flush(&mut literal, &mut branches);
-                    let name = self.slot_name(column)?;
+                    let name = self.name(column, '}')?;
                     push(&mut branches, Part::Slot { name, column });
+                }
+                '<' => {
+                    self.stands_apart(column)?;
+                    flush(&mut literal, &mut branches);
+                    let name = self.name(column, '>')?;
+                    push(&mut branches, Part::Phrase { name, column });
                 }
                 '|' => {
                     flush(&mut literal, &mut branches);
@@ -134,7 +144,7 @@ impl Reader<'_> {
                     self.stands_apart(column)?;
                     return Ok(branches);
                 }
-                ']' | ')' | '}' => {
+                ']' | ')' | '}' | '>' => {
                     return Err(Fault::new(
                         "pattern.unexpected",
                         column,
@@ -172,31 +182,27 @@ impl Reader<'_> {
         })
     }
 
-    fn slot_name(&mut self, column: usize) -> Result<String, Fault> {
+    /// Reads the name of a slot or a phrase, up to what closes it.
+    fn name(&mut self, column: usize, closing: char) -> Result<String, Fault> {
+        let (code, kind) = match closing {
+            '>' => ("pattern.phrase_name", "phrase"),
+            _ => ("pattern.slot_name", "slot"),
+        };
         let rest = &self.characters[self.next..];
-        let Some(length) = rest.iter().position(|&character| character == '}') else {
+        let Some(length) = rest.iter().position(|&character| character == closing) else {
             return Err(Fault::new(
                 "pattern.unclosed",
                 column,
-                "this slot is never closed; add `}`",
+                format!("this {kind} is never closed; add `{closing}`"),
             ));
         };
-        // A name is written with `-` or `_` alike, as everywhere.
-        let name: String = rest[..length]
-            .iter()
-            .collect::<String>()
-            .trim()
-            .replace('-', "_");
+        let name = normal_name(&rest[..length].iter().collect::<String>());
         self.next += length + 1;
-        let starts_well = name.starts_with(|first: char| first.is_ascii_lowercase());
-        let goes_on_well = name
-            .chars()
-            .all(|next| next.is_ascii_lowercase() || next.is_ascii_digit() || next == '_');
-        if !starts_well || !goes_on_well {
+        if !is_name(&name) {
             return Err(Fault::new(
-                "pattern.slot_name",
+                code,
                 column,
-                format!("`{name}` is no slot name; use lower-case letters, digits and `_`"),
+                format!("`{name}` is no {kind} name; use lower-case letters, digits and `_`"),
             ));
         }
         self.stands_apart(self.next)?;
@@ -206,7 +212,7 @@ impl Reader<'_> {
     /// Patterns match whole words, so that a bracket inside one (`task[s]`) would not do what it
     /// seems to say. Scripts without spaces have no such words.
     fn stands_apart(&self, column: usize) -> Result<(), Fault> {
-        let closes = matches!(self.characters[column - 1], ']' | ')' | '}');
+        let closes = matches!(self.characters[column - 1], ']' | ')' | '}' | '>');
         let neighbour = if closes {
             self.characters.get(column)
         } else {
@@ -231,12 +237,25 @@ impl Reader<'_> {
     }
 }
 
+/// A name is written with `-` or `_` alike, as everywhere.
+pub(super) fn normal_name(written: &str) -> String {
+    written.trim().replace('-', "_")
+}
+
+/// Whether a slot or a phrase can be called so.
+pub(super) fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name
+            .chars()
+            .all(|next| next.is_ascii_lowercase() || next.is_ascii_digit() || next == '_')
+}
+
 fn flush(literal: &mut String, branches: &mut [Vec<Part>]) {
     if let Some(branch) = branches.last_mut() {
         branch.extend(
             Words::of(literal)
                 .normals()
-                .map(|word| Part::Word(word.to_owned())),
+                .map(|word| Part::Word(Arc::from(word))),
         );
     }
     literal.clear();

@@ -10,13 +10,13 @@ use convoke_engine::{
     Call, Effect, Ended, Ending, Engine, Event, Executor, Facts, Failure, FailureKind, NewCall,
     NewRequest, Options, Outcome, Performing, Program, Snapshot, Step, View, Worker,
 };
-use convoke_model::{Answer, AnswerFields, Channel, Message};
-use convoke_store::{Claim, MemoryStore, Store};
+use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
+use convoke_store::{Claim, MemoryStore, NewSignal, Store};
 use convoke_testkit::{CountedIds, GatedStore, SimClock};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -58,10 +58,12 @@ impl Program for Words {
             };
         }
         let word = state.0.remove(0);
+        // A word with a question mark needs somebody's leave.
         let call = NewCall {
             kind: "word",
             label: word.clone(),
-            request: json!({ "word": word }),
+            request: json!({ "arguments": { "word": word } }),
+            approval: word.ends_with('?').then(|| format!("May I do {word}")),
         };
         Step {
             calls: vec![call],
@@ -101,6 +103,7 @@ impl Behaviour {
 pub(crate) struct Hands {
     behaviours: Mutex<HashMap<String, Behaviour>>,
     performed: Mutex<Vec<(String, Uuid)>>,
+    arguments: Mutex<Vec<Value>>,
     changed: watch::Sender<usize>,
     hanging: watch::Sender<Option<String>>,
 }
@@ -118,6 +121,10 @@ impl Executor for Hands {
                 .lock()
                 .unwrap()
                 .push((call.label.clone(), call.id));
+            self.arguments
+                .lock()
+                .unwrap()
+                .push(call.request["arguments"].clone());
             self.changed.send_modify(|count| *count += 1);
             let mut hanging = self.hanging.subscribe();
             hanging
@@ -214,6 +221,32 @@ impl World {
             .iter()
             .map(|(word, _)| word.clone())
             .collect()
+    }
+
+    /// The arguments of the last call.
+    pub(crate) fn last_arguments(&self) -> Value {
+        self.hands
+            .arguments
+            .lock()
+            .unwrap()
+            .last()
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Waits for a task's question and answers it.
+    pub(crate) async fn answer(&self, task: Uuid, answer: Value) {
+        let waiting = self.engine.wait(task).await.unwrap();
+        assert_eq!(waiting.record.status, TaskState::InputRequired);
+        let payload = json!({ "question": waiting.questions[0].id, "answer": answer });
+        let key = format!("{}", waiting.questions[0].id);
+        let signal = NewSignal {
+            task,
+            kind: "answer".into(),
+            payload,
+            key,
+        };
+        self.engine.signal(signal).await.unwrap();
     }
 
     pub(crate) fn ids_of(&self, word: &str) -> Vec<Uuid> {

@@ -33,6 +33,7 @@ pub(crate) fn call(turn: &mut Turn<'_>, tool: &str, templates: &BTreeMap<String,
                 kind: KIND,
                 label: tool.to_owned(),
                 request: json!({ "tool": tool, "arguments": arguments }),
+                approval: None,
             }],
             ..Step::default()
         },

@@ -34,6 +34,7 @@ pub(crate) fn start() -> Step {
             kind: KIND,
             label: "decide".into(),
             request: json!({}),
+            approval: None,
         }],
         ..Step::default()
     }
@@ -64,16 +65,12 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
     turn.state.history_cut = decided.history_cut;
     let config = &turn.assistant.app.config;
     match decided.meaning {
-        Meaning::Act {
-            target,
-            slots,
-            decision,
-            candidates,
-        } => {
-            turn.state.target = Some(target);
-            turn.state.slots = slots;
-            turn.state.decision = Some(*decision);
-            turn.state.candidates = candidates;
+        Meaning::Act(wish) => {
+            turn.state.target = Some(wish.target);
+            turn.state.slots = wish.slots;
+            turn.state.alternatives = wish.alternatives;
+            turn.state.candidates = wish.candidates;
+            turn.state.decision = Some(wish.decision);
             advance(turn)
         }
         Meaning::Unclear { candidates } => ask_which_skill(turn, candidates),

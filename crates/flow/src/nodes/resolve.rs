@@ -2,13 +2,13 @@
 
 use convoke_engine::Step;
 use convoke_model::{Name, Reference};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{act, compose, decide};
 use crate::assistant::Node;
 use crate::memory::{Item, Memory, SkillRef};
 use crate::ports::ToolReply;
-use crate::reference::{Found, find};
+use crate::reference::{Found, find, is_named};
 use crate::turn::{Returned, Turn};
 
 pub(crate) fn start(turn: &mut Turn<'_>, slot: &Name, reference: &Reference) -> Step {
@@ -33,6 +33,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
     // The journal has the whole list; the answer only needs to say that it was looked at.
     let summary = json!({ "items": items.len() });
     act::note_call(turn, &reply, returned, &reference.arguments, summary);
+    read_by_label(turn, &slot, &items);
     let words = turn
         .state
         .slots
@@ -77,6 +78,27 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
             )
         }
     }
+}
+
+/// Of several ways to read the message, takes the one whose words are the very label of an item.
+fn read_by_label(turn: &mut Turn<'_>, slot: &Name, items: &[Item]) {
+    let is_label = |slots: &Map<String, Value>| {
+        slots
+            .get(slot.as_str())
+            .and_then(Value::as_str)
+            .is_some_and(|words| is_named(words, items))
+    };
+    if !is_label(&turn.state.slots)
+        && let Some(better) = turn
+            .state
+            .alternatives
+            .iter()
+            .find(|other| is_label(other))
+            .cloned()
+    {
+        turn.state.slots.extend(better);
+    }
+    turn.state.alternatives.clear();
 }
 
 /// The slot that is being looked up, and where.

@@ -92,7 +92,10 @@ fn gist(value: &Value) -> String {
     if let Some(meaning) = value.get("meaning").and_then(Value::as_str) {
         let skill = value["target"]["skill"].as_str().unwrap_or(meaning);
         let slots = value.get("slots").and_then(Value::as_object);
-        let slots = slots.into_iter().flatten().map(|(name, slot)| format!(" {name}={slot}"));
+        let slots = slots
+            .into_iter()
+            .flatten()
+            .map(|(name, slot)| format!(" {name}={slot}"));
         return format!("{skill}{}", slots.collect::<String>());
     }
     value.get("content").unwrap_or(value).to_string()

@@ -1,0 +1,154 @@
+//! A catalogue made ready: its patterns compiled, or everything that is wrong with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::entry::{Entry, Options};
+use crate::pattern::{ClosedValues, Lexicon, Part, Patterns, Phrasebook, Program, Unusable, parse};
+use crate::problem::BuildProblem;
+
+/// The compiled patterns of all entries.
+#[derive(Debug)]
+pub(crate) struct Catalogue {
+    pub(crate) entries: Vec<Compiled>,
+    pub(crate) lexicon: Lexicon,
+    pub(crate) patterns: Patterns,
+    /// The parts of every entry's sentences, with all phrases put in.
+    pub(crate) sentences: Vec<Vec<Vec<Part>>>,
+}
+
+/// An entry's name, and the values of its closed slots.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) name: String,
+    closed: BTreeMap<String, Arc<ClosedValues>>,
+}
+
+/// Everything that is wrong with a catalogue, found without learning from it.
+pub fn check(entries: &[Entry], options: &Options) -> Vec<BuildProblem> {
+    Catalogue::compile(entries, options)
+        .err()
+        .unwrap_or_default()
+}
+
+impl Catalogue {
+    /// Compiles all patterns, or reports all that is wrong.
+    pub(crate) fn compile(entries: &[Entry], options: &Options) -> Result<Self, Vec<BuildProblem>> {
+        let mut problems = Vec::new();
+        check_whole(entries, options, &mut problems);
+        let phrasebook = Phrasebook::read(&options.phrases, &mut problems);
+        let mut catalogue = Self {
+            entries: Vec::with_capacity(entries.len()),
+            lexicon: Lexicon::default(),
+            patterns: Patterns::default(),
+            sentences: Vec::with_capacity(entries.len()),
+        };
+        for entry in entries {
+            catalogue.add(entry, &phrasebook, &mut problems);
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(catalogue)
+    }
+
+    /// Makes the patterns findable by their words, which only deciding needs.
+    pub(crate) fn index(&mut self) {
+        let entries = self.entries.iter().zip(&self.sentences);
+        let parts = entries
+            .flat_map(|(entry, sentences)| sentences.iter().map(|parts| (parts, &entry.closed)));
+        self.patterns.index(parts, &mut self.lexicon);
+    }
+
+    fn add(&mut self, entry: &Entry, phrasebook: &Phrasebook, problems: &mut Vec<BuildProblem>) {
+        let number = self.entries.len();
+        let lexicon = &mut self.lexicon;
+        let mut closed = BTreeMap::new();
+        for (slot, values) in &entry.slots {
+            if let Some(values) =
+                ClosedValues::compile(&entry.name, slot, values, lexicon, problems)
+            {
+                closed.insert(slot.replace('-', "_"), Arc::new(values));
+            }
+        }
+        let mut sentences = Vec::with_capacity(entry.sentences.len());
+        for sentence in &entry.sentences {
+            let program = parse(sentence)
+                .map_err(Unusable::from)
+                .and_then(|parts| phrasebook.expand(parts))
+                .and_then(|parts| {
+                    let program = Program::compile(&parts, &closed, lexicon)?;
+                    sentences.push(parts);
+                    Ok(program)
+                });
+            match program {
+                Ok(program) => self.patterns.add(number, program),
+                Err(Unusable::Phrase) => {}
+                Err(Unusable::Pattern(fault)) => problems.push(BuildProblem {
+                    code: fault.code,
+                    entry: entry.name.clone(),
+                    phrase: None,
+                    pattern: Some(sentence.clone()),
+                    column: Some(fault.column),
+                    message: fault.message,
+                }),
+            }
+        }
+        self.sentences.push(sentences);
+        self.entries.push(Compiled {
+            name: entry.name.clone(),
+            closed,
+        });
+    }
+}
+
+impl Compiled {
+    /// The values that the words of a text name anywhere.
+    pub(crate) fn closed_slots(&self, numbers: &[u32]) -> BTreeMap<String, String> {
+        let found = self.closed.iter().filter_map(|(slot, values)| {
+            values
+                .find(numbers)
+                .map(|value| (slot.clone(), value.to_owned()))
+        });
+        found.collect()
+    }
+}
+
+fn check_whole(entries: &[Entry], options: &Options, problems: &mut Vec<BuildProblem>) {
+    if entries.is_empty() {
+        problems.push(BuildProblem::catalogue(
+            "catalogue.empty",
+            "there is nothing to decide over; add an entry",
+        ));
+    }
+    for (name, value) in [("threshold", options.threshold), ("margin", options.margin)] {
+        if !(0.0..=1.0).contains(&value) {
+            problems.push(BuildProblem::catalogue(
+                "options.range",
+                format!("{name} must lie between 0 and 1, not {value}"),
+            ));
+        }
+    }
+    let mut names = BTreeSet::new();
+    for entry in entries {
+        if !names.insert(&entry.name) {
+            problems.push(BuildProblem::entry(
+                "entry.name_twice",
+                &entry.name,
+                "another entry has this name; give each its own",
+            ));
+        }
+        let texts = entry
+            .examples
+            .iter()
+            .chain(&entry.sentences)
+            .chain([&entry.description]);
+        if texts.into_iter().all(|text| text.trim().is_empty()) {
+            problems.push(BuildProblem::entry(
+                "entry.nothing_to_learn",
+                &entry.name,
+                "there is no example, sentence or description to recognise it by; add one",
+            ));
+        }
+    }
+}
