@@ -1,13 +1,15 @@
 //! A whole app, known to be right.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use convoke_model::{
-    Agent, Channel, ChannelSpec, Domain, Invalid, McpServer, RetentionPolicy,
+    Agent, Channel, ChannelSpec, Domain, Invalid, McpServer, Name, Report, RetentionPolicy,
     RetentionPolicyFields, Rules, StyleGuide, Valid, Workflow,
 };
 
+use crate::builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 use crate::config::AppConfig;
 use crate::contents::{Contents, Purpose};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -15,6 +17,8 @@ use crate::document::ParsedList;
 use crate::environment::Secrets;
 use crate::evals::EvalCase;
 use crate::hash;
+use crate::references::{self, is_same_tool};
+use crate::spelling::one_of;
 
 /// An app whose every file and mention has been checked. Values from the environment are filled in;
 /// its `Debug` form shows none of them.
@@ -71,7 +75,7 @@ impl App {
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Loaded, Diagnostics> {
-        Self::read(folder, environment, Purpose::Check)
+        Self::read(folder, environment, Purpose::Check, &BTreeSet::new())
     }
 
     /// Reads an app folder to run it. Its evals are left out.
@@ -79,16 +83,52 @@ impl App {
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Loaded, Diagnostics> {
-        Self::read(folder, environment, Purpose::Run)
+        Self::read(folder, environment, Purpose::Run, &BTreeSet::new())
+    }
+
+    /// Reads an app folder to run it in a program that brings tools of its own, under the names of
+    /// these servers.
+    pub fn load_for_program(
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+        program_servers: &BTreeSet<String>,
+    ) -> Result<Loaded, Diagnostics> {
+        Self::read(folder, environment, Purpose::Run, program_servers)
+    }
+
+    /// An app that is made of agents alone, without a folder. Everything else is as is usual.
+    pub fn of_agents(name: impl AsRef<str>, agents: Vec<Agent>) -> Result<Self, Invalid> {
+        let name = Name::new(name)?;
+        agent_rules(&agents)?;
+        let config = AppConfig::named(name);
+        let retention = Valid::new(RetentionPolicyFields {
+            default_days: config.limits.retention_days,
+            ..RetentionPolicyFields::default()
+        })?;
+        Ok(Self {
+            folder: PathBuf::new(),
+            hash: hash::of_agents(&config, &agents),
+            config,
+            agents,
+            servers: Vec::new(),
+            domains: Vec::new(),
+            channels: Vec::new(),
+            style_guide: None,
+            retention,
+            workflows: Vec::new(),
+            evals: Vec::new(),
+            secrets: Secrets::default(),
+        })
     }
 
     fn read(
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
         purpose: Purpose,
+        program_servers: &BTreeSet<String>,
     ) -> Result<Loaded, Diagnostics> {
         let mut problems = Diagnostics::default();
-        let contents = Contents::read(folder, environment, purpose, &mut problems);
+        let contents = Contents::read(folder, environment, purpose, program_servers, &mut problems);
         if problems.has_errors() {
             return Err(problems.sorted());
         }
@@ -174,6 +214,46 @@ impl App {
     pub fn redact(&self, text: &str) -> String {
         self.secrets.redact(text)
     }
+}
+
+/// What must hold between agents that stand in no file.
+fn agent_rules(agents: &[Agent]) -> Result<(), Invalid> {
+    let mut report = Report::default();
+    if agents.is_empty() {
+        report.add("app.no_agents", "the app has no agent");
+    }
+    let mut names = BTreeSet::new();
+    for agent in agents {
+        report.within(&agent.name, |report| {
+            if !names.insert(&agent.name) {
+                let message = format!("another agent is called `{}`", agent.name);
+                report.add("app.duplicate_name", message);
+            }
+            for (index, skill) in agent.skills.iter().enumerate() {
+                for tool in references::tools_of(skill) {
+                    let listed = agent.tools.iter().any(|one| is_same_tool(one, tool));
+                    let message = format!("`{tool}` is not among the agent's tools");
+                    report.within("skills", |report| {
+                        report.require(listed, index, "app.tool_not_listed", message);
+                    });
+                }
+            }
+            for (index, tool) in agent.tools.iter().enumerate() {
+                let Some((BUILTIN_SERVER, name)) = tool.split_once('.') else {
+                    continue;
+                };
+                let message = format!(
+                    "there is no built-in tool `{name}`; use {}",
+                    one_of(&BUILTIN_TOOLS)
+                );
+                report.within("tools", |report| {
+                    let known = BUILTIN_TOOLS.contains(&name);
+                    report.require(known, index, "app.builtin_unknown", message);
+                });
+            }
+        });
+    }
+    report.finish()
 }
 
 fn valid<T: Rules>(fields: impl Iterator<Item = Option<T>>) -> Option<Vec<Valid<T>>> {

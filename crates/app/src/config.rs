@@ -42,6 +42,24 @@ pub struct AppConfig {
     pub messages: Messages,
 }
 
+impl AppConfig {
+    /// An app of which nothing is said but its name.
+    pub fn named(name: Name) -> Self {
+        Self {
+            name,
+            description: String::new(),
+            version: default_version(),
+            decide: DecideConfig::default(),
+            aggregator: None,
+            limits: Limits::default(),
+            store: None,
+            models: BTreeMap::new(),
+            evals: EvalBar::default(),
+            messages: Messages::default(),
+        }
+    }
+}
+
 impl fmt::Debug for AppConfig {
     /// Leaves out where keys and passwords may stand.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

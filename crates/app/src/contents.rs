@@ -31,6 +31,8 @@ pub(crate) struct Contents {
     pub(crate) retention: Option<Parsed<RetentionPolicyFields>>,
     pub(crate) workflows: Vec<Parsed<WorkflowFields>>,
     pub(crate) evals: Vec<ParsedList<EvalCase>>,
+    /// Tool servers that the program which runs the app brings along.
+    pub(crate) program_servers: BTreeSet<String>,
     pub(crate) secrets: Secrets,
 }
 
@@ -83,6 +85,7 @@ impl Contents {
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
         purpose: Purpose,
+        program_servers: &BTreeSet<String>,
         problems: &mut Diagnostics,
     ) -> Self {
         let files = survey(folder, problems);
@@ -135,6 +138,7 @@ impl Contents {
                 .into_iter()
                 .map(|document| document.parse_list::<EvalFile, _>("cases", &secrets, problems))
                 .collect(),
+            program_servers: program_servers.clone(),
             secrets: Secrets::default(),
         };
         contents.secrets = secrets;

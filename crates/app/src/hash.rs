@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use convoke_model::Agent;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::config::AppConfig;
 use crate::contents::Contents;
 use crate::document::Document;
 
@@ -31,6 +33,25 @@ pub(crate) fn of(contents: &Contents) -> String {
         "style_guide": single(contents.style_guide.as_ref().map(|guide| &guide.document)),
         "retention": single(contents.retention.as_ref().map(|policy| &policy.document)),
     });
+    hexadecimal(&whole)
+}
+
+/// The hash of an app that stands in no folder. Keys leave it as it is.
+pub(crate) fn of_agents(config: &AppConfig, agents: &[Agent]) -> String {
+    let without_keys = |agent: &Agent| {
+        let mut fields = agent.clone().into_fields();
+        let models = fields.llm_config.iter_mut();
+        for model in models.chain(&mut fields.fallback_models) {
+            model.api_key = None;
+        }
+        json!(fields)
+    };
+    let mut agents: Vec<Value> = agents.iter().map(without_keys).collect();
+    agents.sort_by_cached_key(|value| value["name"].to_string());
+    hexadecimal(&json!({ "format": FORMAT, "name": config.name, "agents": agents }))
+}
+
+fn hexadecimal(whole: &Value) -> String {
     let mut hash = String::new();
     for byte in Sha256::digest(whole.to_string()) {
         let _ = write!(hash, "{byte:02x}");

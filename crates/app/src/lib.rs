@@ -2,6 +2,7 @@
 //! with it, each with file, line, column, a stable code and what to write instead.
 
 mod app;
+mod builtin;
 mod config;
 mod contents;
 mod diagnostic;
@@ -24,6 +25,7 @@ mod templates;
 mod yaml;
 
 pub use app::{App, EvalSet, Loaded};
+pub use builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 pub use config::{
     AppConfig, DecideConfig, EvalBar, Limits, Messages, PolitenessConfig, StoreConfig,
 };

@@ -4,25 +4,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use convoke_model::{AgentFields, DomainFields, McpServerFields};
+use convoke_model::{AgentFields, DomainFields, McpServerFields, SkillFields};
 
+use crate::builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 use crate::contents::Contents;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::{Document, ParsedList};
 use crate::evals::{EvalCase, INTENT_CLARIFY, INTENT_DISMISSED, INTENT_UNKNOWN};
 use crate::sentences::Mentions;
-use crate::spelling::did_you_mean;
+use crate::spelling::{did_you_mean, nearest};
 
 /// Checks everything that one file says of another.
 pub(crate) fn check(contents: &Contents, problems: &mut Diagnostics) {
     duplicates(contents, problems);
-    let servers = contents.names_of("server");
+    let mut servers = contents.names_of("server");
+    servers.extend(contents.program_servers.iter().cloned());
+    servers.insert(BUILTIN_SERVER.to_owned());
     for agent in &contents.agents {
         if let Some(fields) = &agent.fields {
             problems.extend(agent_tools(&agent.document, fields, &servers));
+            problems.extend(sub_agents(&agent.document, fields, contents));
         }
     }
     if let Some(list) = &contents.servers {
+        problems.extend(reserved_servers(list, &contents.program_servers));
         problems.extend(tool_settings(list, &servers));
         problems.extend(fallback_cycles(list));
     }
@@ -67,6 +72,31 @@ fn duplicates(contents: &Contents, problems: &mut Diagnostics) {
     }
 }
 
+/// Servers that would stand in the way of tools that are there without one.
+fn reserved_servers(
+    list: &ParsedList<McpServerFields>,
+    program_servers: &BTreeSet<String>,
+) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for item in &list.items {
+        let name = item.fields.name.as_str();
+        let kept_for = if name == BUILTIN_SERVER {
+            "the built-in tools"
+        } else if program_servers.contains(name) {
+            "tools of the program that runs the app"
+        } else {
+            continue;
+        };
+        let message = format!("the name `{name}` is kept for {kept_for}");
+        let pointer = format!("{}/name", item.pointer);
+        let error = list
+            .document
+            .error(&pointer, "app.server_reserved", message);
+        found.push(error.help("give the server another name"));
+    }
+    found
+}
+
 /// Whether a tool, as `tool` or `server.tool`, can exist.
 fn tool(
     document: &Document,
@@ -74,7 +104,12 @@ fn tool(
     tool: &str,
     servers: &BTreeSet<String>,
 ) -> Option<Diagnostic> {
-    let candidates = || servers.iter().map(String::as_str);
+    // Nobody who names a server means the built-in tools, unless it is spelt alike.
+    let candidates: Vec<&str> = servers
+        .iter()
+        .map(String::as_str)
+        .filter(|known| *known != BUILTIN_SERVER)
+        .collect();
     match tool.split_once('.') {
         _ if tool.trim().is_empty() => {
             let error = document.error(pointer, "app.tool_name", "a tool's name is empty");
@@ -91,11 +126,19 @@ fn tool(
         Some((server, _)) if !servers.contains(&server.replace('-', "_")) => {
             let message = format!("there is no tool server `{server}`");
             let mut error = document.error(pointer, "app.server_unknown", message);
-            error.help = did_you_mean(server, candidates().collect::<Vec<_>>())
+            error.help = nearest(server, [BUILTIN_SERVER])
+                .map(|near| format!("did you mean `{near}`?"))
+                .or_else(|| did_you_mean(server, candidates))
                 .or_else(|| Some(format!("describe `{server}` in config/mcp_servers.yaml")));
             Some(error)
         }
-        None if servers.is_empty() => {
+        Some((BUILTIN_SERVER, name)) if !BUILTIN_TOOLS.contains(&name) => {
+            let message = format!("there is no built-in tool `{name}`");
+            let mut error = document.error(pointer, "app.builtin_unknown", message);
+            error.help = did_you_mean(name, BUILTIN_TOOLS);
+            Some(error)
+        }
+        None if candidates.is_empty() && !BUILTIN_TOOLS.contains(&tool) => {
             let message = format!("`{tool}` cannot be found, because the app has no tool server");
             let error = document.error(pointer, "app.no_server", message);
             Some(error.help("describe the server that has it in config/mcp_servers.yaml"))
@@ -190,6 +233,58 @@ fn domains(
     found
 }
 
+/// The agents that an agent hands work to exist, can think, and do not hand it back in a circle.
+fn sub_agents(document: &Document, agent: &AgentFields, contents: &Contents) -> Vec<Diagnostic> {
+    let known = contents.names_of("agent");
+    let fields: BTreeMap<&str, &AgentFields> = contents
+        .agents
+        .iter()
+        .filter_map(|other| other.fields.as_ref())
+        .map(|fields| (fields.name.as_str(), fields))
+        .collect();
+    let mut found = Vec::new();
+    for (index, name) in agent.agents.iter().enumerate() {
+        let pointer = format!("/agents/{index}");
+        found.extend(mention(
+            document,
+            &pointer,
+            "agent",
+            name.as_str(),
+            "app.agent_unknown",
+            &known,
+        ));
+        let Some(other) = fields.get(name.as_str()) else {
+            continue;
+        };
+        if other.llm_config.is_none() {
+            let message =
+                format!("`{name}` has no model of its own, and cannot be asked without one");
+            found.push(document.error(&pointer, "app.agent_without_model", message));
+        }
+        if reaches(&fields, other, agent.name.as_str(), &mut BTreeSet::new()) {
+            let message = format!("`{name}` hands work back to `{}`, in a circle", agent.name);
+            found.push(document.error(&pointer, "app.agent_circle", message));
+        }
+    }
+    found
+}
+
+/// Whether an agent's work can end up with the one of this name.
+fn reaches<'a>(
+    fields: &BTreeMap<&str, &'a AgentFields>,
+    from: &'a AgentFields,
+    name: &str,
+    seen: &mut BTreeSet<&'a str>,
+) -> bool {
+    from.agents.iter().any(|next| {
+        *next == *name
+            || (seen.insert(next.as_str())
+                && fields
+                    .get(next.as_str())
+                    .is_some_and(|next| reaches(fields, next, name, seen)))
+    })
+}
+
 /// What the nodes of a workflow name, also of one that does not hold together.
 fn nodes(document: &Document, contents: &Contents, servers: &BTreeSet<String>) -> Vec<Diagnostic> {
     let agents = contents.names_of("agent");
@@ -241,7 +336,7 @@ fn agent_tools(
             let message = format!("`{name}` is not among the tools of agent `{}`", agent.name);
             let mut error = document.error(&pointer, "app.tool_not_listed", message);
             let listed: Vec<&str> = agent.tools.iter().map(String::as_str).collect();
-            error.help = crate::spelling::nearest(name, listed)
+            error.help = nearest(name, listed)
                 .map(|near| format!("did you mean `{near}`?"))
                 .or_else(|| Some(format!("add `{name}` to `tools`")));
             found.push(error);
@@ -250,8 +345,18 @@ fn agent_tools(
     found
 }
 
+/// The tools that a skill uses.
+pub(crate) fn tools_of(skill: &SkillFields) -> impl Iterator<Item = &String> {
+    let looked_up = skill
+        .slots
+        .values()
+        .filter_map(|slot| slot.refers_to.as_ref());
+    let action = skill.action.iter().map(|action| &action.tool);
+    action.chain(looked_up.map(|reference| &reference.tool))
+}
+
 /// `add` and `todo.add` may be one tool; `todo.add` and `notes.add` are two.
-fn is_same_tool(one: &str, other: &str) -> bool {
+pub(crate) fn is_same_tool(one: &str, other: &str) -> bool {
     let parts = |tool: &str| match tool.split_once('.') {
         Some((server, name)) => (Some(server.replace('-', "_")), name.to_owned()),
         None => (None, tool.to_owned()),

@@ -549,3 +549,31 @@ fn a_phrase_may_be_used_through_another_and_bring_slots_along() {
     let files = [("convoke.yaml", config), ("agents/todo.yaml", &agent)];
     assert_eq!(found(&files), [""; 0]);
 }
+
+#[test]
+fn work_is_handed_to_agents_that_exist_can_think_and_do_not_hand_it_back() {
+    let agent = |name: &str, others: &str| {
+        format!(
+            "name: {name}\nrole: Thinks.\nsystem_prompt: Think.\nagents: [{others}]\n\
+             llm_config: {{endpoint: 'http://127.0.0.1/v1', model: m}}\n"
+        )
+    };
+    let (writer, reader) = (agent("writer", "reader, nobody"), agent("reader", "writer"));
+    let problems = found(&[
+        ("agents/writer.yaml", &writer),
+        ("agents/reader.yaml", &reader),
+    ]);
+    assert_eq!(
+        problems,
+        [
+            "agents/reader.yaml:4:10 app.agent_circle",
+            "agents/writer.yaml:4:10 app.agent_circle",
+            "agents/writer.yaml:4:18 app.agent_unknown",
+        ]
+    );
+    let problems = found(&[("agents/writer.yaml", &agent("writer", "todo"))]);
+    assert_eq!(
+        problems,
+        ["agents/writer.yaml:4:10 app.agent_without_model"]
+    );
+}

@@ -1,7 +1,7 @@
 //! What the process tells its caller, as `--help` lists it.
 
+use convoke::RuntimeError;
 use convoke_engine::EngineError;
-use convoke_flow::FlowError;
 use convoke_model::Invalid;
 use convoke_store::StoreError;
 
@@ -47,7 +47,11 @@ pub(crate) struct BrokenApp;
 impl Exit {
     /// The exit that an error leads to.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
-        let engine = error.downcast_ref::<EngineError>();
+        let runtime = error.downcast_ref::<RuntimeError>();
+        let engine = error.downcast_ref::<EngineError>().or(match runtime {
+            Some(RuntimeError::Engine(engine)) => Some(engine),
+            _ => None,
+        });
         let store = error.downcast_ref::<StoreError>().or(match engine {
             Some(EngineError::Store(store)) => Some(store),
             _ => None,
@@ -55,8 +59,8 @@ impl Exit {
         if error.is::<UsageError>()
             || error.is::<Invalid>()
             || matches!(
-                error.downcast_ref::<FlowError>(),
-                Some(FlowError::Request(_))
+                runtime,
+                Some(RuntimeError::Invalid(_) | RuntimeError::UnsupportedStore { .. })
             )
             || matches!(engine, Some(EngineError::UnknownTask(_)))
             || matches!(store, Some(StoreError::ForeignConversation { .. }))

@@ -6,12 +6,17 @@ mod commands;
 mod exit;
 mod output;
 mod progress;
-mod wire;
+mod start;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 
 use crate::cli::Cli;
 use crate::exit::Exit;
+
+/// Many small values live and die with every step; this allocator makes that cheap.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();

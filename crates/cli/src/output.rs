@@ -3,6 +3,7 @@
 
 use std::io::{IsTerminal, Write};
 
+use convoke::RuntimeError;
 use convoke_engine::EngineError;
 use convoke_flow::FlowError;
 use convoke_model::Invalid;
@@ -96,6 +97,9 @@ fn code_of(error: &anyhow::Error) -> &'static str {
             .problems
             .first()
             .map_or("invalid", |problem| problem.code);
+    }
+    if let Some(runtime) = error.downcast_ref::<RuntimeError>() {
+        return runtime.code();
     }
     if let Some(flow) = error.downcast_ref::<FlowError>() {
         return flow.code();

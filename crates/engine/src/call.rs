@@ -1,5 +1,6 @@
 //! Calls: everything that a task does outside its own state, under an id that never changes.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use convoke_model::Message;
@@ -7,8 +8,10 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::OnceCell;
 use uuid::Uuid;
 
+use crate::children::Children;
 use crate::program::Facts;
 
 /// A call that is in the journal and has no outcome there yet.
@@ -57,6 +60,9 @@ pub struct Failure {
     pub message: String,
     /// What it means for the world outside.
     pub kind: FailureKind,
+    /// Whether the same call may work later without anybody changing it.
+    #[serde(default)]
+    pub transient: bool,
 }
 
 /// What a failure means for the world outside.
@@ -72,7 +78,7 @@ pub enum FailureKind {
 }
 
 /// What an executor is told besides the call.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Performing {
     /// Whose task it is, and which.
     pub facts: Arc<Facts>,
@@ -80,6 +86,11 @@ pub struct Performing {
     pub messages: Arc<[Message]>,
     /// When the task's time is over. No call outlives it.
     pub deadline: Timestamp,
+    /// A place where the executor keeps what it wants to know again, for as long as the worker holds
+    /// the task.
+    pub scratch: Arc<OnceCell<Arc<dyn Any + Send + Sync>>>,
+    /// Where parts of the task become tasks of their own.
+    pub children: Arc<dyn Children>,
 }
 
 /// Carries calls out. One executor serves all tasks at once.

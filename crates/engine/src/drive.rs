@@ -3,8 +3,10 @@
 //! Output commit: a call that may change the world waits until the entry that asked for it is on
 //! disk. Everything else goes on while the writer works.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use convoke_model::TaskState;
 use convoke_store::{Batch, Claimed, Fence, Hold, NewEntry, Scope, Signal, StoreError};
@@ -12,11 +14,12 @@ use futures::future::{BoxFuture, Shared};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing};
+use crate::children::{self, ChildRunner};
 use crate::engine::{Engine, read_snapshot, to_json};
 use crate::error::EngineError;
 use crate::event::{Answered, Event};
@@ -35,6 +38,12 @@ pub(crate) struct Drive<P: Program, X: Executor> {
     /// The newest append; once it is durable, so is everything before it.
     durable: Durable,
     under_way: FuturesUnordered<BoxFuture<'static, Report>>,
+    /// How many of the worker's tasks wait for children.
+    waiting: Arc<AtomicUsize>,
+    /// Whether the task has had children.
+    has_children: Arc<AtomicBool>,
+    /// What the executor keeps while this worker holds the task.
+    scratch: Arc<OnceCell<Arc<dyn Any + Send + Sync>>>,
     /// Calls that this worker has begun.
     begun: HashSet<Uuid>,
     /// Whether the task is still being picked up, so that no entry may put it down yet.
@@ -68,6 +77,7 @@ impl<P: Program, X: Executor> Drive<P, X> {
         executor: Arc<X>,
         options: Arc<Options>,
         stop: CancellationToken,
+        waiting: Arc<AtomicUsize>,
         claimed: &Claimed,
     ) -> Result<Self, EngineError> {
         let record = &claimed.record;
@@ -93,6 +103,9 @@ impl<P: Program, X: Executor> Drive<P, X> {
             fence: claimed.fence(),
             durable: std::future::ready(Ok(())).boxed().shared(),
             under_way: FuturesUnordered::new(),
+            waiting,
+            has_children: Arc::default(),
+            scratch: Arc::default(),
             begun: HashSet::new(),
             taking_up: true,
         })
@@ -117,7 +130,7 @@ impl<P: Program, X: Executor> Drive<P, X> {
         }
         loop {
             if self.at_rest() {
-                return Ok(self.durable.await?);
+                return self.rest().await;
             }
             let time_left = self.time_left();
             tokio::select! {
@@ -135,6 +148,16 @@ impl<P: Program, X: Executor> Drive<P, X> {
     fn at_rest(&self) -> bool {
         let status = self.machine.snapshot().status;
         status.is_final() || status == TaskState::InputRequired || self.under_way.is_empty()
+    }
+
+    /// Leaves the task as its journal has it, once that is durable.
+    async fn rest(self) -> Result<(), EngineError> {
+        self.durable.await?;
+        let ended = self.machine.snapshot().status.is_final();
+        if ended && self.has_children.load(Ordering::Relaxed) {
+            children::cancel_all(&self.engine, self.machine.facts()).await?;
+        }
+        Ok(())
     }
 
     /// Picks up where the journal left off.
@@ -353,6 +376,14 @@ impl<P: Program, X: Executor> Drive<P, X> {
             facts: Arc::clone(self.machine.facts()),
             messages: self.machine.messages().into(),
             deadline: self.machine.snapshot().deadline,
+            scratch: Arc::clone(&self.scratch),
+            children: Arc::new(ChildRunner::new(
+                self.engine.clone(),
+                Arc::clone(self.machine.facts()),
+                self.machine.snapshot().deadline,
+                Arc::clone(&self.waiting),
+                Arc::clone(&self.has_children),
+            )),
         };
         self.under_way.push(
             async move {

@@ -7,6 +7,7 @@ use convoke_model::{Answer, Channel, Clock, Ids, Message};
 use convoke_store::{
     NewEntry, NewMessage, NewSignal, NewTask, Scope, Signalled, Store, Submitted, TaskRecord,
 };
+use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -18,6 +19,9 @@ use crate::snapshot::{Question, Snapshot};
 
 /// How often a wait looks again where no hint comes, as when another process does the work.
 const WAIT_POLL: Duration = Duration::from_millis(200);
+
+/// When a wait looks for the first time at the latest, should a task end before anybody listens.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
 
 /// Accepts tasks for one app's program. Cheap to clone.
 pub struct Engine<P: Program> {
@@ -106,17 +110,38 @@ impl<P: Program> Engine<P> {
 
     /// Accepts a task. Once this returns, the task is on disk and will be carried out.
     pub async fn submit(&self, request: NewRequest) -> Result<Submitted, EngineError> {
+        let deadline = self
+            .clock
+            .now()
+            .checked_add(self.task_time)
+            .unwrap_or(Timestamp::MAX);
+        self.accept(request, None, deadline).await
+    }
+
+    /// Accepts a child of another task, which has no more time than its parent.
+    pub(crate) async fn submit_child(
+        &self,
+        request: NewRequest,
+        parent: Uuid,
+        deadline: Timestamp,
+    ) -> Result<Submitted, EngineError> {
+        self.accept(request, Some(parent), deadline).await
+    }
+
+    async fn accept(
+        &self,
+        request: NewRequest,
+        parent: Option<Uuid>,
+        deadline: Timestamp,
+    ) -> Result<Submitted, EngineError> {
         let now = self.clock.now();
         let id = self.ids.next();
-        let deadline = now
-            .checked_add(self.task_time)
-            .unwrap_or(jiff::Timestamp::MAX);
         let facts = Facts {
             id,
             owner: request.owner,
             conversation: request.conversation,
             channel: request.channel,
-            parent: None,
+            parent,
             created_at: now,
         };
         let mut machine = Machine::new(Arc::clone(&self.program), facts, deadline);
@@ -140,7 +165,7 @@ impl<P: Program> Engine<P> {
             app: self.app.to_string(),
             definition: self.definition.to_string(),
             description,
-            parent: None,
+            parent,
             deadline,
             retention_days: None,
             tags: Vec::new(),
@@ -160,39 +185,40 @@ impl<P: Program> Engine<P> {
         Ok(self.store.signal(signal).await?)
     }
 
+    /// Accepts a task and waits until it has ended or waits for a person.
+    pub async fn run(&self, request: NewRequest) -> Result<Ended, EngineError> {
+        let task = self.submit(request).await?.id();
+        // A task that was accepted a moment ago is not done: the first look can wait for its hint.
+        let mut hint = self.store.watch(Scope::Rest(task));
+        let _ = tokio::time::timeout(FIRST_LOOK, hint.changed()).await;
+        self.wait(task).await
+    }
+
     /// Waits until a task has ended or waits for a person.
     pub async fn wait(&self, task: Uuid) -> Result<Ended, EngineError> {
-        let mut hint = self.store.watch(Scope::Task(task));
+        let mut hint = self.store.watch(Scope::Rest(task));
         loop {
-            let loaded = self
+            let (record, entry) = self
                 .store
-                .load(task, u64::MAX)
+                .newest(task)
                 .await?
                 .ok_or(EngineError::UnknownTask(task))?;
-            let record = loaded.record;
             if record.status.is_final() || record.status.awaits_person() {
-                return self.ended(record).await;
+                let snapshot: Snapshot<Value> = read_snapshot(record.id, entry.state)?;
+                return Ok(Ended {
+                    record,
+                    answer: snapshot.answer,
+                    questions: snapshot.questions,
+                });
             }
             let _ = tokio::time::timeout(WAIT_POLL, hint.changed()).await;
         }
     }
 
-    async fn ended(&self, record: TaskRecord) -> Result<Ended, EngineError> {
-        let loaded = self
-            .store
-            .load(record.id, record.seq)
-            .await?
-            .ok_or(EngineError::UnknownTask(record.id))?;
-        let state = loaded
-            .entries
-            .last()
-            .map_or(Value::Null, |entry| entry.state.clone());
-        let snapshot: Snapshot<Value> = read_snapshot(record.id, state)?;
-        Ok(Ended {
-            record,
-            answer: snapshot.answer,
-            questions: snapshot.questions,
-        })
+    /// Waits for a hint that a task has changed, or a moment.
+    pub(crate) async fn until_changed(&self, task: Uuid) {
+        let mut hint = self.store.watch(Scope::Task(task));
+        let _ = tokio::time::timeout(WAIT_POLL, hint.changed()).await;
     }
 }
 

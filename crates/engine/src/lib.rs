@@ -8,6 +8,7 @@
 //!   outside can see it.
 
 mod call;
+mod children;
 mod drive;
 mod engine;
 mod error;
@@ -18,6 +19,7 @@ mod snapshot;
 mod worker;
 
 pub use call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing};
+pub use children::{Children, NewChild};
 pub use engine::{Ended, Engine, NewRequest};
 pub use error::EngineError;
 pub use event::{Answered, Event};

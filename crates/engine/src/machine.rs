@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::call::{Call, Failure, FailureKind, Outcome};
 use crate::event::{Answered, Event};
-use crate::program::{Ending, Facts, Program, Step, View};
+use crate::program::{Ending, Facts, Program, Step, View, effect_id};
 use crate::snapshot::{About, Question, Snapshot};
 
 /// A task as the machine sees it.
@@ -163,6 +163,7 @@ impl<P: Program> Machine<P> {
             at,
             returned,
             open_calls: self.snapshot.open.len(),
+            seq: self.seq,
         };
         let program = Arc::clone(&self.program);
         let step = program.step(view, &mut self.snapshot.program, event);
@@ -343,11 +344,6 @@ impl<P: Program> Machine<P> {
     }
 }
 
-/// The id of a call: the same task, entry and position always give the same one.
-fn effect_id(task: Uuid, seq: u64, index: usize) -> Uuid {
-    Uuid::new_v5(&task, format!("{seq}/{index}").as_bytes())
-}
-
 /// What came of a call that a person did not agree to. One that had been begun may have taken effect.
 fn not_made(code: &str, message: String, about: About) -> Outcome {
     let kind = match about {
@@ -358,5 +354,6 @@ fn not_made(code: &str, message: String, about: About) -> Outcome {
         code: code.into(),
         message,
         kind,
+        transient: false,
     })
 }

@@ -56,6 +56,20 @@ pub struct View<'a> {
     pub returned: Option<&'a Call>,
     /// How many calls still have no outcome, not counting the one that just returned.
     pub open_calls: usize,
+    /// The number of the entry that the event becomes.
+    pub seq: u64,
+}
+
+impl View<'_> {
+    /// The effect id that the step's call of this index will have.
+    pub fn call_id(&self, index: usize) -> Uuid {
+        effect_id(self.facts.id, self.seq, index)
+    }
+}
+
+/// The id of a call: the same task, entry and position always give the same one.
+pub(crate) fn effect_id(task: Uuid, seq: u64, index: usize) -> Uuid {
+    Uuid::new_v5(&task, format!("{seq}/{index}").as_bytes())
 }
 
 /// A call that a program wants made. The machine gives it its id.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use convoke_store::{Claim, Claimed, Fence, Scope};
@@ -61,6 +62,8 @@ pub struct Worker<P: Program, X: Executor> {
     engine: Engine<P>,
     executor: Arc<X>,
     options: Arc<Options>,
+    /// Tasks that only wait for their children, and so take up no place.
+    waiting: Arc<AtomicUsize>,
 }
 
 /// A task in the worker's hands: under which epoch, and how to reach its driver.
@@ -77,6 +80,7 @@ impl<P: Program, X: Executor> Worker<P, X> {
             engine,
             executor,
             options: Arc::new(options),
+            waiting: Arc::default(),
         }
     }
 
@@ -89,7 +93,10 @@ impl<P: Program, X: Executor> Worker<P, X> {
         let mut renew = tokio::time::interval(self.options.lease / 3);
         renew.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            let room = self.options.concurrent_tasks.saturating_sub(running.len());
+            let busy = running
+                .len()
+                .saturating_sub(self.waiting.load(Ordering::Relaxed));
+            let room = self.options.concurrent_tasks.saturating_sub(busy);
             if room > 0 && !stop.is_cancelled() {
                 for claimed in self.claim(room).await? {
                     self.start(claimed, &stop, &mut running, &mut held);
@@ -139,6 +146,7 @@ impl<P: Program, X: Executor> Worker<P, X> {
             Arc::clone(&self.executor),
             Arc::clone(&self.options),
             stop.clone(),
+            Arc::clone(&self.waiting),
             &claimed,
         );
         let signalled = Arc::new(Notify::new());

@@ -2,17 +2,19 @@
 //! has to be done outside is a call that the performer carries out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use convoke_app::App;
 use convoke_engine::{Event, Program, Step, View};
-use convoke_model::{Decision, Name, ToolCall};
+use convoke_model::{Agent, Decision, Name, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::catalogue::Skills;
 use crate::error::FlowError;
 use crate::memory::{Item, SkillRef};
-use crate::nodes::{act, compose, decide, resolve};
+use crate::nodes::agent::sub_agents::ChildInput;
+use crate::nodes::{act, agent, compose, decide, resolve};
 use crate::template::Templates;
 use crate::turn::{Returned, Turn};
 
@@ -52,6 +54,12 @@ pub struct Progress {
     pub(crate) shown: Vec<Item>,
     /// Older messages that did not travel with the request.
     pub(crate) history_cut: usize,
+    /// An agent's run, while a model thinks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<Box<agent::Run>>,
+    /// An answer that is data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<Value>,
     /// Tool calls that have ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) tool_calls: Vec<ToolCall>,
@@ -68,6 +76,8 @@ pub(crate) enum Node {
     Resolve,
     /// Doing it.
     Act,
+    /// Letting a model think about it.
+    Agent,
 }
 
 impl Assistant {
@@ -81,6 +91,31 @@ impl Assistant {
         })
     }
 
+    /// The first step: a child begins with the agent it is for, an app without skills with its agent,
+    /// and everything else with a decision.
+    fn begin(&self, turn: &mut Turn<'_>, input: &Value) -> Step {
+        if let Ok(child) = serde_json::from_value::<ChildInput>(input.clone()) {
+            return match self.app.agent(child.agent.as_str()) {
+                Some(agent) => agent::start_having_spent(turn, agent, child.spent),
+                None => compose::broken(turn, "the agent is gone"),
+            };
+        }
+        match self.thinker(None) {
+            Some(agent) if self.skills.is_empty() => agent::start(turn, agent),
+            _ => decide::start(),
+        }
+    }
+
+    /// The agent that thinks about what no skill covers: the one meant, or else the first that has a
+    /// model.
+    pub(crate) fn thinker(&self, meant: Option<&Name>) -> Option<&Agent> {
+        let thinks = |agent: &&Agent| agent.llm_config.is_some();
+        let meant = meant.and_then(|name| self.app.agent(name.as_str()));
+        meant
+            .filter(thinks)
+            .or_else(|| self.app.agents.iter().find(thinks))
+    }
+
     /// The app.
     pub fn app(&self) -> &Arc<App> {
         &self.app
@@ -90,6 +125,10 @@ impl Assistant {
 impl Program for Assistant {
     type State = Progress;
 
+    fn approval_time(&self) -> Duration {
+        Duration::from_secs(self.app.config.limits.question_seconds.into())
+    }
+
     fn step(&self, view: View<'_>, state: &mut Progress, event: &Event) -> Step {
         let mut turn = Turn {
             assistant: self,
@@ -97,7 +136,7 @@ impl Program for Assistant {
             state,
         };
         match event {
-            Event::Submitted { .. } => decide::start(),
+            Event::Submitted { input } => self.begin(&mut turn, input),
             Event::Returned {
                 call,
                 outcome,
@@ -113,6 +152,7 @@ impl Program for Assistant {
                     Node::Decide => decide::finish(&mut turn, &returned),
                     Node::Resolve => resolve::finish(&mut turn, &returned),
                     Node::Act => act::finish(&mut turn, &returned),
+                    Node::Agent => agent::finish(&mut turn, &returned),
                 }
             }
             Event::DeadlineReached => compose::too_late(&mut turn),

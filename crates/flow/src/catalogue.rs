@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use convoke_app::App;
-use convoke_decide::{Entry, LocalDecider, LocalDecision, Options, Politeness, SlotValues};
+use convoke_decide::{
+    Entry, LocalDecider, LocalDecision, Options, Politeness, SlotValues, Verdict,
+};
 use convoke_model::{Name, SkillFields};
 
 use crate::error::FlowError;
@@ -12,7 +14,8 @@ use crate::memory::SkillRef;
 /// Every skill of every agent, and the decider over them.
 pub(crate) struct Skills {
     entries: Vec<(SkillRef, SkillFields)>,
-    decider: LocalDecider,
+    /// None for an app without skills, whose requests all go to a model.
+    decider: Option<LocalDecider>,
 }
 
 impl Skills {
@@ -34,20 +37,43 @@ impl Skills {
             .iter()
             .map(|(target, skill)| entry(target, skill))
             .collect();
+        if catalogue.is_empty() {
+            return Ok(Self {
+                entries,
+                decider: None,
+            });
+        }
         let decider = LocalDecider::build(&catalogue, options(app)).map_err(|problems| {
             let all: Vec<_> = problems.iter().map(ToString::to_string).collect();
             FlowError::App(all.join("; "))
         })?;
-        Ok(Self { entries, decider })
+        Ok(Self {
+            entries,
+            decider: Some(decider),
+        })
+    }
+
+    /// Whether there is nothing to decide over.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.decider.is_none()
     }
 
     pub(crate) fn decide(&self, text: &str) -> LocalDecision {
-        self.decider.decide(text)
+        match &self.decider {
+            Some(decider) => decider.decide(text),
+            None => LocalDecision {
+                candidates: Vec::new(),
+                verdict: Verdict::Unknown,
+            },
+        }
     }
 
     /// Closed slot values found anywhere in a text.
     pub(crate) fn closed_slots(&self, target: &SkillRef, text: &str) -> BTreeMap<String, String> {
-        self.decider.closed_slots(&key(target), text)
+        self.decider
+            .as_ref()
+            .map(|decider| decider.closed_slots(&key(target), text))
+            .unwrap_or_default()
     }
 
     pub(crate) fn get(&self, target: &SkillRef) -> Option<&SkillFields> {

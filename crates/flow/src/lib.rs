@@ -21,6 +21,7 @@ pub mod ports;
 mod receive;
 mod reference;
 mod template;
+pub mod toolbox;
 mod turn;
 
 pub use assistant::{Assistant, Progress};

@@ -1,17 +1,21 @@
 //! The engine's executor: carries out what the program asks for, through the ports.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_engine::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing};
-use convoke_model::{Clock, Injected, McpServer};
+use convoke_llm::ModelClient;
+use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name};
 use convoke_store::Store;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use crate::assistant::Assistant;
-use crate::nodes::{act, decide};
+use crate::nodes::agent::sub_agents;
+use crate::nodes::{act, agent, decide};
 use crate::ports::{NOT_REACHED, ToolFacts, ToolRequest, Tools};
 
 /// How stubborn the performer is.
@@ -32,13 +36,31 @@ impl Default for PerformerOptions {
     }
 }
 
+/// What was said in a conversation before a task.
+#[derive(Debug, Default)]
+struct History {
+    /// The newest messages, oldest first.
+    messages: Vec<Message>,
+    /// How many are older still and were left out.
+    older: usize,
+}
+
 /// Carries out calls for all tasks of an app.
 pub struct Performer {
     assistant: Arc<Assistant>,
     tools: Arc<dyn Tools>,
+    models: ModelClient,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     options: PerformerOptions,
+    /// What each agent's model is offered.
+    offers: Mutex<HashMap<Name, Offers>>,
+}
+
+/// What an agent's model is offered, with what it was made from.
+struct Offers {
+    facts: Vec<ToolFacts>,
+    offered: Arc<[agent::Offered]>,
 }
 
 impl Performer {
@@ -46,6 +68,7 @@ impl Performer {
     pub fn new(
         assistant: Arc<Assistant>,
         tools: Arc<dyn Tools>,
+        models: ModelClient,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         options: PerformerOptions,
@@ -53,36 +76,135 @@ impl Performer {
         Self {
             assistant,
             tools,
+            models,
             store,
             clock,
             options,
+            offers: Mutex::default(),
         }
     }
 
-    async fn decide(&self, performing: &Performing) -> Outcome {
-        let limit = self.assistant.app.config.limits.history_messages as usize;
-        let conversation = match performing.facts.conversation {
-            None => Ok(None),
-            Some(id) => {
-                self.store
-                    .conversation(id, Some(performing.facts.id), limit)
-                    .await
-            }
+    /// What was said in the conversation before the task. It does not change while the task runs, so
+    /// it is read once for each hold.
+    async fn history(&self, performing: &Performing) -> Result<Arc<History>, Failure> {
+        let kept = performing
+            .scratch
+            .get_or_try_init(|| async {
+                let history: Arc<dyn Any + Send + Sync> =
+                    Arc::new(self.read_history(performing).await?);
+                Ok::<_, Failure>(history)
+            })
+            .await?;
+        Arc::clone(kept)
+            .downcast::<History>()
+            .map_err(|_| no_effect("history.unreadable", &"something else is kept in its place"))
+    }
+
+    async fn read_history(&self, performing: &Performing) -> Result<History, Failure> {
+        let Some(id) = performing.facts.conversation else {
+            return Ok(History::default());
         };
-        let (history, cut) = match conversation {
-            Ok(Some(conversation)) => (conversation.messages, conversation.older),
-            Ok(None) => (Vec::new(), 0),
-            Err(error) => return Outcome::Failed(no_effect(error.code(), &error)),
+        let limit = self.assistant.app.config.limits.history_messages as usize;
+        let found = self
+            .store
+            .conversation(id, Some(performing.facts.id), limit)
+            .await
+            .map_err(|error| no_effect(error.code(), &error))?;
+        Ok(found.map_or_else(History::default, |found| History {
+            messages: found.messages,
+            older: found.older,
+        }))
+    }
+
+    async fn decide(&self, performing: &Performing) -> Outcome {
+        let history = match self.history(performing).await {
+            Ok(history) => history,
+            Err(failure) => return Outcome::Failed(failure),
         };
         let text = performing
             .messages
             .first()
             .map_or("", |message| message.content.as_str());
-        let decided = decide::decide(&self.assistant, text, &history, cut);
+        let decided = decide::decide(&self.assistant, text, &history.messages, history.older);
         serde_json::to_value(decided).map_or_else(
             |error| Outcome::Failed(no_effect("decide.unwritable", &error)),
             Outcome::Done,
         )
+    }
+
+    async fn think(&self, performing: &Performing, call: &Call) -> Outcome {
+        match self.try_thinking(performing, call).await {
+            Ok(value) => Outcome::Done(value),
+            Err(failure) => Outcome::Failed(failure),
+        }
+    }
+
+    async fn try_thinking(&self, performing: &Performing, call: &Call) -> Result<Value, Failure> {
+        let asked: agent::Asked = serde_json::from_value(call.request.clone())
+            .map_err(|error| no_effect("agent.unreadable", &error))?;
+        let agent = self
+            .assistant
+            .app
+            .agent(asked.agent.as_str())
+            .ok_or_else(|| no_effect("agent.gone", &asked.agent))?;
+        if asked.delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(asked.delay_ms)).await;
+        }
+        let left: Duration = performing
+            .deadline
+            .duration_since(self.clock.now())
+            .try_into()
+            .unwrap_or_default();
+        let history = self.history(performing).await?;
+        let thinking = agent::Thinking {
+            agent,
+            models: agent.models().cloned().collect(),
+            phase: asked.phase,
+            tools: self.offered(agent).await,
+            history: &history.messages,
+            older: history.older,
+            performing,
+            time_left: Duration::from_millis(agent.limits.timeout_ms).min(left),
+        };
+        let thought = agent::perform(&self.models, &thinking).await?;
+        serde_json::to_value(thought).map_err(|error| no_effect("agent.unwritable", &error))
+    }
+
+    async fn ask_agent(&self, performing: &Performing, call: &Call) -> Outcome {
+        let (key, at) = (call.id.to_string(), self.clock.now());
+        match sub_agents::perform(performing, key, &call.request, at).await {
+            Ok(value) => Outcome::Done(value),
+            Err(failure) => Outcome::Failed(failure),
+        }
+    }
+
+    /// The agent's tools as its model sees them. A server that cannot be reached takes only its own
+    /// away. Made anew only when a server says something else of its tools than before.
+    async fn offered(&self, agent: &AgentFields) -> Arc<[agent::Offered]> {
+        let described =
+            futures::future::join_all(agent.tools.iter().map(|tool| self.describe(tool))).await;
+        let mut facts = Vec::with_capacity(described.len());
+        for (tool, described) in agent.tools.iter().zip(described) {
+            match described {
+                Ok(described) => facts.push(described),
+                Err(failure) => tracing::warn!(%tool, code = failure.code, "a tool is not there"),
+            }
+        }
+        let mut known = self.offers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(offers) = known.get(&agent.name)
+            && offers.facts == facts
+        {
+            return Arc::clone(&offers.offered);
+        }
+        let offered: Arc<[agent::Offered]> = agent::Offered::of(&facts)
+            .chain(sub_agents::offered(&self.assistant, agent))
+            .collect();
+        let offers = Offers {
+            facts,
+            offered: Arc::clone(&offered),
+        };
+        known.insert(agent.name.clone(), offers);
+        offered
     }
 
     async fn call_tool(&self, performing: &Performing, call: &Call) -> Outcome {
@@ -166,8 +288,11 @@ impl Performer {
 impl Executor for Performer {
     fn effect<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Effect, Failure>> {
         async move {
-            if call.kind != act::KIND {
-                return Ok(Effect::None);
+            match call.kind.as_str() {
+                act::KIND => {}
+                // A child that was submitted under the call's id is found again, not made again.
+                sub_agents::KIND => return Ok(Effect::Repeatable),
+                _ => return Ok(Effect::None),
             }
             let facts = self.describe(tool_of(call)).await?;
             let keyed = self
@@ -189,6 +314,8 @@ impl Executor for Performer {
             match call.kind.as_str() {
                 decide::KIND => self.decide(&performing).await,
                 act::KIND => self.call_tool(&performing, call).await,
+                agent::KIND => self.think(&performing, call).await,
+                sub_agents::KIND => self.ask_agent(&performing, call).await,
                 other => Outcome::Failed(no_effect("call.unknown_kind", &other)),
             }
         }
@@ -226,5 +353,6 @@ fn no_effect(code: &str, message: &impl ToString) -> Failure {
         code: code.into(),
         message: message.to_string(),
         kind: FailureKind::NoEffect,
+        transient: false,
     }
 }

@@ -1,5 +1,6 @@
 //! What the flow needs from outside, as traits that other crates implement.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_engine::Failure;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value};
 pub const NOT_REACHED: &str = "tool.not_reached";
 
 /// What a tool server says of one of its tools.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ToolFacts {
     /// The server that has it.
     pub server: String,
@@ -21,6 +22,10 @@ pub struct ToolFacts {
     pub read_only: bool,
     /// Called again with the same arguments, it changes nothing more.
     pub idempotent: bool,
+    /// What it does, in the server's words.
+    pub description: String,
+    /// The JSON Schema of its arguments, without those that the engine puts in itself.
+    pub parameters: Arc<Value>,
 }
 
 /// A call on its way out.

@@ -40,6 +40,11 @@ pub(crate) struct Returned<'a> {
 }
 
 impl Returned<'_> {
+    /// Whether the call failed for a reason that may pass.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed(failure) if failure.transient)
+    }
+
     /// What the call gave, or why it gave nothing, for the operator.
     pub(crate) fn value<T: DeserializeOwned>(&self) -> Result<T, String> {
         match self.outcome {

@@ -1,5 +1,7 @@
 //! The flow's port for tools, carried out by MCP servers.
 
+use std::sync::Arc;
+
 use convoke_engine::{Failure, FailureKind};
 use convoke_flow::ports::{self, NOT_REACHED, ToolFacts, Tools};
 use futures::FutureExt;
@@ -13,9 +15,13 @@ impl Tools for ToolServers {
     fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<ToolFacts, Failure>> {
         async move {
             let info = self.find(tool).await.map_err(|error| failure(&error))?;
+            let injected = self.config(&info.server).map(|config| config.inject.keys());
+            let injected = injected.into_iter().flatten().map(String::as_str);
             Ok(ToolFacts {
                 read_only: info.annotations.read_only == Some(true),
                 idempotent: info.annotations.idempotent == Some(true),
+                parameters: Arc::new(info.visible_schema(injected)),
+                description: info.description.unwrap_or_default(),
                 server: info.server,
                 tool: info.name,
             })
@@ -64,5 +70,6 @@ fn failure(error: &McpError) -> Failure {
         code: code.to_owned(),
         message: error.to_string(),
         kind,
+        transient: error.is_transient(),
     }
 }

@@ -5,8 +5,10 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::name::Name;
+use crate::reasoning::{Budget, Pattern, ToolMode};
 use crate::skill::SkillFields;
 use crate::valid::{Report, Rules, Valid};
 
@@ -29,6 +31,10 @@ pub struct AgentFields {
     /// The tools it may call, as `tool` or `server.tool`. It can call no others.
     #[serde(default)]
     pub tools: Vec<String>,
+    /// Other agents that it may hand parts of its work to. Each works with a history of its own and
+    /// hands back its answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<Name>,
     /// How often it may think before it must answer.
     #[serde(default = "default_max_iterations")]
     #[schemars(range(min = 1))]
@@ -36,6 +42,21 @@ pub struct AgentFields {
     /// The model it thinks with. Without one it works by its skills alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llm_config: Option<LlmConfig>,
+    /// Models to fall back to, in order, when the first cannot answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback_models: Vec<LlmConfig>,
+    /// How the model is told of tools, and how it calls them.
+    #[serde(default)]
+    pub tool_mode: ToolMode,
+    /// How it thinks.
+    #[serde(default = "default_patterns")]
+    pub patterns: Vec<Pattern>,
+    /// The JSON Schema that its answers fit, if they are data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// What one task may spend on models.
+    #[serde(default)]
+    pub budget: Budget,
     /// How freely the model samples.
     #[serde(default = "default_temperature")]
     #[schemars(range(min = 0.0, max = 2.0))]
@@ -49,7 +70,7 @@ pub struct AgentFields {
 }
 
 /// An OpenAI-compatible endpoint.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LlmConfig {
     /// Base URL, such as `http://127.0.0.1:11434/v1`.
@@ -59,6 +80,32 @@ pub struct LlmConfig {
     /// The key, written as `${NAME}` and taken from the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
+    /// The model's window: tokens of question and answer together.
+    #[serde(default = "default_context_tokens")]
+    #[schemars(range(min = 1))]
+    pub context_tokens: u32,
+    /// What it costs, where a budget of money is to hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<Prices>,
+}
+
+/// What a model costs for a million tokens, in any currency.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// For what it is asked.
+    #[schemars(range(min = 0.0))]
+    pub input: f64,
+    /// For what it answers.
+    #[schemars(range(min = 0.0))]
+    pub output: f64,
+}
+
+impl AgentFields {
+    /// The models to ask, in order. None for an agent that works by its skills alone.
+    pub fn models(&self) -> impl Iterator<Item = &LlmConfig> {
+        self.llm_config.iter().chain(&self.fallback_models)
+    }
 }
 
 impl fmt::Debug for LlmConfig {
@@ -74,7 +121,7 @@ impl fmt::Debug for LlmConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentLimits {
-    /// Milliseconds for one run.
+    /// Milliseconds for one thought, all attempts of the model client together.
     #[schemars(range(min = 1))]
     pub timeout_ms: u64,
     /// Further attempts after a transient failure.
@@ -100,8 +147,36 @@ fn default_max_iterations() -> u32 {
     10
 }
 
+fn default_patterns() -> Vec<Pattern> {
+    vec![Pattern::React]
+}
+
+fn default_context_tokens() -> u32 {
+    16_384
+}
+
 fn default_temperature() -> f64 {
     0.7
+}
+
+impl Rules for LlmConfig {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            self.context_tokens > 0,
+            "context_tokens",
+            "llm_config.context_zero",
+            "context_tokens must be at least 1",
+        );
+        let paid = |price: f64| price.is_finite() && price >= 0.0;
+        report.require(
+            self.prices
+                .as_ref()
+                .is_none_or(|prices| paid(prices.input) && paid(prices.output)),
+            "prices",
+            "llm_config.price_negative",
+            "a price is at least 0",
+        );
+    }
 }
 
 impl Rules for AgentFields {
@@ -139,6 +214,46 @@ impl Rules for AgentFields {
             "agent.timeout_zero",
             "timeout_ms must be at least 1",
         );
+        report.require(
+            self.fallback_models.is_empty() || self.llm_config.is_some(),
+            "fallback_models",
+            "agent.fallback_without_model",
+            "there is nothing to fall back from; name the first model in llm_config",
+        );
+        if let Some(schema) = &self.output_schema
+            && let Err(error) = jsonschema::validator_for(schema)
+        {
+            report.field(
+                "output_schema",
+                "agent.output_schema",
+                format!("this is no JSON Schema: {error}"),
+            );
+        }
+        let mut agents = BTreeSet::new();
+        report.require(
+            self.agents
+                .iter()
+                .all(|agent| *agent != self.name && agents.insert(agent)),
+            "agents",
+            "agent.agents",
+            "an agent hands work to others, each named once, and not to itself",
+        );
+        let mut patterns = BTreeSet::new();
+        report.require(
+            self.patterns.iter().all(|pattern| patterns.insert(pattern)),
+            "patterns",
+            "agent.pattern_twice",
+            "a pattern is named twice; name each once",
+        );
+        report.within("budget", |report| self.budget.rules(report));
+        if let Some(config) = &self.llm_config {
+            report.within("llm_config", |report| config.rules(report));
+        }
+        report.within("fallback_models", |report| {
+            for (index, config) in self.fallback_models.iter().enumerate() {
+                report.within(index, |report| config.rules(report));
+            }
+        });
         let mut tools = BTreeSet::new();
         for (index, tool) in self.tools.iter().enumerate() {
             report.within("tools", |report| {

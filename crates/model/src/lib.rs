@@ -23,6 +23,7 @@ mod name;
 mod node;
 mod options;
 mod reading;
+mod reasoning;
 mod redaction;
 mod refinement;
 mod request;
@@ -45,7 +46,7 @@ mod validation_result;
 mod work;
 mod workflow;
 
-pub use agent::{Agent, AgentFields, AgentLimits, LlmConfig};
+pub use agent::{Agent, AgentFields, AgentLimits, LlmConfig, Prices};
 pub use agent_result::{AgentResult, AgentResultFields};
 pub use answer::{Answer, AnswerFields, MAX_SUGGESTIONS, Reliance};
 pub use artifact::{Artifact, ArtifactFields, ArtifactPart};
@@ -75,6 +76,7 @@ pub use options::{
     AggregatorOptions, AggregatorOptionsFields, Deadlines, DeadlinesFields, RouterOptions,
     RouterOptionsFields,
 };
+pub use reasoning::{Budget, Pattern, ToolMode};
 pub use refinement::{MAX_REFINEMENTS, Refinement, RefinementFields};
 pub use request::{Request, RequestFields, RequestLimits};
 pub use retention::{RetentionPolicy, RetentionPolicyFields};

@@ -69,6 +69,9 @@ pub trait Store: Send + Sync + 'static {
     /// A task with its entries from sequence `from` on, all its messages and its waiting signals.
     fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>>;
 
+    /// A task and the newest entry of its journal: where it stands, at the least cost.
+    fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>>;
+
     /// Tasks that fit a filter, newest first.
     fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage>;
 

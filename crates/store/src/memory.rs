@@ -46,7 +46,8 @@ struct Inner {
 struct Kept {
     record: TaskRecord,
     key: Option<String>,
-    entries: Vec<Entry>,
+    /// As they came in, one after the other from sequence 1; they are read only when asked for.
+    entries: Vec<NewEntry>,
     messages: Vec<StoredMessage>,
     inbox: Vec<Signal>,
     signal_keys: Vec<String>,
@@ -98,6 +99,7 @@ impl Store for MemoryStore {
         let done = self.with(|inner, now| inner.append(fence, batch, now));
         self.hints.tell(Scope::Task(fence.task));
         if ends {
+            self.hints.tell(Scope::Rest(fence.task));
             self.hints.tell(Scope::Work);
         }
         done
@@ -124,14 +126,18 @@ impl Store for MemoryStore {
         self.with(|inner, _| {
             Ok(inner.kept(task).map(|kept| Loaded {
                 record: kept.record.clone(),
-                entries: kept
-                    .entries
-                    .iter()
-                    .filter(|entry| entry.seq >= from)
-                    .cloned()
-                    .collect(),
+                entries: kept.entries_from(from),
                 messages: kept.messages.clone(),
                 signals: kept.inbox.clone(),
+            }))
+        })
+    }
+
+    fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
+        self.with(|inner, _| {
+            Ok(inner.kept(task).and_then(|kept| {
+                let entry = kept.entries_from(kept.record.seq).pop()?;
+                Some((kept.record.clone(), entry))
             }))
         })
     }
@@ -296,7 +302,7 @@ impl Inner {
                 }
                 Some(Claimed {
                     record: record.clone(),
-                    entry: kept.entries.last()?.clone(),
+                    entry: kept.entries_from(kept.record.seq).pop()?,
                     messages: kept.messages.clone(),
                     signals: kept.inbox.clone(),
                 })
@@ -464,17 +470,23 @@ impl Inner {
 }
 
 impl Kept {
-    fn write(&mut self, entries: Vec<NewEntry>, messages: Vec<NewMessage>) {
-        for entry in entries {
-            self.record.seq += 1;
-            self.entries.push(Entry {
-                seq: self.record.seq,
+    fn entries_from(&self, from: u64) -> Vec<Entry> {
+        (1_u64..)
+            .zip(&self.entries)
+            .skip(usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX))
+            .map(|(seq, entry)| Entry {
+                seq,
                 at: entry.at,
                 kind: entry.kind.to_owned(),
                 event: json(&entry.event),
                 state: json(&entry.state),
-            });
-        }
+            })
+            .collect()
+    }
+
+    fn write(&mut self, entries: Vec<NewEntry>, messages: Vec<NewMessage>) {
+        self.record.seq += entries.len() as u64;
+        self.entries.extend(entries);
         let seq = self.record.seq;
         self.messages
             .extend(

@@ -14,6 +14,8 @@ pub enum Scope {
     Work,
     /// One task's journal.
     Task(Uuid),
+    /// One task's coming to rest: it has ended, waits for a person or was put down.
+    Rest(Uuid),
     /// One task's signals.
     Inbox(Uuid),
 }

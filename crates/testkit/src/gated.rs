@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use convoke_model::RetentionPolicy;
 use convoke_store::{
-    Batch, Claim, Claimed, ConversationRecord, Fence, Filter, Hint, Loaded, NewSignal, NewTask,
-    Page, Renewed, Scope, Signalled, Store, StoreFuture, Submitted, Swept, TaskPage,
+    Batch, Claim, Claimed, ConversationRecord, Entry, Fence, Filter, Hint, Loaded, NewSignal,
+    NewTask, Page, Renewed, Scope, Signalled, Store, StoreFuture, Submitted, Swept, TaskPage,
+    TaskRecord,
 };
 use futures::FutureExt;
 use tokio::sync::watch;
@@ -81,6 +82,10 @@ impl<S: Store> Store for GatedStore<S> {
 
     fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>> {
         self.inner.load(task, from)
+    }
+
+    fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
+        self.inner.newest(task)
     }
 
     fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage> {

@@ -2,6 +2,10 @@
 
 mod clock;
 mod gated;
+mod scripted_model;
+mod scripted_reply;
 
 pub use clock::{CountedIds, SimClock};
 pub use gated::GatedStore;
+pub use scripted_model::{Asked, Script, ScriptedModel};
+pub use scripted_reply::Reply;

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use convoke_engine::Ended;
-use convoke_flow::receive;
+use convoke::{Ended, Runtime, RuntimeError};
 use owo_colors::OwoColorize;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -20,7 +19,7 @@ use crate::cli::ChatArgs;
 use crate::exit::Exit;
 use crate::output;
 use crate::progress::Spinner;
-use crate::wire::{self, Running};
+use crate::start;
 
 /// How long an answer takes to appear at most, however long it is.
 const APPEARING: Duration = Duration::from_millis(400);
@@ -34,20 +33,20 @@ const HELP: &str = "\
 /quit   leave (so does Ctrl-D)";
 
 pub(crate) async fn run(args: &ChatArgs, json: bool) -> anyhow::Result<Exit> {
-    let app = wire::load_app(&args.app, &args.store.data, json)?;
-    let store = wire::open_store(&args.store, Some(&app))?;
-    let mut running = Running::start(app, store)?;
-    let talked = talk(args, json, &mut running).await;
-    running.stop().await?;
+    let app = start::load_app(&args.app, &args.store.data, json)?;
+    let store = start::store_for(&args.store, &app)?;
+    let runtime = start::runtime(app, store).await?;
+    let talked = talk(args, json, &runtime).await;
+    runtime.shutdown().await?;
     talked
 }
 
-async fn talk(args: &ChatArgs, json: bool, running: &mut Running) -> anyhow::Result<Exit> {
-    let mut speaker = Speaker::find(&args.speaker, running).await?;
+async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<Exit> {
+    let mut speaker = Speaker::find(&args.speaker, runtime).await?;
     let mut input = Input::open(&args.store.data)?;
     if input.is_terminal() && !json {
-        let name = running.app.config.name.bold().to_string();
-        let about = &running.app.config.description;
+        let name = runtime.app().config.name.bold().to_string();
+        let about = &runtime.app().config.description;
         output::note(format!(
             "{name}: {about}\nType /help for commands, Ctrl-D to leave."
         ));
@@ -72,14 +71,14 @@ async fn talk(args: &ChatArgs, json: bool, running: &mut Running) -> anyhow::Res
                 continue;
             }
             "/new" => {
-                speaker.conversation = running.ids.next();
+                speaker.conversation = runtime.ids().next();
                 output::note("A new conversation.");
                 continue;
             }
             "/trace" => {
                 match last {
                     Some(task) => {
-                        super::tasks::trace(&**running.engine.store(), task, json).await?;
+                        super::tasks::trace(&**runtime.store(), task, json).await?;
                     }
                     None => output::note("Nothing was said yet."),
                 }
@@ -92,40 +91,35 @@ async fn talk(args: &ChatArgs, json: bool, running: &mut Running) -> anyhow::Res
             _ => {}
         }
         let incoming = speaker.says(line, &args.speaker, None);
-        let request = match receive(incoming, &running.app.config.limits, running.clock.now()) {
-            Ok(request) => request,
+        let task = match runtime.submit(incoming).await {
             // A message that is refused is no reason to end the conversation.
-            Err(invalid) => {
-                output::note(format!(
-                    "error[{}]: {invalid}",
-                    invalid.problems.first().map_or("", |first| first.code)
-                ));
+            Err(error @ RuntimeError::Invalid(_)) => {
+                output::note(format!("error[{}]: {error}", error.code()));
                 continue;
             }
+            outcome => outcome?,
         };
-        let task = running.engine.submit(request).await?.id();
         last = Some(task);
-        let engine = running.engine.clone();
         let spinner = Spinner::new("working");
         let ended = tokio::select! {
-            ended = spinner.wait(running.while_working(engine.wait(task))) => ended?,
+            ended = spinner.wait(runtime.wait(task)) => ended?,
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
         drop(spinner);
         if json {
             output::json_line(&as_json(&ended));
         } else if input.is_terminal() {
-            appear(&ended, running).await;
+            appear(&ended, runtime).await;
         } else {
-            show(&ended, running, false);
+            show(&ended, runtime, false);
         }
     }
 }
 
 /// Lets an answer appear word by word, as if it were being said.
-async fn appear(ended: &Ended, running: &Running) {
+async fn appear(ended: &Ended, runtime: &Runtime) {
     let Some(answer) = &ended.answer else {
-        show(ended, running, false);
+        show(ended, runtime, false);
         return;
     };
     let words: Vec<&str> = answer.text.split_inclusive(' ').collect();

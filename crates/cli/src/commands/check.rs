@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::exit::Exit;
 use crate::output;
-use crate::wire;
+use crate::start;
 
 pub(crate) fn run(folder: &Path, json: bool) -> anyhow::Result<Exit> {
-    match App::load(folder, &wire::environment(Path::new(".convoke"))) {
+    match App::load(folder, &start::environment(Path::new(".convoke"))) {
         Ok(loaded) => {
             // What can only be known by building the app is found here, before it is run.
             convoke_flow::Assistant::new(std::sync::Arc::new(loaded.app.clone()))?;

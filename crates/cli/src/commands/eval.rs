@@ -5,11 +5,8 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use convoke_app::{App, EvalBar, EvalCase, ExpectedCall, ExpectedReply};
-use convoke_engine::Ended;
-use convoke_flow::{Incoming, receive};
-use convoke_model::{Answer, Channel, SystemClock, UserId};
-use convoke_store::MemoryStore;
+use convoke::{Answer, App, Channel, Ended, Incoming, Runtime, StoreChoice, UserId};
+use convoke_app::{EvalBar, EvalCase, ExpectedCall, ExpectedReply};
 use futures::StreamExt;
 use futures::stream;
 use owo_colors::OwoColorize;
@@ -22,7 +19,7 @@ use crate::cli::EvalArgs;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::progress;
-use crate::wire::{self, Running};
+use crate::start;
 
 /// Cases under way at once.
 const CONCURRENT_CASES: usize = 16;
@@ -44,19 +41,18 @@ struct Verdict {
 
 pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
     let data = tempfile::tempdir().context("no folder for the cases' data can be made")?;
-    let app = wire::load_app_to_eval(&args.app, data.path(), json)?;
+    let app = start::load_app_to_eval(&args.app, data.path(), json)?;
     let cases = chosen(&app, args.only.as_deref());
     if cases.is_empty() {
         return Err(UsageError::new("eval.no_cases", "there are no eval cases to run").into());
     }
-    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-    let running = Running::start(Arc::clone(&app), store)?;
+    let runtime = start::runtime(Arc::clone(&app), StoreChoice::Memory).await?;
     let bar = progress::bar(cases.len(), "cases");
     let verdicts: Vec<anyhow::Result<Verdict>> = stream::iter(cases)
         .map(|(file, case)| {
-            let (running, bar) = (&running, &bar);
+            let (runtime, bar) = (&runtime, &bar);
             async move {
-                let verdict = judge(running, file, case).await;
+                let verdict = judge(runtime, file, case).await;
                 bar.inc(1);
                 verdict
             }
@@ -65,7 +61,7 @@ pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
         .collect()
         .await;
     bar.finish_and_clear();
-    running.stop().await?;
+    runtime.shutdown().await?;
     let verdicts = verdicts.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
     Ok(report(&verdicts, &app.config.evals, json))
 }
@@ -80,12 +76,12 @@ fn chosen<'a>(app: &'a App, only: Option<&str>) -> Vec<(&'a str, &'a EvalCase)> 
         .collect()
 }
 
-async fn judge(running: &Running, file: &str, case: &EvalCase) -> anyhow::Result<Verdict> {
-    let (user, conversation) = (UserId::from(running.ids.next()), running.ids.next());
+async fn judge(runtime: &Runtime, file: &str, case: &EvalCase) -> anyhow::Result<Verdict> {
+    let (user, conversation) = (UserId::from(runtime.ids().next()), runtime.ids().next());
     for earlier in &case.before {
-        say(running, user, conversation, earlier).await?;
+        say(runtime, user, conversation, earlier).await?;
     }
-    let ended = say(running, user, conversation, &case.say).await?;
+    let ended = say(runtime, user, conversation, &case.say).await?;
     let mut verdict = Verdict {
         file: file.to_owned(),
         case: case.title().to_owned(),
@@ -109,12 +105,12 @@ async fn judge(running: &Running, file: &str, case: &EvalCase) -> anyhow::Result
         verdict.intent = Some(false);
         return Ok(verdict);
     };
-    compare(&mut verdict, running, case, answer);
+    compare(&mut verdict, runtime, case, answer);
     Ok(verdict)
 }
 
 async fn say(
-    running: &Running,
+    runtime: &Runtime,
     user: UserId,
     conversation: Uuid,
     text: &str,
@@ -126,12 +122,10 @@ async fn say(
         text: text.to_owned(),
         key: None,
     };
-    let request = receive(incoming, &running.app.config.limits, running.clock.now())?;
-    let task = running.engine.submit(request).await?.id();
-    Ok(running.engine.wait(task).await?)
+    Ok(runtime.ask(incoming).await?)
 }
 
-fn compare(verdict: &mut Verdict, running: &Running, case: &EvalCase, answer: &Answer) {
+fn compare(verdict: &mut Verdict, runtime: &Runtime, case: &EvalCase, answer: &Answer) {
     let expect = &case.expect;
     if let Some(wanted) = &expect.intent {
         let got = answer
@@ -150,7 +144,7 @@ fn compare(verdict: &mut Verdict, running: &Running, case: &EvalCase, answer: &A
         let slots = answer.metadata.get("slots").cloned().unwrap_or_default();
         let mut right = true;
         for (slot, wanted) in &expect.slots {
-            let got = slot_text(running, answer, slot.as_str(), &slots);
+            let got = slot_text(runtime, answer, slot.as_str(), &slots);
             if got.as_deref() != Some(wanted) {
                 right = false;
                 verdict
@@ -189,13 +183,13 @@ fn compare(verdict: &mut Verdict, running: &Running, case: &EvalCase, answer: &A
 }
 
 /// What a slot holds, in words: a text as it is, an item by the name that people call it by.
-fn slot_text(running: &Running, answer: &Answer, slot: &str, slots: &Value) -> Option<String> {
+fn slot_text(runtime: &Runtime, answer: &Answer, slot: &str, slots: &Value) -> Option<String> {
     match slots.get(slot)? {
         Value::String(text) => Some(text.clone()),
         Value::Object(item) => {
             let intent = answer.metadata.get("intent")?.as_str()?;
-            let label = running
-                .app
+            let label = runtime
+                .app()
                 .agents
                 .iter()
                 .flat_map(|agent| &agent.skills)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use convoke::StoreChoice;
 use convoke_engine::EngineError;
 use convoke_model::{Clock, SystemClock, TaskState};
 use convoke_store::{Filter, Page, Store, StoreError, TaskRecord};
@@ -11,14 +12,14 @@ use crate::cli::ResumeArgs;
 use crate::exit::Exit;
 use crate::output;
 use crate::progress::Spinner;
-use crate::wire::{self, Running};
+use crate::start;
 
 /// How often to look whether all is done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(args: &ResumeArgs, json: bool) -> anyhow::Result<Exit> {
-    let app = wire::load_app(&args.app, &args.store.data, json)?;
-    let store = wire::open_store(&args.store, Some(&app))?;
+    let app = start::load_app(&args.app, &args.store.data, json)?;
+    let store = start::store_for(&args.store, &app)?.open()?;
     let filter = Filter {
         states: vec![
             TaskState::Submitted,
@@ -37,7 +38,8 @@ pub(crate) async fn run(args: &ResumeArgs, json: bool) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Done);
     }
-    let mut running = Running::start(app, std::sync::Arc::clone(&store))?;
+    let opened = StoreChoice::Opened(std::sync::Arc::clone(&store));
+    let runtime = start::runtime(app, opened).await?;
     let spinner = Spinner::new("finishing what was left");
     let finished = async {
         loop {
@@ -48,11 +50,11 @@ pub(crate) async fn run(args: &ResumeArgs, json: bool) -> anyhow::Result<Exit> {
         }
     };
     let interrupted = tokio::select! {
-        done = spinner.wait(running.while_working(finished)) => { done?; false }
+        done = spinner.wait(runtime.while_working(finished)) => { done?; false }
         _ = tokio::signal::ctrl_c() => true,
     };
     drop(spinner);
-    running.stop().await?;
+    runtime.shutdown().await?;
     if interrupted {
         return Ok(Exit::Interrupted);
     }

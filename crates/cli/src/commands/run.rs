@@ -1,8 +1,6 @@
 //! `convoke run`: one message, or many from standard input, and what the app says to them.
 
-use convoke_engine::{Ended, Engine};
-use convoke_flow::{Assistant, receive};
-use convoke_model::TaskState;
+use convoke::{Ended, Runtime, TaskState};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use owo_colors::OwoColorize;
@@ -15,39 +13,36 @@ use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::output;
 use crate::progress::Spinner;
-use crate::wire::{self, Running};
+use crate::start;
 
 pub(crate) async fn run(args: &RunArgs, json: bool) -> anyhow::Result<Exit> {
-    let app = wire::load_app(&args.app, &args.store.data, json)?;
-    let store = wire::open_store(&args.store, Some(&app))?;
-    let mut running = Running::start(app, store)?;
+    let app = start::load_app(&args.app, &args.store.data, json)?;
+    let store = start::store_for(&args.store, &app)?;
+    let runtime = start::runtime(app, store).await?;
     let exit = tokio::select! {
-        exit = answer(args, json, &mut running) => exit,
+        exit = answer(args, json, &runtime) => exit,
         _ = tokio::signal::ctrl_c() => {
             output::note("stopping; what is unfinished stays in the journal and goes on with `convoke resume`");
             Ok(Exit::Interrupted)
         }
     };
-    running.stop().await?;
+    runtime.shutdown().await?;
     exit
 }
 
-async fn answer(args: &RunArgs, json: bool, running: &mut Running) -> anyhow::Result<Exit> {
+async fn answer(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::Result<Exit> {
     if args.message == "-" {
-        return answer_lines(args, json, running).await;
+        return answer_lines(args, json, runtime).await;
     }
-    let task = submit(args, args.message.clone(), args.key.clone(), running, None).await?;
-    let engine = running.engine.clone();
+    let task = submit(args, args.message.clone(), args.key.clone(), runtime, None).await?;
     let spinner = Spinner::new("working");
-    let ended = spinner
-        .wait(running.while_working(engine.wait(task)))
-        .await?;
+    let ended = spinner.wait(runtime.wait(task)).await?;
     drop(spinner);
-    Ok(show(&ended, running, json))
+    Ok(show(&ended, runtime, json))
 }
 
 /// One task a line. Each is acknowledged once it is on disk; answers come in the order of the lines.
-async fn answer_lines(args: &RunArgs, json: bool, running: &mut Running) -> anyhow::Result<Exit> {
+async fn answer_lines(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::Result<Exit> {
     let mut lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     let mut waiting = FuturesOrdered::new();
     let mut reading = true;
@@ -62,16 +57,16 @@ async fn answer_lines(args: &RunArgs, json: bool, running: &mut Running) -> anyh
                     number += 1;
                     let key = args.key.as_ref().map(|key| format!("{key}-{number}"));
                     let own = args.speaker.conversation.is_none() && !args.speaker.r#continue;
-                    let conversation = own.then(|| running.ids.next());
-                    let task = submit(args, line, key, running, conversation).await?;
+                    let conversation = own.then(|| runtime.ids().next());
+                    let task = submit(args, line, key, runtime, conversation).await?;
                     if json {
                         output::json_line(&json!({ "task": task, "state": TaskState::Submitted }));
                     }
-                    waiting.push_back(wait(running.engine.clone(), task));
+                    waiting.push_back(runtime.wait(task));
                 }
             },
             Some(ended) = waiting.next() => {
-                let exit = show(&ended?, running, json);
+                let exit = show(&ended?, runtime, json);
                 if exit != Exit::Done {
                     worst = exit;
                 }
@@ -81,28 +76,23 @@ async fn answer_lines(args: &RunArgs, json: bool, running: &mut Running) -> anyh
     Ok(worst)
 }
 
-async fn wait(engine: Engine<Assistant>, task: Uuid) -> anyhow::Result<Ended> {
-    Ok(engine.wait(task).await?)
-}
-
 async fn submit(
     args: &RunArgs,
     text: String,
     key: Option<String>,
-    running: &Running,
+    runtime: &Runtime,
     conversation: Option<Uuid>,
 ) -> anyhow::Result<Uuid> {
-    let mut speaker = Speaker::find(&args.speaker, running).await?;
+    let mut speaker = Speaker::find(&args.speaker, runtime).await?;
     if let Some(conversation) = conversation {
         speaker.conversation = conversation;
     }
     let incoming = speaker.says(text, &args.speaker, key);
-    let request = receive(incoming, &running.app.config.limits, running.clock.now())?;
-    Ok(running.engine.submit(request).await?.id())
+    Ok(runtime.submit(incoming).await?)
 }
 
 /// Prints what came of a task.
-pub(crate) fn show(ended: &Ended, running: &Running, json: bool) -> Exit {
+pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool) -> Exit {
     if json {
         output::json_line(&as_json(ended));
     } else if ended.record.status.awaits_person() {
@@ -114,7 +104,7 @@ pub(crate) fn show(ended: &Ended, running: &Running, json: bool) -> Exit {
             ended.record.id
         ));
     } else {
-        output::line(text_of(ended, running));
+        output::line(text_of(ended, runtime));
         if output::is_watched() {
             let took = ended.answer.as_ref().map_or(0, |answer| answer.total_ms);
             output::note(
@@ -134,11 +124,13 @@ pub(crate) fn show(ended: &Ended, running: &Running, json: bool) -> Exit {
     }
 }
 
-fn text_of<'a>(ended: &'a Ended, running: &'a Running) -> &'a str {
+fn text_of<'a>(ended: &'a Ended, runtime: &'a Runtime) -> &'a str {
     match &ended.answer {
         Some(answer) => &answer.text,
-        None if ended.record.status == TaskState::Canceled => &running.app.config.messages.canceled,
-        None => &running.app.config.messages.failure,
+        None if ended.record.status == TaskState::Canceled => {
+            &runtime.app().config.messages.canceled
+        }
+        None => &runtime.app().config.messages.failure,
     }
 }
 

@@ -1,12 +1,10 @@
 //! Who speaks on this machine, and in which conversation.
 
-use convoke_flow::Incoming;
-use convoke_model::UserId;
+use convoke::{Incoming, Runtime, UserId, local_user};
 use uuid::Uuid;
 
 use crate::cli::SpeakerArgs;
 use crate::exit::UsageError;
-use crate::wire::Running;
 
 /// The user and conversation that a command speaks for.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +15,7 @@ pub(crate) struct Speaker {
 
 impl Speaker {
     /// Reads the command line, and finds the last conversation where that is asked for.
-    pub(crate) async fn find(args: &SpeakerArgs, running: &Running) -> anyhow::Result<Self> {
+    pub(crate) async fn find(args: &SpeakerArgs, runtime: &Runtime) -> anyhow::Result<Self> {
         let user = match &args.user {
             Some(text) => UserId::parse(text)?,
             None => local_user(),
@@ -25,7 +23,7 @@ impl Speaker {
         let conversation = match &args.conversation {
             Some(text) => parse_id("conversation", text)?,
             None if args.r#continue => {
-                let last = running.engine.store().conversations(user.uuid(), 1).await?;
+                let last = runtime.store().conversations(user.uuid(), 1).await?;
                 last.first().map(|conversation| conversation.id).ok_or_else(|| {
                     UsageError::new(
                         "conversation.none",
@@ -33,7 +31,7 @@ impl Speaker {
                     )
                 })?
             }
-            None => running.ids.next(),
+            None => runtime.ids().next(),
         };
         Ok(Self { user, conversation })
     }
@@ -48,11 +46,6 @@ impl Speaker {
             key,
         }
     }
-}
-
-/// The user of this machine, where nobody is signed in. The same on every run.
-fn local_user() -> UserId {
-    UserId::from(Uuid::new_v5(&Uuid::NAMESPACE_OID, b"convoke local user"))
 }
 
 /// Reads an id from the command line.

@@ -5,12 +5,12 @@ use anyhow::Context;
 use crate::cli::ToolsCommand;
 use crate::exit::Exit;
 use crate::output;
-use crate::wire;
+use crate::start;
 
 pub(crate) async fn run(command: &ToolsCommand) -> anyhow::Result<Exit> {
     match command {
         ToolsCommand::Todo { db, http, data } => {
-            let db = wire::absolute(&db.clone().unwrap_or_else(|| data.join("todo.db")));
+            let db = start::absolute(&db.clone().unwrap_or_else(|| data.join("todo.db")));
             if let Some(folder) = db.parent() {
                 std::fs::create_dir_all(folder)
                     .with_context(|| format!("the folder {} cannot be made", folder.display()))?;

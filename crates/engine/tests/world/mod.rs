@@ -143,6 +143,7 @@ impl Executor for Hands {
                     code: "word.failed".into(),
                     message: "it failed".into(),
                     kind,
+                    transient: false,
                 }),
             }
         }

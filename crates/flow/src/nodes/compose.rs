@@ -5,6 +5,7 @@ use convoke_model::{Answer, AnswerFields, Message, MessageFields, Reliance, Role
 use convoke_store::NewMessage;
 use serde_json::{Map, Value, json};
 
+use super::agent;
 use crate::memory::Memory;
 use crate::ports::ToolReply;
 use crate::turn::Turn;
@@ -29,6 +30,11 @@ pub(crate) fn say(
         Ok(_) => return broken(turn, "a reply's template gave nothing"),
         Err(error) => return broken(turn, &error),
     };
+    speak(turn, text, intent, memory)
+}
+
+/// Ends the task with a text as it is.
+pub(crate) fn speak(turn: &mut Turn<'_>, text: String, intent: &str, memory: Memory) -> Step {
     match answer(turn, text, intent, memory, false) {
         Some((answer, message)) => Step {
             stage: Some(Stage::Composing),
@@ -41,6 +47,17 @@ pub(crate) fn say(
         },
         None => broken(turn, "the reply breaks a rule"),
     }
+}
+
+/// Ends the task because a budget is used up, before anything more is spent.
+pub(crate) fn out_of_budget(turn: &mut Turn<'_>, what: &str) -> Step {
+    let template = &turn.assistant.app.config.messages.failure;
+    fail(
+        turn,
+        template,
+        &format!("budget.{what}: the task's budget of {what} is used up"),
+        true,
+    )
 }
 
 /// Ends the task with what a tool said against it. The tool was reached and nothing was changed.
@@ -128,6 +145,14 @@ fn answer(
     }
     if state.history_cut > 0 {
         metadata.insert("history_cut".into(), json!(state.history_cut));
+    }
+    if let Some(output) = state.output.take() {
+        metadata.insert("output".into(), output);
+    }
+    if let Some(run) = state.run.take() {
+        metadata.insert("agent".into(), json!(run.agent));
+        metadata.insert("spent".into(), json!(run.spent));
+        state.tool_calls.extend(agent::calls_of(turn.view.messages));
     }
     let total = turn
         .view

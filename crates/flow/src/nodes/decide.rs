@@ -5,7 +5,7 @@ use convoke_model::{Message, Name, SkillFields, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{act, compose, resolve};
+use super::{act, agent, compose, resolve};
 use crate::assistant::Assistant;
 use crate::interpret::{Meaning, interpret};
 use crate::memory::{Asks, Item, Memory, SkillRef};
@@ -73,6 +73,10 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
             turn.state.decision = Some(wish.decision);
             advance(turn)
         }
+        // What the local decision leaves open, a model may know.
+        Meaning::Unclear { .. } | Meaning::Unknown if turn.assistant.thinker(None).is_some() => {
+            think(turn)
+        }
         Meaning::Unclear { candidates } => ask_which_skill(turn, candidates),
         Meaning::Unknown => {
             let skills: Vec<_> = turn.assistant.skills.all().map(skill_context).collect();
@@ -136,7 +140,20 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step {
             return resolve::start(turn, name, reference);
         }
     }
+    if skill.action.is_none() && assistant.thinker(Some(&target.agent)).is_some() {
+        return think(turn);
+    }
     act::start(turn, skill)
+}
+
+/// Hands the request to an agent with a model.
+fn think(turn: &mut Turn<'_>) -> Step {
+    let assistant = turn.assistant;
+    let meant = turn.state.target.as_ref().map(|target| &target.agent);
+    match assistant.thinker(meant) {
+        Some(agent) => agent::start(turn, agent),
+        None => compose::broken(turn, "no agent has a model"),
+    }
 }
 
 /// Asks for a slot, and remembers what the next message is to be the answer to.

@@ -2,6 +2,7 @@
 //! which takes in what came of it and goes on.
 
 pub(crate) mod act;
+pub(crate) mod agent;
 pub(crate) mod compose;
 pub(crate) mod decide;
 pub(crate) mod resolve;

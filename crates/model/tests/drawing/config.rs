@@ -21,6 +21,33 @@ pub(crate) fn llm_config(draw: &mut Draw) -> LlmConfig {
         endpoint: draw.text(),
         model: draw.text(),
         api_key: draw.maybe(Draw::text),
+        context_tokens: draw.count(),
+        prices: draw.maybe(prices),
+    }
+}
+
+pub(crate) fn prices(draw: &mut Draw) -> Prices {
+    Prices {
+        input: draw.fraction(),
+        output: draw.fraction(),
+    }
+}
+
+pub(crate) fn tool_mode(draw: &mut Draw) -> ToolMode {
+    draw.pick(&[ToolMode::Native, ToolMode::Schema, ToolMode::Auto])
+}
+
+pub(crate) fn pattern(draw: &mut Draw) -> Pattern {
+    draw.pick(&[Pattern::React, Pattern::Reflection, Pattern::PlanExecute])
+}
+
+pub(crate) fn budget(draw: &mut Draw) -> Budget {
+    Budget {
+        model_calls: draw.count(),
+        tokens: draw.count().into(),
+        cost: draw.maybe(|draw| draw.fraction() + 0.5),
+        reflections: draw.number(),
+        plan_steps: draw.count(),
     }
 }
 
@@ -39,8 +66,14 @@ pub(crate) fn agent(draw: &mut Draw) -> Agent {
         role: draw.text(),
         system_prompt: draw.text(),
         tools: texts(draw),
+        agents: Vec::new(),
         max_iterations: draw.count(),
-        llm_config: draw.maybe(llm_config),
+        llm_config: Some(llm_config(draw)),
+        fallback_models: draw.maybe(llm_config).into_iter().collect(),
+        tool_mode: tool_mode(draw),
+        patterns: draw.maybe(pattern).into_iter().collect(),
+        output_schema: draw.maybe(|_| json!({ "type": "object" })),
+        budget: budget(draw),
         temperature: draw.fraction() * 2.0,
         skills: draw
             .maybe(|draw| skill(draw).into_fields())

@@ -58,6 +58,29 @@ fn an_agent_keeps_its_rules() {
                 json!({ "limits": { "timeout_ms": 0 } }),
                 "agent.timeout_zero",
             ),
+            (json!({ "agents": ["light_agent"] }), "agent.agents"),
+            (json!({ "agents": ["b", "b"] }), "agent.agents"),
+            (
+                json!({ "patterns": ["react", "react"] }),
+                "agent.pattern_twice",
+            ),
+            (
+                json!({ "output_schema": { "type": 7 } }),
+                "agent.output_schema",
+            ),
+            (
+                json!({ "fallback_models": [{ "endpoint": "http://x", "model": "m" }] }),
+                "agent.fallback_without_model",
+            ),
+            (json!({ "budget": { "tokens": 0 } }), "budget.nothing"),
+            (
+                json!({ "llm_config": { "endpoint": "http://x", "model": "m", "context_tokens": 0 } }),
+                "llm_config.context_zero",
+            ),
+            (
+                json!({ "llm_config": { "endpoint": "http://x", "model": "m", "prices": { "input": -1.0, "output": 1.0 } } }),
+                "llm_config.price_negative",
+            ),
             (json!({ "tools": ["a", "a"] }), "agent.tool_twice"),
             (json!({ "skills": [skill, skill] }), "agent.skill_twice"),
         ],

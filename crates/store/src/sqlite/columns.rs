@@ -16,6 +16,9 @@ pub(super) const TASK: &str = "id, ordinal, owner, conversation, channel, app, d
      description, parent, status, stage, epoch, seq, worker, ready_at, claims, created_at, \
      started_at, completed_at, deadline, retention_days, tags, result, error";
 
+/// How many columns those are.
+pub(super) const TASK_COLUMNS: usize = 24;
+
 pub(super) fn task(row: &Row<'_>) -> Result<TaskRecord, StoreError> {
     Ok(TaskRecord {
         id: id(&row.get::<_, String>(0)?)?,
@@ -57,14 +60,22 @@ pub(super) fn task(row: &Row<'_>) -> Result<TaskRecord, StoreError> {
     })
 }
 
-/// Reads `seq, at, kind, event, state`.
-pub(super) fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {
+/// Reads `seq, at, kind, event, state` from a column on.
+pub(super) fn entry(row: &Row<'_>, from: usize) -> Result<Entry, StoreError> {
     Ok(Entry {
-        seq: row.get(0)?,
-        at: time(row.get(1)?)?,
-        kind: row.get(2)?,
-        event: serde_json::from_str(row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?)?,
-        state: serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?)?,
+        seq: row.get(from)?,
+        at: time(row.get(from + 1)?)?,
+        kind: row.get(from + 2)?,
+        event: serde_json::from_str(
+            row.get_ref(from + 3)?
+                .as_str()
+                .map_err(rusqlite::Error::from)?,
+        )?,
+        state: serde_json::from_str(
+            row.get_ref(from + 4)?
+                .as_str()
+                .map_err(rusqlite::Error::from)?,
+        )?,
     })
 }
 

@@ -15,14 +15,16 @@ use std::time::Duration;
 use convoke_model::{Clock, RetentionPolicy};
 use futures::FutureExt;
 use rusqlite::{Connection, ErrorCode};
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::conversation::ConversationRecord;
 use crate::error::StoreError;
-use crate::journal::{Batch, Fence, Hold};
+use crate::journal::{Batch, Entry, Fence, Hold};
 use crate::signal::{NewSignal, Signalled};
 use crate::task::{
-    Claim, Claimed, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept, TaskPage, lease_end,
+    Claim, Claimed, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept, TaskPage, TaskRecord,
+    lease_end,
 };
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
@@ -37,6 +39,9 @@ const WRITE_AHEAD_PAUSE: Duration = Duration::from_millis(5);
 
 /// At 4 KB a page, a row of 2 KB fills one; at 16 KB the file is almost half the size.
 const PAGE_SIZE: u32 = 16_384;
+
+/// Connections that read at a time.
+const READERS: usize = 4;
 
 /// Tasks removed in one transaction of a sweep, so that other writers get their turn.
 const SWEEP_GROUP: usize = 500;
@@ -53,8 +58,33 @@ struct Inner {
     clock: Arc<dyn Clock>,
     hints: Hints,
     workers: Arc<Workers>,
+    /// Idle connections that only read, and who may have one.
     readers: Mutex<Vec<Connection>>,
+    turns: Semaphore,
     writer: Writer,
+}
+
+impl Inner {
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let idle = self
+            .readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => open_connection(&self.path)?,
+        };
+        let answer = question(&connection);
+        self.readers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(connection);
+        answer
+    }
 }
 
 impl SqliteStore {
@@ -68,6 +98,7 @@ impl SqliteStore {
             hints: Hints::default(),
             workers: Arc::new(Workers::beside(path)),
             readers: Mutex::default(),
+            turns: Semaphore::new(READERS),
             writer: Writer::start(path.to_owned(), connection)?,
         };
         Ok(Self {
@@ -81,26 +112,16 @@ impl SqliteStore {
     ) -> StoreFuture<T> {
         let inner = Arc::clone(&self.inner);
         async move {
-            tokio::task::spawn_blocking(move || {
-                let pooled = inner
-                    .readers
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .pop();
-                let connection = match pooled {
-                    Some(connection) => connection,
-                    None => open_connection(&inner.path)?,
-                };
-                let answer = question(&connection);
-                inner
-                    .readers
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(connection);
-                answer
-            })
-            .await
-            .map_err(|error| StoreError::Broken(format!("a read did not finish: {error}")))?
+            // Few connections with warm caches answer faster than one for everybody who asks.
+            let _turn = inner
+                .turns
+                .acquire()
+                .await
+                .map_err(|error| StoreError::Broken(error.to_string()))?;
+            let asked = Arc::clone(&inner);
+            tokio::task::spawn_blocking(move || asked.ask(question))
+                .await
+                .map_err(|error| StoreError::Broken(format!("a read did not finish: {error}")))?
         }
         .boxed()
     }
@@ -156,6 +177,7 @@ impl Store for SqliteStore {
         let now = self.inner.clock.now();
         let mut scopes = vec![Scope::Task(fence.task)];
         if batch.status.is_final() || batch.hold != Hold::Keep {
+            scopes.push(Scope::Rest(fence.task));
             scopes.push(Scope::Work);
         }
         self.write(scopes, move |connection| {
@@ -183,6 +205,10 @@ impl Store for SqliteStore {
 
     fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>> {
         self.read(move |connection| read::load(connection, task, from))
+    }
+
+    fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
+        self.read(move |connection| read::newest(connection, task))
     }
 
     fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage> {

@@ -43,7 +43,7 @@ pub(super) fn entries(
         connection,
         "SELECT seq, at, kind, event, state FROM entries WHERE task = ?1 AND seq >= ?2 ORDER BY seq",
         params![ordinal, i64::try_from(from).unwrap_or(i64::MAX)],
-        columns::entry,
+        |row| columns::entry(row, 0),
     )
 }
 
@@ -78,6 +78,29 @@ pub(super) fn load(
     let loaded = load_in_snapshot(connection, id, from);
     connection.execute_batch("COMMIT")?;
     loaded
+}
+
+/// Both in one query, so that they cannot disagree.
+pub(super) fn newest(
+    connection: &Connection,
+    id: Uuid,
+) -> Result<Option<(TaskRecord, Entry)>, StoreError> {
+    let sql = format!(
+        "SELECT {}, e.seq, e.at, e.kind, e.event, e.state FROM tasks t \
+         JOIN entries e ON e.task = t.ordinal AND e.seq = t.seq WHERE t.id = ?1",
+        columns::TASK
+            .split(", ")
+            .map(|column| format!("t.{}", column.trim()))
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
+    let read = |row: &Row<'_>| {
+        Ok((
+            columns::task(row)?,
+            columns::entry(row, columns::TASK_COLUMNS)?,
+        ))
+    };
+    Ok(rows(connection, &sql, [id.to_string()], read)?.pop())
 }
 
 fn load_in_snapshot(

@@ -13,7 +13,7 @@ pub(crate) use trace::trace;
 
 use crate::cli::TasksCommand;
 use crate::exit::{Exit, UsageError};
-use crate::wire;
+use crate::start;
 
 pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Exit> {
     match command {
@@ -24,17 +24,17 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             limit,
             store,
         } => {
-            let store = wire::open_existing_store(store)?;
+            let store = start::open_existing_store(store)?;
             let filter = list::filter(state, user.as_deref(), conversation.as_deref())?;
             list::list(&*store, filter, *limit, json).await?;
         }
         TasksCommand::Show { id, store } => {
-            let store = wire::open_existing_store(store)?;
+            let store = start::open_existing_store(store)?;
             let task = find(&*store, id).await?;
             show::show(&*store, task, json).await?;
         }
         TasksCommand::Trace { id, store } => {
-            let store = wire::open_existing_store(store)?;
+            let store = start::open_existing_store(store)?;
             let task = find(&*store, id).await?;
             trace(&*store, task, json).await?;
         }
@@ -45,7 +45,7 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             message,
             store,
         } => {
-            let store = wire::open_existing_store(store)?;
+            let store = start::open_existing_store(store)?;
             let task = find(&*store, id).await?;
             let said = answer::Said {
                 action: *action,
@@ -55,7 +55,7 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             return answer::answer(&*store, &SystemIds, task, &said, json).await;
         }
         TasksCommand::Cancel { id, reason, store } => {
-            let store = wire::open_existing_store(store)?;
+            let store = start::open_existing_store(store)?;
             let task = find(&*store, id).await?;
             return answer::cancel(&*store, task, reason.as_deref(), json).await;
         }

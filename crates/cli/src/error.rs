@@ -1,0 +1,109 @@
+//! Why a runtime could not be built, or did not do what it was asked.
+
+use std::path::PathBuf;
+
+use convoke_app::Diagnostics;
+use convoke_engine::EngineError;
+use convoke_flow::FlowError;
+use convoke_model::{Invalid, TaskState};
+use convoke_store::StoreError;
+use uuid::Uuid;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// The builder was given neither an app nor an agent.
+    #[error("there is nothing to run; name an app folder, or give an agent")]
+    NothingToRun,
+    /// The builder was given both.
+    #[error("an app folder has its agents already; give either the folder or agents")]
+    AppAndAgents,
+    /// Nothing can be run outside Tokio.
+    #[error("build the runtime within a Tokio runtime")]
+    NoExecutor,
+    /// Everything that is wrong with an app folder.
+    #[error("the app has errors:\n{}", .0.pretty())]
+    App(Diagnostics),
+    /// An agent lists a tool that nobody has.
+    #[error("agent `{agent}` lists the tool `{tool}`, which nobody has; there are {known}")]
+    UnknownTool {
+        /// The agent.
+        agent: String,
+        /// The tool, as the agent lists it.
+        tool: String,
+        /// The tools that there are.
+        known: String,
+    },
+    /// A store that this version does not know.
+    #[error("`{url}` is no store that this version knows; name an SQLite file, or `memory`")]
+    UnsupportedStore {
+        /// What was written.
+        url: String,
+    },
+    /// The folder of the store cannot be made.
+    #[error("the folder {} cannot be made: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The store cannot be opened.
+    #[error("the store {} cannot be opened: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: StoreError,
+    },
+    /// A request, an agent or a tool breaks a rule, and nothing was changed.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The app cannot be carried out.
+    #[error(transparent)]
+    Flow(#[from] FlowError),
+    /// The engine or the store refused or failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Nobody works on tasks any more.
+    #[error("the worker stopped before its work was done: {reason}")]
+    Stopped {
+        /// Why.
+        reason: String,
+    },
+    /// The task ended without an answer, or waits for a person.
+    #[error("task {task} is {state}: {reason}")]
+    NoAnswer {
+        /// The task.
+        task: Uuid,
+        /// Where it stands.
+        state: TaskState,
+        /// What stopped it, or what a person is asked.
+        reason: String,
+    },
+}
+
+impl RuntimeError {
+    /// Stable and greppable.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NothingToRun => "runtime.nothing_to_run",
+            Self::AppAndAgents => "runtime.app_and_agents",
+            Self::NoExecutor => "runtime.no_executor",
+            Self::App(_) => "app.errors",
+            Self::UnknownTool { .. } => "runtime.unknown_tool",
+            Self::UnsupportedStore { .. } => "store.unsupported",
+            Self::Folder { .. } => "store.folder",
+            Self::Open { source, .. } => source.code(),
+            Self::Invalid(invalid) => invalid
+                .problems
+                .first()
+                .map_or("invalid", |problem| problem.code),
+            Self::Flow(flow) => flow.code(),
+            Self::Engine(engine) => engine.code(),
+            Self::Stopped { .. } => "runtime.worker_stopped",
+            Self::NoAnswer { state, .. } if state.awaits_person() => "task.waiting",
+            Self::NoAnswer { .. } => "task.not_completed",
+        }
+    }
+}

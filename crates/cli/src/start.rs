@@ -1,0 +1,110 @@
+//! How a command comes to its app and its store: by the command line, over what the app says.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use convoke::{App, Diagnostics, Runtime, RuntimeError, Store, StoreChoice};
+use convoke_app::Loaded;
+
+use crate::cli::StoreArgs;
+use crate::exit::{BrokenApp, UsageError};
+use crate::output;
+
+/// Runs a loaded app over a store.
+pub(crate) async fn runtime(app: Arc<App>, store: StoreChoice) -> Result<Runtime, RuntimeError> {
+    let mut builder = Runtime::builder().loaded_app(app).store(store);
+    // The built-in tool servers are this very program.
+    if let Ok(program) = std::env::current_exe() {
+        builder = builder.convoke_program(program);
+    }
+    builder.build().await
+}
+
+/// Loads an app to run it, or shows everything that is wrong with it.
+pub(crate) fn load_app(folder: &Path, data: &Path, json: bool) -> anyhow::Result<Arc<App>> {
+    loaded(folder, App::load_to_run(folder, &environment(data)), json)
+}
+
+/// Loads an app with its evals, or shows everything that is wrong with it.
+pub(crate) fn load_app_to_eval(folder: &Path, data: &Path, json: bool) -> anyhow::Result<Arc<App>> {
+    loaded(folder, App::load(folder, &environment(data)), json)
+}
+
+fn loaded(
+    folder: &Path,
+    outcome: Result<Loaded, Diagnostics>,
+    json: bool,
+) -> anyhow::Result<Arc<App>> {
+    match outcome {
+        Ok(loaded) => Ok(Arc::new(loaded.app)),
+        Err(diagnostics) => {
+            crate::commands::check::show(folder, &diagnostics, json);
+            Err(BrokenApp.into())
+        }
+    }
+}
+
+/// The environment as an app sees it: the process's own, and where its data goes.
+pub(crate) fn environment(data: &Path) -> impl Fn(&str) -> Option<String> {
+    let data = absolute(data).to_string_lossy().into_owned();
+    move |name| {
+        if name == "CONVOKE_DATA" {
+            return Some(data.clone());
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is where an app's environment is read"
+        )]
+        std::env::var(name).ok()
+    }
+}
+
+/// The store that the command line, else the app, else the data folder names.
+pub(crate) fn store_for(args: &StoreArgs, app: &App) -> Result<StoreChoice, RuntimeError> {
+    match (&args.store, &app.config.store) {
+        (Some(url), _) => StoreChoice::of_url(url, &absolute(Path::new(""))),
+        (None, Some(store)) => StoreChoice::of_url(&store.url, &absolute(&app.folder)),
+        (None, None) => Ok(StoreChoice::Sqlite(default_file(args))),
+    }
+}
+
+/// Opens a store that must be there already, for looking at it.
+pub(crate) fn open_existing_store(args: &StoreArgs) -> anyhow::Result<Arc<dyn Store>> {
+    let choice = match &args.store {
+        Some(url) => StoreChoice::of_url(url, &absolute(Path::new("")))?,
+        None => StoreChoice::Sqlite(default_file(args)),
+    };
+    match &choice {
+        StoreChoice::Sqlite(path) if !path.exists() => Err(UsageError::new(
+            "store.not_found",
+            format!(
+                "there is no store at {}; run an app first, or name one with --store or --data",
+                path.display()
+            ),
+        )
+        .into()),
+        StoreChoice::Memory => Err(UsageError::new(
+            "store.memory",
+            "a store in memory holds nothing once its process is gone; name a file",
+        )
+        .into()),
+        _ => Ok(choice.open()?),
+    }
+}
+
+fn default_file(args: &StoreArgs) -> PathBuf {
+    absolute(&args.data).join("store.db")
+}
+
+/// Tool servers run in folders of their own, so every path handed to them is absolute.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
+    std::path::absolute(path).unwrap_or_else(|error| {
+        output::note(format!("{} stays relative: {error}", path.display()));
+        path.to_owned()
+    })
+}

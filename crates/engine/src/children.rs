@@ -1,0 +1,141 @@
+//! Child tasks: an agent hands a part of its work to another, which has a journal and messages of its
+//! own and gives back an answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use convoke_model::{Message, TaskState};
+use convoke_store::{Filter, NewSignal, Page};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::engine::{Ended, Engine, NewRequest};
+use crate::error::EngineError;
+use crate::program::{Facts, Program};
+
+/// Children that are called off at once when their parent ends.
+const CANCELED_AT_ONCE: usize = 1_000;
+
+/// A part of a task that becomes a task of its own.
+#[derive(Debug, Clone)]
+pub struct NewChild {
+    /// The call that asks for it: asked again, it is the same child.
+    pub key: String,
+    /// What is to be done.
+    pub message: Message,
+    /// What the program works on besides.
+    pub input: Value,
+}
+
+/// Runs children for one parent. The parent's place among the worker's tasks is free while it waits,
+/// so that parents can never keep their own children from running.
+pub trait Children: Send + Sync {
+    /// Submits a child, unless it was before, and waits until it has ended.
+    fn run(&self, child: NewChild) -> BoxFuture<'static, Result<Ended, EngineError>>;
+}
+
+pub(crate) struct ChildRunner<P: Program> {
+    engine: Engine<P>,
+    parent: Arc<Facts>,
+    deadline: Timestamp,
+    waiting: Arc<AtomicUsize>,
+    any: Arc<AtomicBool>,
+}
+
+impl<P: Program> ChildRunner<P> {
+    pub(crate) fn new(
+        engine: Engine<P>,
+        parent: Arc<Facts>,
+        deadline: Timestamp,
+        waiting: Arc<AtomicUsize>,
+        any: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            engine,
+            parent,
+            deadline,
+            waiting,
+            any,
+        }
+    }
+}
+
+impl<P: Program> Children for ChildRunner<P> {
+    fn run(&self, child: NewChild) -> BoxFuture<'static, Result<Ended, EngineError>> {
+        let engine = self.engine.clone();
+        let (parent, deadline) = (Arc::clone(&self.parent), self.deadline);
+        let waiting = Arc::clone(&self.waiting);
+        self.any.store(true, Ordering::Relaxed);
+        async move {
+            let request = NewRequest {
+                owner: parent.owner,
+                conversation: None,
+                channel: parent.channel,
+                key: Some(child.key),
+                message: child.message,
+                input: child.input,
+            };
+            let task = engine
+                .submit_child(request, parent.id, deadline)
+                .await?
+                .id();
+            let _place = Place::give_up(waiting);
+            loop {
+                let ended = engine.wait(task).await?;
+                if ended.record.status.is_final() {
+                    return Ok(ended);
+                }
+                engine.until_changed(task).await;
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Counts a parent as waiting for as long as it lives.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn give_up(waiting: Arc<AtomicUsize>) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Calls off whatever a parent that has ended left running.
+pub(crate) async fn cancel_all<P: Program>(
+    engine: &Engine<P>,
+    parent: &Facts,
+) -> Result<(), EngineError> {
+    let filter = Filter {
+        states: vec![
+            TaskState::Submitted,
+            TaskState::Working,
+            TaskState::InputRequired,
+        ],
+        parent: Some(parent.id),
+        ..Filter::default()
+    };
+    let page = Page {
+        before: None,
+        limit: CANCELED_AT_ONCE,
+    };
+    for child in engine.store().query(filter, page).await?.tasks {
+        let signal = NewSignal {
+            task: child.id,
+            kind: "cancel".into(),
+            payload: json!({ "reason": "the task that asked for it has ended" }),
+            key: "parent-ended".into(),
+        };
+        engine.signal(signal).await?;
+    }
+    Ok(())
+}

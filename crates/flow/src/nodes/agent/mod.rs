@@ -1,0 +1,222 @@
+//! Agent: a model that thinks, calls tools and answers, in a loop that is bounded in every direction.
+//!
+//! Each thought is a call whose reply is journaled, so that nothing already paid for is paid again.
+//! The transcript is the task's messages: the assistant's calls, then every call's result in the order
+//! of the calls, whatever order they came in.
+
+mod budget;
+mod patterns;
+pub(crate) mod sub_agents;
+mod tools;
+mod transcript;
+
+use convoke_engine::{NewCall, Step};
+use convoke_model::{AgentFields, Message, Name, Stage};
+use convoke_store::NewMessage;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::compose;
+use crate::assistant::Node;
+use crate::turn::{Returned, Turn};
+
+pub(crate) use budget::Spent;
+pub(crate) use tools::{Wanted, calls_of};
+pub(crate) use transcript::{Offered, Thinking, Thought, think as perform};
+
+/// What the executor knows a thought by.
+pub(crate) const KIND: &str = "model";
+
+/// How far an agent's run has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) agent: Name,
+    pub(crate) phase: Phase,
+    /// Thoughts that called tools.
+    #[serde(default)]
+    pub(crate) iterations: u32,
+    #[serde(default)]
+    pub(crate) spent: Spent,
+    /// The calls of the last thought, in its order, until all have results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) wanted: Vec<Wanted>,
+    /// An answer that is being looked at once more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) draft: Option<String>,
+    #[serde(default)]
+    pub(crate) reflections: u32,
+    /// Whether the answer was sent back because it did not fit its schema.
+    #[serde(default)]
+    pub(crate) repaired: bool,
+    /// Attempts that failed for a passing reason.
+    #[serde(default)]
+    pub(crate) retries: u32,
+    /// What is left of a plan, the present step first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) plan: Vec<String>,
+}
+
+/// What the executor is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) agent: Name,
+    pub(crate) phase: Phase,
+    /// How long to wait first, after an attempt that failed.
+    #[serde(default)]
+    pub(crate) delay_ms: u64,
+}
+
+/// What the open thought is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    /// Making a plan.
+    Plan,
+    /// Thinking, with tools at hand.
+    Think,
+    /// Answering with what there is, without tools.
+    Conclude,
+    /// Judging the draft.
+    Critique,
+}
+
+/// Begins an agent's run.
+pub(crate) fn start(turn: &mut Turn<'_>, agent: &AgentFields) -> Step {
+    start_having_spent(turn, agent, Spent::default())
+}
+
+/// Begins the run of an agent that works for another: what the family has spent counts for it too.
+pub(crate) fn start_having_spent(turn: &mut Turn<'_>, agent: &AgentFields, spent: Spent) -> Step {
+    turn.state.node = Node::Agent;
+    turn.state.run = Some(Box::new(Run {
+        agent: agent.name.clone(),
+        phase: patterns::first_phase(agent),
+        iterations: 0,
+        spent,
+        wanted: Vec::new(),
+        draft: None,
+        reflections: 0,
+        repaired: false,
+        retries: 0,
+        plan: Vec::new(),
+    }));
+    think(turn, Vec::new())
+}
+
+/// Takes in a thought, or the result of a call.
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
+    let made = turn
+        .view
+        .returned
+        .map(|call| (call.kind.clone(), call.request.clone()));
+    match made {
+        Some((kind, _)) if kind == KIND => take_thought(turn, returned),
+        Some((_, request)) => tools::take_result(turn, returned, &request),
+        None => compose::broken(turn, "an outcome came without its call"),
+    }
+}
+
+/// Asks for the next thought, after adding what it is to take into account.
+pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step {
+    let (Some(run), Some(agent)) = (turn.state.run.as_deref(), agent_of(turn)) else {
+        return compose::broken(turn, "the agent is gone");
+    };
+    if let Some(exhausted) = run.spent.exhausted(&agent.budget) {
+        return compose::out_of_budget(turn, exhausted);
+    }
+    let call = NewCall {
+        kind: KIND,
+        label: format!("{} {}", run.agent, run.phase.word()),
+        request: json!({ "agent": run.agent, "phase": run.phase, "delay_ms": delay(run, agent) }),
+        approval: None,
+    };
+    Step {
+        stage: Some(if run.phase == Phase::Think {
+            Stage::Extracting
+        } else {
+            Stage::Composing
+        }),
+        messages: messages.into_iter().map(unspoken).collect(),
+        calls: vec![call],
+        ..Step::default()
+    }
+}
+
+fn take_thought(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
+    let thought: Thought = match returned.value() {
+        Ok(thought) => thought,
+        Err(cause) => return try_again(turn, returned, &cause),
+    };
+    let Some(agent) = agent_of(turn) else {
+        return compose::broken(turn, "the agent is gone");
+    };
+    let Some(run) = turn.state.run.as_mut() else {
+        return compose::broken(turn, "the agent's run is gone");
+    };
+    run.retries = 0;
+    run.spent.add(&thought, agent);
+    turn.state.history_cut = turn.state.history_cut.max(thought.cut);
+    match run.phase {
+        Phase::Plan => patterns::take_plan(turn, &thought),
+        Phase::Critique => patterns::take_critique(turn, &thought),
+        Phase::Think if !thought.calls.is_empty() => tools::call(turn, agent, &thought),
+        Phase::Think | Phase::Conclude => patterns::take_answer(turn, agent, &thought.text),
+    }
+}
+
+/// A model that could not answer for a passing reason is asked again, a few times.
+fn try_again(turn: &mut Turn<'_>, returned: &Returned<'_>, cause: &str) -> Step {
+    let Some(agent) = agent_of(turn) else {
+        return compose::broken(turn, cause);
+    };
+    let most = agent.limits.max_retries;
+    if let Some(run) = turn.state.run.as_mut()
+        && returned.is_transient()
+        && run.retries < most
+    {
+        run.retries += 1;
+        return think(turn, Vec::new());
+    }
+    compose::broken(turn, cause)
+}
+
+/// The agent whose run it is.
+pub(crate) fn agent_of<'a>(turn: &Turn<'a>) -> Option<&'a AgentFields> {
+    let run = turn.state.run.as_deref()?;
+    turn.assistant
+        .app
+        .agent(run.agent.as_str())
+        .map(|agent| &**agent)
+}
+
+/// A message of the transcript that the user never sees.
+pub(crate) fn unspoken(message: Message) -> NewMessage {
+    NewMessage {
+        message,
+        spoken: false,
+    }
+}
+
+fn delay(run: &Run, agent: &AgentFields) -> u64 {
+    if run.retries == 0 {
+        0
+    } else {
+        agent.limits.retry_delay_ms
+    }
+}
+
+impl Phase {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Plan => "plans",
+            Self::Think => "thinks",
+            Self::Conclude => "concludes",
+            Self::Critique => "reflects",
+        }
+    }
+}
+
+/// The arguments that a call was made with, as an object.
+pub(crate) fn object(value: &Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}

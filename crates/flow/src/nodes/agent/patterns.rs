@@ -1,0 +1,200 @@
+//! The patterns of thinking around the loop: a plan before it, a critique after it, and an answer that
+//! fits its schema. Each is bounded by the agent's budget.
+
+use convoke_engine::Step;
+use convoke_llm::extract_json;
+use convoke_model::{AgentFields, Message, Pattern};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::transcript::Thought;
+use super::{Phase, agent_of, think};
+use crate::memory::Memory;
+use crate::nodes::compose;
+use crate::turn::Turn;
+
+/// What an agent's first thought is for.
+pub(crate) fn first_phase(agent: &AgentFields) -> Phase {
+    if agent.patterns.contains(&Pattern::PlanExecute) {
+        Phase::Plan
+    } else {
+        Phase::Think
+    }
+}
+
+/// What a plan is asked for in.
+pub(crate) const PLAN: &str = "Make a short plan for the request: the steps, in order, that lead to \
+     the answer. Reply with JSON only: {\"steps\": [\"…\"]}.";
+
+/// What a critique is asked for in.
+pub(crate) const CRITIQUE: &str = "Judge the answer above strictly: is it correct, complete and based \
+     on what was found? Reply with JSON only: {\"ok\": true} or {\"ok\": false, \"feedback\": \"what to \
+     change\"}.";
+
+/// Asked when no more tools may be called.
+pub(crate) const CONCLUDE: &str =
+    "You have no more tool calls. Answer now with what you know, and say what is missing.";
+
+#[derive(Deserialize)]
+struct Plan {
+    steps: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Critique {
+    ok: bool,
+    #[serde(default)]
+    feedback: String,
+}
+
+/// A plan that cannot be read is no plan: the request is then worked on as it is.
+pub(crate) fn take_plan(turn: &mut Turn<'_>, thought: &Thought) -> Step {
+    let most = agent_of(turn).map_or(1, |agent| agent.budget.plan_steps as usize);
+    let plan =
+        extract_json(&thought.text).and_then(|value| serde_json::from_value::<Plan>(value).ok());
+    let steps: Vec<String> = plan
+        .map(|plan| plan.steps)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|step| !step.trim().is_empty())
+        .take(most)
+        .collect();
+    let mut messages = Vec::new();
+    if let Some(first) = steps.first() {
+        messages.extend(Message::assistant(thought.text.clone(), turn.view.at));
+        messages.extend(step_message(turn, first));
+    }
+    if let Some(run) = turn.state.run.as_mut() {
+        run.plan = steps;
+        run.phase = Phase::Think;
+    }
+    think(turn, messages)
+}
+
+fn step_message(turn: &Turn<'_>, step: &str) -> Option<Message> {
+    Message::user(
+        format!("Carry out this step of the plan: {step}"),
+        turn.view.at,
+    )
+    .ok()
+}
+
+/// An answer of the loop: the end of a plan's step, or something to look at once more, or the answer.
+pub(crate) fn take_answer(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step {
+    if text.trim().is_empty() {
+        return compose::broken(turn, "agent.said_nothing: the model said nothing");
+    }
+    if let Some(step) = next_step(turn) {
+        let mut messages = Vec::new();
+        messages.extend(Message::assistant(text, turn.view.at));
+        messages.extend(step_message(turn, &step));
+        return think(turn, messages);
+    }
+    let reflects = agent.patterns.contains(&Pattern::Reflection);
+    if let Some(run) = turn.state.run.as_mut()
+        && reflects
+        && run.reflections < agent.budget.reflections
+    {
+        run.reflections += 1;
+        run.draft = Some(text.to_owned());
+        run.phase = Phase::Critique;
+        let mut messages = Vec::new();
+        messages.extend(Message::assistant(text, turn.view.at));
+        return think(turn, messages);
+    }
+    finish(turn, agent, text)
+}
+
+/// The next step of the plan, once the present one is done. After the last, the whole is put together.
+fn next_step(turn: &mut Turn<'_>) -> Option<String> {
+    let run = turn.state.run.as_mut()?;
+    if run.plan.is_empty() {
+        return None;
+    }
+    run.plan.remove(0);
+    run.phase = Phase::Think;
+    match run.plan.first() {
+        Some(step) => Some(step.clone()),
+        None => Some("put together the final answer to the request from what was found".into()),
+    }
+}
+
+pub(crate) fn take_critique(turn: &mut Turn<'_>, thought: &Thought) -> Step {
+    let critique = extract_json(&thought.text)
+        .and_then(|value| serde_json::from_value::<Critique>(value).ok());
+    let agent = agent_of(turn);
+    let draft = turn.state.run.as_mut().and_then(|run| run.draft.take());
+    let (Some(agent), Some(draft)) = (agent, draft) else {
+        return compose::broken(turn, "the answer to be judged is gone");
+    };
+    match critique {
+        // A critique that cannot be read is no reason to throw the answer away.
+        None | Some(Critique { ok: true, .. }) => finish(turn, agent, &draft),
+        Some(Critique { feedback, .. }) => {
+            let text = format!("Revise your answer. What to change: {feedback}");
+            if let Some(run) = turn.state.run.as_mut() {
+                run.phase = Phase::Think;
+            }
+            let messages = Message::user(text, turn.view.at).into_iter().collect();
+            think(turn, messages)
+        }
+    }
+}
+
+/// The answer, if it fits the agent's schema; one that does not is sent back once.
+fn finish(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step {
+    let Some(schema) = &agent.output_schema else {
+        return compose::speak(
+            turn,
+            text.to_owned(),
+            agent.name.as_str(),
+            Memory::default(),
+        );
+    };
+    match fitting(schema, text) {
+        Ok(value) => {
+            turn.state.output = Some(value.clone());
+            compose::speak(
+                turn,
+                value.to_string(),
+                agent.name.as_str(),
+                Memory::default(),
+            )
+        }
+        Err(complaint) => {
+            let repaired = turn
+                .state
+                .run
+                .as_mut()
+                .map(|run| std::mem::replace(&mut run.repaired, true));
+            if repaired == Some(true) {
+                let cause =
+                    format!("agent.output_schema: the answer does not fit its schema: {complaint}");
+                return compose::broken(turn, &cause);
+            }
+            if let Some(run) = turn.state.run.as_mut() {
+                run.phase = Phase::Conclude;
+            }
+            let ask = format!("Your answer does not fit: {complaint}. Reply with the JSON only.");
+            let mut messages = Vec::new();
+            messages.extend(Message::assistant(text, turn.view.at));
+            messages.extend(Message::user(ask, turn.view.at));
+            think(turn, messages)
+        }
+    }
+}
+
+/// The JSON in a text, if it fits a schema; else everything that does not.
+fn fitting(schema: &Value, text: &str) -> Result<Value, String> {
+    let value = extract_json(text).ok_or("there is no JSON in it")?;
+    let validator = jsonschema::validator_for(schema).map_err(|error| error.to_string())?;
+    let complaints: Vec<String> = validator
+        .iter_errors(&value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    if complaints.is_empty() {
+        Ok(value)
+    } else {
+        Err(complaints.join("; "))
+    }
+}

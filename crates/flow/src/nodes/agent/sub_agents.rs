@@ -1,0 +1,154 @@
+//! Agents as tools: a part of the work becomes a child task of another agent, which sees only what it
+//! is told and hands back its answer.
+
+use std::sync::Arc;
+
+use convoke_engine::{Failure, FailureKind, NewCall, NewChild, Performing};
+use convoke_llm::ToolSpec;
+use convoke_model::{AgentFields, Message, Name};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::Spent;
+use super::transcript::Offered;
+use crate::assistant::Assistant;
+use crate::ports::ToolReply;
+
+/// What the executor knows such a call by.
+pub(crate) const KIND: &str = "child";
+
+/// Stands for the server of an agent that is called as a tool.
+pub(crate) const SERVER: &str = "agents";
+
+/// What comes before an agent's name in the name of the tool that it is offered as.
+const PREFIX: &str = "ask_";
+
+/// Characters of a child's answer that are handed back.
+const SUMMARY_CHARACTERS: usize = 8_000;
+
+/// What a child is given besides its message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ChildInput {
+    /// The agent that works on it.
+    pub(crate) agent: Name,
+    /// What the whole family has spent before it.
+    #[serde(default)]
+    pub(crate) spent: Spent,
+}
+
+/// The agents that an agent may ask, as tools.
+pub(crate) fn offered(assistant: &Assistant, agent: &AgentFields) -> Vec<Offered> {
+    let parameters = Arc::new(json!({
+        "type": "object",
+        "properties": { "task": {
+            "type": "string",
+            "description": "What to do, with everything that is needed to know for it.",
+        } },
+        "required": ["task"],
+    }));
+    agent
+        .agents
+        .iter()
+        .filter_map(|name| assistant.app.agent(name.as_str()))
+        .map(|other| Offered {
+            server: SERVER.into(),
+            tool: other.name.to_string(),
+            spec: ToolSpec::new(
+                format!("{PREFIX}{}", other.name),
+                other.role.clone(),
+                Arc::clone(&parameters),
+            ),
+        })
+        .collect()
+}
+
+/// The agent that a model means by a tool's name, as the agent lists it.
+pub(crate) fn find(agent: &AgentFields, name: &str) -> Option<String> {
+    let bare = name
+        .strip_prefix(PREFIX)
+        .or_else(|| name.strip_prefix("agents__"))?;
+    let found = agent.agents.iter().find(|other| **other == *bare)?;
+    Some(format!("{SERVER}.{found}"))
+}
+
+/// The call that asks another agent, if the tool is one.
+pub(crate) fn call(
+    tool: &str,
+    arguments: &Map<String, Value>,
+    index: usize,
+    spent: &Spent,
+) -> Option<NewCall> {
+    let name = tool.strip_prefix(SERVER)?.strip_prefix('.')?;
+    Some(NewCall {
+        kind: KIND,
+        label: format!("{SERVER}.{name}"),
+        request: json!({ "agent": name, "arguments": arguments, "index": index, "spent": spent }),
+        approval: None,
+    })
+}
+
+/// Runs the child and hands back its answer. Called by the performer.
+pub(crate) async fn perform(
+    performing: &Performing,
+    key: String,
+    request: &Value,
+    at: Timestamp,
+) -> Result<Value, Failure> {
+    let agent: Name = serde_json::from_value(request["agent"].clone())
+        .map_err(|error| failure("agent.unreadable", error.to_string()))?;
+    let task = request["arguments"]["task"]
+        .as_str()
+        .unwrap_or_default()
+        .trim()
+        .to_owned();
+    let message = Message::user(task, at)
+        .map_err(|_| failure("tool.arguments", "task is empty; say what to do".to_owned()))?;
+    let spent: Spent = serde_json::from_value(request["spent"].clone()).unwrap_or_default();
+    let input = serde_json::to_value(ChildInput {
+        agent: agent.clone(),
+        spent,
+    })
+    .map_err(|error| failure("agent.unwritable", error.to_string()))?;
+    let ended = performing
+        .children
+        .run(NewChild {
+            key,
+            message,
+            input,
+        })
+        .await
+        .map_err(|error| failure(error.code(), error.to_string()))?;
+    let said = ended
+        .answer
+        .as_ref()
+        .map(|answer| answer.text.clone())
+        .unwrap_or_default();
+    let text: String = said.chars().take(SUMMARY_CHARACTERS).collect();
+    let spent = ended
+        .answer
+        .as_ref()
+        .and_then(|answer| answer.metadata.get("spent").cloned());
+    let failed = ended.record.error.is_some();
+    let reply = ToolReply {
+        server: SERVER.into(),
+        tool: agent.to_string(),
+        content: json!({ "task": ended.record.id, "spent": spent }),
+        text: if failed {
+            format!("{agent} could not do it. {text}")
+        } else {
+            text
+        },
+        is_error: failed,
+    };
+    serde_json::to_value(reply).map_err(|error| failure("agent.unwritable", error.to_string()))
+}
+
+fn failure(code: &str, message: String) -> Failure {
+    Failure {
+        code: code.into(),
+        message,
+        kind: FailureKind::NoEffect,
+        transient: false,
+    }
+}

@@ -1,0 +1,334 @@
+//! The tools that a thought calls: found among those that the agent lists, made in parallel, answered
+//! in order.
+
+use convoke_engine::{NewCall, Outcome, Step};
+use convoke_model::{AgentFields, Approval, Message, Name, Role, ToolCall};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::transcript::{Thought, ThoughtCall};
+use super::{Phase, object, sub_agents, think, unspoken};
+use crate::nodes::{act, compose};
+use crate::ports::ToolReply;
+use crate::turn::{Returned, Turn};
+
+/// Stands for the server of a tool that the agent lists by its name alone.
+pub(crate) const UNNAMED_SERVER: &str = "tools";
+
+/// A call of the last thought.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Wanted {
+    /// What its answer refers to.
+    pub(crate) id: String,
+    /// The tool, as the agent lists it.
+    pub(crate) tool: String,
+    pub(crate) arguments: Map<String, Value>,
+    /// Whether a person gave it other arguments than the model.
+    #[serde(default)]
+    pub(crate) modified: bool,
+    /// How many of the tool's fallbacks were tried.
+    #[serde(default)]
+    pub(crate) fallbacks: usize,
+    /// What came of it, in words for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) result: Option<String>,
+}
+
+/// Begins the calls of a thought. What cannot be called is answered at once, so that the model sees
+/// why.
+pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: &Thought) -> Step {
+    let mut wanted = Vec::new();
+    let mut calls = Vec::new();
+    let mut spoken_of = Vec::new();
+    for called in &thought.calls {
+        let effect_id = turn.view.call_id(calls.len());
+        let found = match sub_agents::find(agent, &called.name) {
+            Some(other) => Ok(other),
+            None => find(agent, &called.name).map(str::to_owned),
+        };
+        let (tool, result) = match (&found, &called.arguments) {
+            (Err(complaint), _) => (called.name.clone(), Some(complaint.clone())),
+            (Ok(tool), Err(raw)) => {
+                let complaint = format!("The arguments are not a JSON object: {raw}");
+                (tool.clone(), Some(complaint))
+            }
+            (Ok(tool), Ok(_)) => (tool.clone(), None),
+        };
+        let arguments = called.arguments.clone().unwrap_or_default();
+        // A call that is not made has an id of its own, beyond those of the calls that are.
+        let id = match result {
+            None => effect_id,
+            Some(_) => turn.view.call_id(thought.calls.len() + wanted.len()),
+        };
+        spoken_of.extend(recorded(called, &tool, id, &arguments));
+        if result.is_none() {
+            calls.push(made(turn, &tool, &arguments, wanted.len()));
+        }
+        let answered_by = called.id.clone().unwrap_or_else(|| id.to_string());
+        wanted.push(Wanted {
+            id: answered_by,
+            tool,
+            arguments,
+            modified: false,
+            fallbacks: 0,
+            result,
+        });
+    }
+    let Ok(message) = Message::calling(thought.text.clone(), spoken_of, turn.view.at) else {
+        return compose::broken(turn, "the model called no tool that can be named");
+    };
+    if let Some(run) = turn.state.run.as_mut() {
+        run.iterations += 1;
+        run.wanted = wanted;
+    }
+    if calls.is_empty() {
+        let mut messages = vec![message];
+        messages.extend(results(turn));
+        return go_on(turn, messages);
+    }
+    Step {
+        messages: vec![unspoken(message)],
+        calls,
+        ..Step::default()
+    }
+}
+
+/// Takes in what came of one call, and goes on once all have come.
+pub(crate) fn take_result(turn: &mut Turn<'_>, returned: &Returned<'_>, request: &Value) -> Step {
+    let index = request
+        .get("index")
+        .and_then(Value::as_u64)
+        .and_then(|index| usize::try_from(index).ok());
+    let known = turn
+        .state
+        .run
+        .as_ref()
+        .zip(index)
+        .and_then(|(run, index)| Some((index, run.wanted.get(index)?.clone())));
+    let Some((index, mut wanted)) = known else {
+        return compose::broken(turn, "a result came for a call that nobody made");
+    };
+    if let (Some(run), Outcome::Done(value)) = (turn.state.run.as_mut(), returned.outcome) {
+        run.spent.add_child(request, value);
+    }
+    let (mut text, failed) = in_words(returned.outcome);
+    let made_with = object(&request["arguments"]);
+    if made_with != wanted.arguments {
+        wanted.arguments = made_with;
+        wanted.modified = true;
+    }
+    if failed
+        && !is_final(returned.outcome)
+        && let Some(fallback) = fallback(turn, &wanted)
+    {
+        wanted.fallbacks += 1;
+        let call = made(turn, &fallback, &wanted.arguments, index);
+        if let Some(run) = turn.state.run.as_mut() {
+            run.wanted[index] = wanted;
+        }
+        return Step {
+            calls: vec![call],
+            ..Step::default()
+        };
+    }
+    if wanted.modified {
+        // Else the model would tell the user of what it wanted, not of what was done.
+        let note = format!(
+            "\nA person changed the arguments to {}.",
+            json!(wanted.arguments)
+        );
+        text.push_str(&note);
+    }
+    wanted.result = Some(text);
+    if let Some(run) = turn.state.run.as_mut() {
+        run.wanted[index] = wanted;
+        if run.wanted.iter().any(|wanted| wanted.result.is_none()) {
+            return Step::default();
+        }
+    }
+    let messages = results(turn);
+    go_on(turn, messages)
+}
+
+/// The next thought, or, once it may call tools no more, the conclusion.
+fn go_on(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step {
+    let most = super::agent_of(turn).map_or(0, |agent| agent.max_iterations);
+    if let Some(run) = turn.state.run.as_mut() {
+        run.phase = if run.iterations >= most {
+            Phase::Conclude
+        } else {
+            Phase::Think
+        };
+    }
+    think(turn, messages)
+}
+
+/// Every call's result, in the order of the calls.
+fn results(turn: &mut Turn<'_>) -> Vec<Message> {
+    let wanted = turn
+        .state
+        .run
+        .as_mut()
+        .map(|run| std::mem::take(&mut run.wanted));
+    wanted
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|wanted| {
+            let text = wanted
+                .result
+                .filter(|text| !text.trim().is_empty())
+                .unwrap_or_else(|| "(nothing)".into());
+            Message::tool(wanted.id, text, turn.view.at).ok()
+        })
+        .collect()
+}
+
+/// The tool that a model means, as the agent lists it. A wrong server is put right where exactly one
+/// of the agent's tools has the name; a tool that the agent does not list is refused.
+fn find<'a>(agent: &'a AgentFields, name: &str) -> Result<&'a str, String> {
+    let spoken = name.replace("__", ".");
+    if let Some(tool) = agent
+        .tools
+        .iter()
+        .find(|tool| **tool == spoken || **tool == *name)
+    {
+        return Ok(tool);
+    }
+    let bare = |tool: &str| tool.rsplit('.').next().unwrap_or_default().to_owned();
+    let fitting: Vec<&String> = agent
+        .tools
+        .iter()
+        .filter(|tool| bare(tool) == bare(&spoken))
+        .collect();
+    match fitting.as_slice() {
+        [only] => Ok(only),
+        [] => Err(format!(
+            "There is no tool `{name}` for you. You can call: {}.",
+            agent.tools.join(", ")
+        )),
+        several => {
+            let names: Vec<_> = several.iter().map(|tool| tool.as_str()).collect();
+            Err(format!(
+                "`{name}` may be one of several tools; call one of: {}.",
+                names.join(", ")
+            ))
+        }
+    }
+}
+
+fn made(turn: &Turn<'_>, tool: &str, arguments: &Map<String, Value>, index: usize) -> NewCall {
+    let spent = turn
+        .state
+        .run
+        .as_ref()
+        .map(|run| run.spent.clone())
+        .unwrap_or_default();
+    if let Some(call) = sub_agents::call(tool, arguments, index, &spent) {
+        return call;
+    }
+    let approval = settings(turn, tool).and_then(|(approval, _)| {
+        (approval == Approval::Required)
+            .then(|| format!("May I call {tool} with {}?", json!(arguments)))
+    });
+    NewCall {
+        kind: act::KIND,
+        label: tool.to_owned(),
+        request: json!({ "tool": tool, "arguments": arguments, "index": index }),
+        approval,
+    }
+}
+
+/// What the app says of a tool: whether a person must agree, and what to try when it fails.
+fn settings<'a>(turn: &Turn<'a>, tool: &str) -> Option<(Approval, &'a [String])> {
+    let (server, name) = match tool.split_once('.') {
+        Some((server, name)) => (Some(server), name),
+        None => (None, tool),
+    };
+    turn.assistant
+        .app
+        .servers
+        .iter()
+        .filter(|known| server.is_none_or(|server| known.name == *server))
+        .find_map(|known| known.tools.get(name))
+        .map(|settings| (settings.approval, settings.fallback_tools.as_slice()))
+}
+
+/// The next tool to try in the place of one that failed.
+fn fallback(turn: &Turn<'_>, wanted: &Wanted) -> Option<String> {
+    let (_, fallbacks) = settings(turn, &wanted.tool)?;
+    fallbacks.get(wanted.fallbacks).cloned()
+}
+
+fn recorded(
+    called: &ThoughtCall,
+    tool: &str,
+    id: Uuid,
+    arguments: &Map<String, Value>,
+) -> Option<ToolCall> {
+    let named = tool
+        .split_once('.')
+        .and_then(|(server, name)| Some((Name::new(server).ok()?, name)))
+        .filter(|(_, name)| !name.trim().is_empty());
+    // Whatever a model wrote, its call is told of, because its answer will be.
+    let (server, name) = match named {
+        Some(named) => named,
+        None => (Name::new(UNNAMED_SERVER).ok()?, tool),
+    };
+    let call = ToolCall::pending(id, server, name, arguments.clone()).ok()?;
+    call.with(|fields| fields.model_call_id.clone_from(&called.id))
+        .ok()
+}
+
+/// Whether no other tool is to be tried in the place of one that failed: a person decided against the
+/// call, or its arguments are wrong, which the model can mend.
+fn is_final(outcome: &Outcome) -> bool {
+    let codes = ["call.rejected", "call.unanswered", "tool.arguments"];
+    matches!(outcome, Outcome::Failed(failure) if codes.contains(&&*failure.code))
+}
+
+/// An outcome in words for a model, and whether it is a failure.
+fn in_words(outcome: &Outcome) -> (String, bool) {
+    match outcome {
+        Outcome::Done(value) => match serde_json::from_value::<ToolReply>(value.clone()) {
+            Ok(reply) => {
+                let text = if reply.text.is_empty() {
+                    reply.content.to_string()
+                } else {
+                    reply.text
+                };
+                if reply.is_error {
+                    (format!("Error: {text}"), true)
+                } else {
+                    (text, false)
+                }
+            }
+            Err(_) => (value.to_string(), false),
+        },
+        Outcome::Failed(failure) => (format!("Error: {}", failure.message), true),
+    }
+}
+
+/// The calls that a transcript tells of, with what came of each. Models give the same id again and
+/// again, so that a result is known by its place: behind the calls, in their order.
+pub(crate) fn calls_of(messages: &[Message]) -> Vec<ToolCall> {
+    let mut calls = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        let mut results = messages[index + 1..]
+            .iter()
+            .take_while(|result| result.role == Role::Tool);
+        for call in &message.tool_calls {
+            let ended = results.next().and_then(|result| {
+                let (started, at) = message.timestamp.zip(result.timestamp)?;
+                let call = call.clone().start(started).ok()?;
+                let text = result.content.clone();
+                match text.strip_prefix("Error: ") {
+                    Some(error) => call.fail(error.to_owned(), at).ok(),
+                    None => call.complete(Value::String(text), at).ok(),
+                }
+            });
+            calls.push(ended.unwrap_or_else(|| call.clone()));
+        }
+    }
+    calls
+}

@@ -1,0 +1,231 @@
+//! Tools written in Rust, beside those of tool servers: one port over both.
+//!
+//! A [`Toolbox`] answers for the servers whose tools it holds itself, `rust` and whatever else a
+//! program names, and passes everything else on. The built-in tools, under `builtin`, are always there.
+
+mod builtin;
+mod calculate;
+mod rust_tool;
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use convoke_app::BUILTIN_SERVER;
+use convoke_engine::{Failure, FailureKind};
+use convoke_model::{Clock, Invalid, Name};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use self::rust_tool::{CheckedTool, Ran};
+use crate::ports::{ToolFacts, ToolReply, ToolRequest, Tools};
+
+pub use builtin::MAX_WAIT_SECONDS;
+pub use calculate::{MAX_EXPRESSION_CHARACTERS, MAX_EXPRESSION_DEPTH};
+pub use rust_tool::{DEFAULT_SERVER, RustTool, ToolContext, ToolEffect, ToolError};
+
+/// What the codes of all ports end in that say that a bare name means several tools.
+const AMBIGUOUS: &str = ".ambiguous_tool";
+
+/// The tools of an app: those written in Rust, and those of its tool servers.
+pub struct Toolbox {
+    servers: Arc<dyn Tools>,
+    own: BTreeMap<String, BTreeMap<String, Arc<CheckedTool>>>,
+}
+
+impl Toolbox {
+    /// The built-in tools, over the app's servers.
+    pub fn new(servers: Arc<dyn Tools>, clock: Arc<dyn Clock>) -> Result<Self, Invalid> {
+        let mut toolbox = Self {
+            servers,
+            own: BTreeMap::new(),
+        };
+        for tool in builtin::tools(clock) {
+            toolbox.put(CheckedTool::new(tool)?)?;
+        }
+        Ok(toolbox)
+    }
+
+    /// Adds a tool. Its name, its schema and its place among the others are checked here.
+    pub fn add(&mut self, tool: RustTool) -> Result<(), Invalid> {
+        let tool = CheckedTool::new(tool)?;
+        if tool.server == BUILTIN_SERVER {
+            let message = format!("`{BUILTIN_SERVER}` is kept for the built-in tools");
+            return Err(Invalid::one("tool.server_reserved", message));
+        }
+        self.put(tool)
+    }
+
+    fn put(&mut self, tool: CheckedTool) -> Result<(), Invalid> {
+        let tools = self.own.entry(tool.server.clone()).or_default();
+        if tools.contains_key(&tool.name) {
+            let message = format!("there is another tool `{}.{}`", tool.server, tool.name);
+            return Err(Invalid::one("tool.twice", message));
+        }
+        tools.insert(tool.name.clone(), Arc::new(tool));
+        Ok(())
+    }
+
+    /// The names of the servers whose tools are written in Rust, `builtin` among them.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        self.own.keys().map(String::as_str)
+    }
+
+    /// The tools written in Rust, as `server.tool`.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.own
+            .iter()
+            .flat_map(|(server, tools)| tools.keys().map(move |tool| format!("{server}.{tool}")))
+    }
+
+    /// The tools of a server that is written in Rust, in either spelling of its name.
+    fn tools_of(&self, server: &str) -> Option<&BTreeMap<String, Arc<CheckedTool>>> {
+        self.own.get(server).or_else(|| {
+            let name = Name::new(server).ok()?;
+            self.own.get(name.as_str())
+        })
+    }
+
+    async fn find(&self, tool: &str) -> Result<ToolFacts, Failure> {
+        if let Some((server, name)) = tool.split_once('.')
+            && let Some(tools) = self.tools_of(server)
+        {
+            return match tools.get(name) {
+                Some(found) => Ok(found.facts()),
+                None => Err(unknown_tool(tool, tools.values())),
+            };
+        }
+        let own: Vec<_> = self
+            .own
+            .values()
+            .filter_map(|tools| tools.get(tool))
+            .collect();
+        let elsewhere = self.servers.describe(tool).await;
+        match (own.as_slice(), elsewhere) {
+            ([], elsewhere) => elsewhere,
+            // A server that cannot be reached does not stand in the way of a tool that is here.
+            ([only], Err(failure)) if !failure.code.ends_with(AMBIGUOUS) => Ok(only.facts()),
+            (several, elsewhere) => {
+                let mut names: Vec<_> = several.iter().map(|tool| tool.full_name()).collect();
+                let mut more = String::new();
+                match elsewhere {
+                    Ok(other) => names.push(format!("{}.{}", other.server, other.tool)),
+                    Err(failure) if failure.code.ends_with(AMBIGUOUS) => {
+                        more = format!(" ({})", failure.message);
+                    }
+                    Err(_) => {}
+                }
+                let message = format!(
+                    "several servers have a tool `{tool}`; write one of {}{more}",
+                    names.join(", ")
+                );
+                Err(no_effect("tool.ambiguous_tool", message))
+            }
+        }
+    }
+}
+
+impl Tools for Toolbox {
+    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<ToolFacts, Failure>> {
+        self.find(tool).boxed()
+    }
+
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, Failure>> {
+        let Some(tools) = self.tools_of(&request.server) else {
+            return self.servers.call(request);
+        };
+        if let Some(tool) = tools.get(&request.tool) {
+            return run(Arc::clone(tool), request).boxed();
+        }
+        let wanted = format!("{}.{}", request.server, request.tool);
+        std::future::ready(Err(unknown_tool(&wanted, tools.values()))).boxed()
+    }
+}
+
+/// Runs a tool's own code, which may fail, take too long or panic without anybody else noticing.
+async fn run(tool: Arc<CheckedTool>, request: ToolRequest) -> Result<ToolReply, Failure> {
+    let mut arguments = request.arguments;
+    // Nobody can say who they are by way of an argument.
+    arguments.retain(|name, _| !request.injected.contains_key(name));
+    let arguments = tool
+        .check(arguments)
+        .map_err(|complaint| no_effect("tool.arguments", complaint))?;
+    let allowed = request.timeout;
+    let context = ToolContext {
+        idempotency_key: request.idempotency_key,
+        injected: request.injected,
+        timeout: allowed,
+    };
+    // The handler is called where its panics are caught too, not only those of its future.
+    let work = AssertUnwindSafe(async { (tool.handler)(context, arguments).await }).catch_unwind();
+    match tokio::time::timeout(allowed, work).await {
+        Ok(Ok(Ran::Done(result))) => Ok(ToolReply {
+            server: request.server,
+            tool: request.tool,
+            text: match &result {
+                serde_json::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            },
+            content: result,
+            is_error: false,
+        }),
+        Ok(Ok(Ran::Failed(error))) => Ok(ToolReply {
+            server: request.server,
+            tool: request.tool,
+            content: serde_json::json!({ "code": error.code, "message": error.message }),
+            text: error.message,
+            is_error: true,
+        }),
+        Ok(Ok(Ran::Refused(complaint))) => Err(no_effect(
+            "tool.arguments",
+            format!(
+                "the arguments of `{}` do not fit: {complaint}",
+                tool.full_name()
+            ),
+        )),
+        Ok(Err(panic)) => Err(Failure {
+            code: "tool.panicked".into(),
+            message: format!("`{}` broke down: {}", tool.full_name(), said(&*panic)),
+            kind: FailureKind::Unknown,
+            transient: false,
+        }),
+        Err(_) => Err(Failure {
+            code: "tool.timeout".into(),
+            message: format!("`{}` gave no answer within {allowed:?}", tool.full_name()),
+            kind: if tool.effect == ToolEffect::ReadOnly {
+                FailureKind::NoEffect
+            } else {
+                FailureKind::Unknown
+            },
+            transient: true,
+        }),
+    }
+}
+
+/// What a panic said, if it said anything.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it panicked")
+}
+
+fn unknown_tool<'a>(tool: &str, known: impl Iterator<Item = &'a Arc<CheckedTool>>) -> Failure {
+    let known: Vec<_> = known.map(|tool| tool.full_name()).collect();
+    let message = format!("there is no tool `{tool}`; there are {}", known.join(", "));
+    no_effect("tool.unknown_tool", message)
+}
+
+fn no_effect(code: &str, message: String) -> Failure {
+    Failure {
+        code: code.into(),
+        message,
+        kind: FailureKind::NoEffect,
+        transient: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,302 @@
+//! One tool written in Rust: what it is called, what it takes, what it may do, and its code.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use convoke_model::{Invalid, Name};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jsonschema::Validator;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::ports::ToolFacts;
+
+/// The server that a Rust tool counts as belonging to, where it names no other.
+pub const DEFAULT_SERVER: &str = "rust";
+
+/// The longest name of a tool that every model's API takes.
+const MAX_TOOL_NAME_LENGTH: usize = 64;
+
+/// What a call may do to the world, and so what is done where its outcome is unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ToolEffect {
+    /// Nothing: it may be called as often as wanted.
+    ReadOnly,
+    /// Something, but under the same idempotency key or with the same arguments nothing more.
+    Idempotent,
+    /// Something, and again each time: it is never silently repeated.
+    #[default]
+    Once,
+}
+
+/// What a handler is told besides its arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolContext {
+    /// The effect id: the same however often the same call is made.
+    pub idempotency_key: String,
+    /// What the engine knows and the model cannot say: the user's id and the like.
+    pub injected: Map<String, Value>,
+    /// How long the call may take. It is dropped then.
+    pub timeout: Duration,
+}
+
+/// How a tool says that it could not do what it was asked. The model reads it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// Stable and greppable.
+    pub code: String,
+    /// What is wrong, and what to do about it, in a sentence.
+    pub message: String,
+}
+
+impl ToolError {
+    /// An error with a code of the tool's own.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+        }
+    }
+}
+
+impl From<String> for ToolError {
+    fn from(message: String) -> Self {
+        Self::new("tool.failed", message)
+    }
+}
+
+impl From<&str> for ToolError {
+    fn from(message: &str) -> Self {
+        Self::new("tool.failed", message)
+    }
+}
+
+/// What came of a handler.
+pub(super) enum Ran {
+    Done(Value),
+    Failed(ToolError),
+    /// The arguments fit the schema and yet not the type.
+    Refused(String),
+}
+
+pub(super) type Handler =
+    Arc<dyn Fn(ToolContext, Map<String, Value>) -> BoxFuture<'static, Ran> + Send + Sync>;
+
+/// A tool written in Rust. Whether it can be one is checked when it is added to a
+/// [`Toolbox`](super::Toolbox).
+#[derive(Clone)]
+pub struct RustTool {
+    server: String,
+    name: String,
+    description: String,
+    schema: Value,
+    effect: ToolEffect,
+    handler: Handler,
+}
+
+impl RustTool {
+    /// A tool whose arguments are a struct; what a model is told of them is derived from it.
+    ///
+    /// Unless it says otherwise with [`effect`](Self::effect), a call is taken to change something
+    /// each time, and so is never repeated without a person's leave.
+    pub fn new<A, R, F, W>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        handler: F,
+    ) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Serialize + 'static,
+        F: Fn(ToolContext, A) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<R, ToolError>> + Send + 'static,
+    {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.meta_schema = None;
+            settings.inline_subschemas = true;
+        });
+        let mut schema = settings
+            .into_generator()
+            .into_root_schema_for::<A>()
+            .to_value();
+        if let Some(schema) = schema.as_object_mut() {
+            // The name of a Rust type tells a model nothing.
+            schema.shift_remove("title");
+        }
+        Self::with_schema(name, description, schema, handler)
+    }
+
+    /// A tool whose arguments are described by a JSON Schema of an object.
+    pub fn with_schema<A, R, F, W>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        schema: Value,
+        handler: F,
+    ) -> Self
+    where
+        A: DeserializeOwned + Send + 'static,
+        R: Serialize + 'static,
+        F: Fn(ToolContext, A) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<R, ToolError>> + Send + 'static,
+    {
+        let handler: Handler = Arc::new(move |context, arguments| {
+            match serde_json::from_value::<A>(Value::Object(arguments)) {
+                Ok(arguments) => handler(context, arguments).map(ran).boxed(),
+                Err(error) => std::future::ready(Ran::Refused(error.to_string())).boxed(),
+            }
+        });
+        Self {
+            server: DEFAULT_SERVER.to_owned(),
+            name: name.into(),
+            description: description.into(),
+            schema,
+            effect: ToolEffect::default(),
+            handler,
+        }
+    }
+
+    /// The server that it counts as belonging to, instead of `rust`.
+    #[must_use]
+    pub fn server(mut self, server: impl Into<String>) -> Self {
+        self.server = server.into();
+        self
+    }
+
+    /// The server that it counts as belonging to.
+    pub fn server_name(&self) -> &str {
+        &self.server
+    }
+
+    /// What a call may do to the world.
+    #[must_use]
+    pub fn effect(mut self, effect: ToolEffect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// A call changes nothing.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        self.effect(ToolEffect::ReadOnly)
+    }
+
+    /// The same call made again changes nothing more.
+    #[must_use]
+    pub fn idempotent(self) -> Self {
+        self.effect(ToolEffect::Idempotent)
+    }
+}
+
+impl std::fmt::Debug for RustTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RustTool")
+            .field("server", &self.server)
+            .field("name", &self.name)
+            .field("effect", &self.effect)
+            .finish_non_exhaustive()
+    }
+}
+
+fn ran<R: Serialize>(outcome: Result<R, ToolError>) -> Ran {
+    match outcome.map(serde_json::to_value) {
+        Ok(Ok(value)) => Ran::Done(value),
+        Ok(Err(error)) => Ran::Failed(ToolError::new(
+            "tool.unwritable",
+            format!("the result cannot be written as JSON: {error}"),
+        )),
+        Err(error) => Ran::Failed(error),
+    }
+}
+
+/// A tool that can be one, with its schema compiled once.
+pub(super) struct CheckedTool {
+    pub(super) server: String,
+    pub(super) name: String,
+    description: String,
+    schema: Arc<Value>,
+    validator: Validator,
+    pub(super) effect: ToolEffect,
+    pub(super) handler: Handler,
+}
+
+impl CheckedTool {
+    pub(super) fn new(tool: RustTool) -> Result<Self, Invalid> {
+        let server = Name::new(&tool.server)?;
+        let fits = |next: char| next.is_ascii_alphanumeric() || next == '_' || next == '-';
+        if tool.name.is_empty()
+            || tool.name.len() > MAX_TOOL_NAME_LENGTH
+            || !tool.name.chars().all(fits)
+        {
+            let message = format!(
+                "`{}` is no name of a tool; use letters, digits, `_` and `-`, at most \
+                 {MAX_TOOL_NAME_LENGTH}",
+                tool.name
+            );
+            return Err(Invalid::one("tool.name", message));
+        }
+        let place = format!("{server}.{}", tool.name);
+        if tool.schema.get("type").and_then(Value::as_str) != Some("object") {
+            let message = format!("the arguments of `{place}` must be an object, by name");
+            return Err(Invalid::one("tool.schema", message));
+        }
+        let validator = jsonschema::validator_for(&tool.schema).map_err(|error| {
+            let message = format!("the schema of `{place}` cannot be used: {error}");
+            Invalid::one("tool.schema", message)
+        })?;
+        Ok(Self {
+            server: server.into(),
+            name: tool.name,
+            description: tool.description,
+            schema: Arc::new(tool.schema),
+            validator,
+            effect: tool.effect,
+            handler: tool.handler,
+        })
+    }
+
+    pub(super) fn full_name(&self) -> String {
+        format!("{}.{}", self.server, self.name)
+    }
+
+    pub(super) fn facts(&self) -> ToolFacts {
+        ToolFacts {
+            server: self.server.clone(),
+            tool: self.name.clone(),
+            read_only: self.effect == ToolEffect::ReadOnly,
+            idempotent: self.effect == ToolEffect::Idempotent,
+            description: self.description.clone(),
+            parameters: Arc::clone(&self.schema),
+        }
+    }
+
+    /// The arguments, if they fit the schema, or everything that does not.
+    pub(super) fn check(
+        &self,
+        arguments: Map<String, Value>,
+    ) -> Result<Map<String, Value>, String> {
+        let arguments = Value::Object(arguments);
+        if !self.validator.is_valid(&arguments) {
+            let complaints: Vec<String> = self
+                .validator
+                .iter_errors(&arguments)
+                .map(|error| match error.instance_path().to_string() {
+                    path if path.is_empty() => error.to_string(),
+                    path => format!("{path}: {error}"),
+                })
+                .collect();
+            return Err(format!(
+                "the arguments of `{}` do not fit: {}",
+                self.full_name(),
+                complaints.join("; ")
+            ));
+        }
+        match arguments {
+            Value::Object(arguments) => Ok(arguments),
+            _ => Ok(Map::new()),
+        }
+    }
+}

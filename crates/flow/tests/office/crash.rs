@@ -1,0 +1,141 @@
+//! A store through which a worker dies at a chosen place of its journal.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use convoke_model::RetentionPolicy;
+use convoke_store::{
+    Batch, Claim, Claimed, ConversationRecord, Entry, Fence, Filter, Hint, Loaded, NewSignal,
+    NewTask, Page, Renewed, Scope, Signalled, Store, StoreFuture, Submitted, Swept, TaskPage,
+    TaskRecord,
+};
+use futures::FutureExt;
+use futures::future::pending;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// On which side of the fatal entry the worker dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The entry is never written: what led to it is lost.
+    Before,
+    /// The entry is written, and the worker never learns of it.
+    After,
+}
+
+/// Passes everything on until the fatal entry; from then on the worker's world stands still.
+pub(crate) struct Crash {
+    inner: Arc<dyn Store>,
+    fatal: usize,
+    side: Side,
+    appended: AtomicUsize,
+    reached: watch::Sender<bool>,
+}
+
+impl Crash {
+    /// Dies at the append with this number, counted from 0.
+    pub(crate) fn at(inner: Arc<dyn Store>, fatal: usize, side: Side) -> Self {
+        Self {
+            inner,
+            fatal,
+            side,
+            appended: AtomicUsize::new(0),
+            reached: watch::Sender::new(false),
+        }
+    }
+
+    fn alive(&self) -> bool {
+        !*self.reached.borrow()
+    }
+
+    /// Waits until the fatal entry has come.
+    pub(crate) async fn reached(&self) {
+        // The sender lives as long as this store, so the wait only ends with the condition.
+        let _ = self.reached.subscribe().wait_for(|reached| *reached).await;
+    }
+}
+
+impl Store for Crash {
+    fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64> {
+        let number = self.appended.fetch_add(1, Ordering::SeqCst);
+        if number < self.fatal {
+            return self.inner.append(fence, batch);
+        }
+        if number == self.fatal && self.side == Side::After {
+            // An append takes effect from the moment of the call; nobody has to wait for it.
+            drop(self.inner.append(fence, batch));
+        }
+        self.reached.send_replace(true);
+        pending().boxed()
+    }
+
+    fn submit(&self, task: NewTask) -> StoreFuture<Submitted> {
+        self.inner.submit(task)
+    }
+
+    fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>> {
+        if self.alive() {
+            self.inner.claim(claim)
+        } else {
+            pending().boxed()
+        }
+    }
+
+    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<Renewed>> {
+        if self.alive() {
+            self.inner.renew(fences, lease)
+        } else {
+            pending().boxed()
+        }
+    }
+
+    fn signal(&self, signal: NewSignal) -> StoreFuture<Signalled> {
+        self.inner.signal(signal)
+    }
+
+    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>> {
+        if self.alive() {
+            self.inner.load(task, from)
+        } else {
+            pending().boxed()
+        }
+    }
+
+    fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
+        if self.alive() {
+            self.inner.newest(task)
+        } else {
+            pending().boxed()
+        }
+    }
+
+    fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage> {
+        self.inner.query(filter, page)
+    }
+
+    fn conversation(
+        &self,
+        id: Uuid,
+        before: Option<Uuid>,
+        limit: usize,
+    ) -> StoreFuture<Option<ConversationRecord>> {
+        if self.alive() {
+            self.inner.conversation(id, before, limit)
+        } else {
+            pending().boxed()
+        }
+    }
+
+    fn conversations(&self, owner: Uuid, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
+        self.inner.conversations(owner, limit)
+    }
+
+    fn watch(&self, scope: Scope) -> Hint {
+        self.inner.watch(scope)
+    }
+
+    fn sweep(&self, policy: RetentionPolicy, dry_run: bool) -> StoreFuture<Swept> {
+        self.inner.sweep(policy, dry_run)
+    }
+}

@@ -1,0 +1,109 @@
+//! Tools that write down what they were asked, and behave as a test says.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use convoke_engine::{Failure, FailureKind};
+use convoke_flow::ports::{ToolFacts, ToolReply, ToolRequest, Tools};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+/// What a tool does when it is called.
+type Behaviour = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, Failure>> + Send + Sync>;
+
+/// Tools that write down what they were asked.
+#[derive(Default)]
+pub(crate) struct Desk {
+    behaviours: Mutex<HashMap<String, Behaviour>>,
+    calls: Mutex<Vec<(String, Value)>>,
+    keys: Mutex<Vec<String>>,
+}
+
+impl Desk {
+    /// Makes a tool behave.
+    pub(crate) fn behave<F>(&self, name: &str, behaviour: F)
+    where
+        F: Fn(Value) -> BoxFuture<'static, Result<Value, Failure>> + Send + Sync + 'static,
+    {
+        let behaviour = Arc::new(behaviour);
+        self.behaviours
+            .lock()
+            .unwrap()
+            .insert(name.into(), behaviour);
+    }
+
+    /// The calls so far: tool and arguments.
+    pub(crate) fn calls(&self) -> Vec<(String, Value)> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// The idempotency keys of the calls so far, in their order.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.keys.lock().unwrap().clone()
+    }
+}
+
+impl Tools for Desk {
+    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<ToolFacts, Failure>> {
+        let (server, name) = tool.split_once('.').unwrap_or(("desk", tool));
+        let facts = ToolFacts {
+            server: server.into(),
+            tool: name.into(),
+            read_only: name.starts_with("get"),
+            idempotent: false,
+            description: format!("The tool {name}."),
+            parameters: Arc::new(json!({ "type": "object", "properties": {} })),
+        };
+        std::future::ready(Ok(facts)).boxed()
+    }
+
+    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, Failure>> {
+        let arguments = Value::Object(request.arguments);
+        let behaviour = self.behaviours.lock().unwrap().get(&request.tool).cloned();
+        self.calls
+            .lock()
+            .unwrap()
+            .push((request.tool.clone(), arguments.clone()));
+        self.keys.lock().unwrap().push(request.idempotency_key);
+        async move {
+            let outcome = match behaviour {
+                // As every port does, it waits no longer than it may.
+                Some(behaviour) => tokio::time::timeout(request.timeout, behaviour(arguments))
+                    .await
+                    .unwrap_or_else(|_| Err(lost("no answer came in time"))),
+                None => Ok(json!({ "did": request.tool })),
+            };
+            outcome.map(|content| ToolReply {
+                server: request.server,
+                tool: request.tool,
+                text: match &content {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                },
+                content,
+                is_error: false,
+            })
+        }
+        .boxed()
+    }
+}
+
+/// A call that certainly did nothing.
+pub(crate) fn failure(message: &str) -> Failure {
+    Failure {
+        code: "desk.broken".into(),
+        message: message.into(),
+        kind: FailureKind::NoEffect,
+        transient: false,
+    }
+}
+
+/// A call that may or may not have taken effect.
+pub(crate) fn lost(message: &str) -> Failure {
+    Failure {
+        code: "desk.lost".into(),
+        kind: FailureKind::Unknown,
+        ..failure(message)
+    }
+}

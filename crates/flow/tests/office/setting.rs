@@ -1,0 +1,130 @@
+//! How an office is set up: everything that a test may want otherwise, with what is usual.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use convoke_engine::{Engine, Options};
+use convoke_flow::Assistant;
+use convoke_model::{Clock, SystemClock, SystemIds};
+use convoke_store::{MemoryStore, Store};
+use serde_json::{Value, json};
+
+/// How an office is set up.
+pub(crate) struct Setting {
+    /// Keys of the agent, over the usual ones.
+    pub(crate) agent: Value,
+    /// Other agents that think with the same model.
+    pub(crate) others: Vec<Value>,
+    /// Keys of the tool server, over the usual ones.
+    pub(crate) server: Value,
+    /// The app's limits.
+    pub(crate) limits: Value,
+    /// Tokens of the model's window.
+    pub(crate) window: u32,
+    /// Where tasks are kept; in memory unless given.
+    pub(crate) store: Option<Arc<dyn Store>>,
+    /// What everybody in the office reads the time from.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// How long a task may take.
+    pub(crate) task_time: Duration,
+    /// How models are asked.
+    pub(crate) models: convoke_llm::Options,
+    /// How workers work.
+    pub(crate) worker: Options,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            agent: json!({}),
+            others: Vec::new(),
+            server: json!({}),
+            limits: json!({}),
+            window: 16_384,
+            store: None,
+            clock: Arc::new(SystemClock),
+            task_time: Duration::from_secs(30),
+            models: convoke_llm::Options {
+                backoff_first: Duration::from_millis(1),
+                ..convoke_llm::Options::default()
+            },
+            worker: Options::for_worker("w"),
+        }
+    }
+}
+
+impl Setting {
+    /// Writes the app's files.
+    pub(crate) fn write(&self, folder: &Path, endpoint: &str) {
+        let agent = json!({
+            "name": "clerk",
+            "role": "Answers.",
+            "system_prompt": "You are a clerk.",
+            "tools": ["desk.get_time", "desk.pay"],
+            "llm_config": {
+                "endpoint": endpoint,
+                "model": "scripted",
+                "context_tokens": self.window,
+            },
+            "limits": { "retry_delay_ms": 1 },
+        });
+        let agent = over(agent, &self.agent);
+        let server = json!({
+            "name": "desk",
+            "transport": { "stdio": { "command": "desk" } },
+            "tools": {
+                "pay": { "approval": "none", "fallback_tools": ["desk.pay_later"] },
+                "sign": { "approval": "required" },
+            },
+        });
+        let servers = json!({ "servers": [over(server, &self.server)] });
+        let app = json!({ "name": "office", "limits": self.limits });
+        let mut files = vec![
+            ("convoke.json".to_owned(), app),
+            ("config/mcp_servers.json".to_owned(), servers),
+        ];
+        for other in &self.others {
+            let mut other = other.clone();
+            other["llm_config"] = agent["llm_config"].clone();
+            let file = format!("agents/{}.json", other["name"].as_str().unwrap());
+            files.push((file, other));
+        }
+        files.push(("agents/clerk.json".to_owned(), agent));
+        for (file, content) in files {
+            let path = folder.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content.to_string()).unwrap();
+        }
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        match &self.store {
+            Some(store) => Arc::clone(store),
+            None => Arc::new(MemoryStore::new(Arc::clone(&self.clock))),
+        }
+    }
+
+    pub(crate) fn engine(
+        &self,
+        assistant: Arc<Assistant>,
+        store: Arc<dyn Store>,
+    ) -> Engine<Assistant> {
+        Engine::new(
+            assistant,
+            store,
+            Arc::clone(&self.clock),
+            Arc::new(SystemIds),
+            "office",
+            "d1",
+            self.task_time,
+        )
+    }
+}
+
+/// The usual keys, with some given otherwise.
+fn over(mut usual: Value, otherwise: &Value) -> Value {
+    let keys = otherwise.as_object().unwrap().clone();
+    usual.as_object_mut().unwrap().extend(keys);
+    usual
+}

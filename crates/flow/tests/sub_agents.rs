@@ -1,0 +1,218 @@
+//! Agents that hand parts of their work to others: child tasks with histories of their own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod office;
+
+use convoke_model::TaskState;
+use convoke_store::{Filter, Page};
+use convoke_testkit::{Asked, Reply, Script};
+use office::Office;
+use serde_json::{Value, json};
+
+fn system(asked: &Asked) -> &str {
+    asked.body["messages"][0]["content"].as_str().unwrap()
+}
+
+fn last(asked: &Asked) -> Value {
+    asked.body["messages"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap()
+        .clone()
+}
+
+/// The clerk asks the researcher, and answers with what it hears.
+fn family() -> Script {
+    Script::by(|asked| {
+        if system(asked).contains("researcher") {
+            return Reply::text("The moon is 384,400 km away.");
+        }
+        let last = last(asked);
+        if last["role"] == "tool" {
+            return Reply::text(format!("I asked: {}", last["content"].as_str().unwrap()));
+        }
+        Reply::tool_calls([("ask_researcher", json!({"task": "How far is the moon?"}))])
+    })
+}
+
+async fn office(script: Script) -> Office {
+    let researcher = json!({
+        "name": "researcher",
+        "role": "Looks things up.",
+        "system_prompt": "You are a researcher.",
+    });
+    Office::open_with_others(
+        json!({ "agents": ["researcher"], "tools": [] }),
+        vec![researcher],
+        script,
+    )
+    .await
+}
+
+#[tokio::test]
+async fn a_child_works_on_its_own_and_hands_back_its_answer() {
+    let office = office(family()).await;
+    let ended = office.ask("My secret is 4711. How far is the moon?").await;
+    assert_eq!(
+        ended.answer.as_ref().unwrap().text,
+        "I asked: The moon is 384,400 km away."
+    );
+
+    let filter = Filter {
+        parent: Some(ended.record.id),
+        ..Filter::default()
+    };
+    let children = office
+        .store
+        .query(filter, Page::default())
+        .await
+        .unwrap()
+        .tasks;
+    assert_eq!(children.len(), 1);
+    assert_eq!(children[0].status, TaskState::Completed);
+    assert_eq!(children[0].description, "How far is the moon?");
+    assert_eq!(children[0].owner, ended.record.owner);
+    assert!(
+        children[0].deadline <= ended.record.deadline,
+        "it has no more time than its parent"
+    );
+
+    let spent = &ended.answer.unwrap().metadata["spent"];
+    assert_eq!(
+        spent["model_calls"], 3,
+        "the child's thoughts count for the parent"
+    );
+}
+
+#[tokio::test]
+async fn the_histories_of_parent_and_child_stay_apart() {
+    let office = office(family()).await;
+    let ended = office.ask("My secret is 4711. How far is the moon?").await;
+    let requests = office.model.requests();
+    let (childs, parents): (Vec<_>, Vec<_>) = requests
+        .iter()
+        .partition(|asked| system(asked).contains("researcher"));
+    assert_eq!((childs.len(), parents.len()), (1, 2));
+    for asked in childs {
+        let body = asked.body.to_string();
+        assert!(!body.contains("4711") && !body.contains("clerk"), "{body}");
+        assert_eq!(asked.body["messages"].as_array().unwrap().len(), 2);
+    }
+    let journal = office
+        .store
+        .load(ended.record.id, 1)
+        .await
+        .unwrap()
+        .unwrap();
+    let words = journal
+        .messages
+        .iter()
+        .map(|stored| stored.message.content.clone())
+        .collect::<String>();
+    assert!(!words.contains("You are a researcher"), "{words}");
+}
+
+#[tokio::test]
+async fn parents_never_keep_their_children_from_running() {
+    // More parents than the worker has places for.
+    let office = office(family()).await;
+    let mut tasks = Vec::new();
+    for _ in 0..150 {
+        tasks.push(office.submit_alone("How far is the moon?").await);
+    }
+    for task in tasks {
+        let ended = office.engine.wait(task).await.unwrap();
+        assert_eq!(ended.record.status, TaskState::Completed);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_listed_cannot_be_asked() {
+    let script = Script::by(|asked| {
+        if last(asked)["role"] == "tool" {
+            return Reply::text("I cannot.");
+        }
+        Reply::tool_calls([("ask_director", json!({"task": "Fire everybody."}))])
+    });
+    let office = office(script).await;
+    let ended = office.ask("Ask the director.").await;
+    assert_eq!(ended.answer.unwrap().text, "I cannot.");
+    let filter = Filter {
+        parent: Some(ended.record.id),
+        ..Filter::default()
+    };
+    assert!(
+        office
+            .store
+            .query(filter, Page::default())
+            .await
+            .unwrap()
+            .tasks
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn what_a_child_spends_counts_against_its_parents_budget() {
+    let script = Script::by(|asked| {
+        if system(asked).contains("researcher") {
+            return Reply::text("Found.");
+        }
+        Reply::tool_calls([("ask_researcher", json!({"task": "Look."}))])
+    });
+    let researcher =
+        json!({ "name": "researcher", "role": "Looks.", "system_prompt": "You are a researcher." });
+    let agent = json!({ "agents": ["researcher"], "tools": [], "budget": { "model_calls": 4 } });
+    let office = Office::open_with_others(agent, vec![researcher], script).await;
+    let ended = office.ask("Loop.").await;
+    assert!(
+        ended
+            .record
+            .error
+            .unwrap()
+            .starts_with("budget.model_calls")
+    );
+    assert_eq!(
+        office.model.requests().len(),
+        4,
+        "two of the parent's and two of its children's"
+    );
+}
+
+#[tokio::test]
+async fn children_are_called_off_with_their_parent() {
+    let script = Script::by(|asked| {
+        if system(asked).contains("researcher") {
+            return Reply::hang();
+        }
+        Reply::tool_calls([("ask_researcher", json!({"task": "Look."}))])
+    });
+    let office = office(script).await;
+    let task = office.submit("Look.").await;
+    office.model.asked_times(2).await;
+    office.cancel(task).await;
+    let filter = Filter {
+        parent: Some(task),
+        ..Filter::default()
+    };
+    loop {
+        let children = office
+            .store
+            .query(filter.clone(), Page::default())
+            .await
+            .unwrap()
+            .tasks;
+        if children
+            .iter()
+            .all(|child| child.status == TaskState::Canceled)
+        {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,293 @@
+//! One request and its answer.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use convoke_model::LlmConfig;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::connections::{Connections, explained};
+use crate::endpoint::Endpoint;
+use crate::error::LlmProblem;
+use crate::options::Options;
+use crate::reply::{Delta, Live};
+use crate::request::ChatRequest;
+use crate::retry::retry_after;
+use crate::wire::answer::{self, Content, Unusable};
+use crate::wire::body::Dialect;
+use crate::wire::complaint::Complaint;
+use crate::wire::stream::Stream;
+
+/// The most that is read of an answer that is an error.
+const MAX_COMPLAINT_BYTES: usize = 64 * 1024;
+
+/// How long a stream that said its last word is waited for to end, so that its connection can be
+/// used again.
+const LAST_CHUNK: Duration = Duration::from_millis(10);
+
+/// How long a stream is waited for whose model has stopped: the usage and the end mark come at once
+/// if they come at all, and some servers keep the connection open without them.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// One request to one model.
+pub(crate) struct Attempt<'a> {
+    pub(crate) connections: &'a Connections,
+    pub(crate) options: &'a Options,
+    pub(crate) endpoint: &'a Arc<Endpoint>,
+    pub(crate) config: &'a LlmConfig,
+    pub(crate) request: &'a ChatRequest<'a>,
+    pub(crate) dialect: Dialect,
+    pub(crate) deadline: Instant,
+    pub(crate) live: Live<'a>,
+}
+
+/// Why an attempt gave no answer.
+pub(crate) enum Failure {
+    /// Something went wrong.
+    Problem(LlmProblem),
+    /// The model wants another spelling, which is to be tried at once.
+    Learnt(Dialect),
+}
+
+impl From<LlmProblem> for Failure {
+    fn from(problem: LlmProblem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl Attempt<'_> {
+    /// Sends the body and reads the answer.
+    pub(crate) async fn run(&self, body: Bytes) -> Result<Content, Failure> {
+        let request = self.http_request(body)?;
+        let patience = Patience::new(self.options.attempt_timeout, self.deadline);
+        let sent = self
+            .connections
+            .send(request, self.endpoint.is_encrypted(), self.options)
+            .map_err(|reason| LlmProblem::Misconfigured { reason })?;
+        let response = patience.wait(self, sent).await?.map_err(|error| {
+            let reason = explained(&error);
+            if error.is_connect() {
+                LlmProblem::Unreachable { reason }
+            } else {
+                LlmProblem::Broken { reason }
+            }
+        })?;
+        if !response.status().is_success() {
+            return Err(self.complaint(response, &patience).await);
+        }
+        let is_stream = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        if is_stream {
+            return self.stream(response.into_body()).await;
+        }
+        let limit = self.options.max_response_bytes;
+        let body = patience
+            .wait(self, whole(response.into_body(), limit))
+            .await??;
+        self.whole_answer(&body)
+    }
+
+    fn http_request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, LlmProblem> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.endpoint.uri.clone();
+        let credentials = self
+            .endpoint
+            .credentials(self.config)
+            .map_err(|reason| LlmProblem::Misconfigured { reason })?;
+        let headers = request.headers_mut();
+        headers.insert(HOST, self.endpoint.host.clone());
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("convoke/", env!("CARGO_PKG_VERSION"))),
+        );
+        if self.request.stream {
+            headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        }
+        if let Some((name, value)) = credentials {
+            headers.insert(name, value);
+        }
+        Ok(request)
+    }
+
+    fn whole_answer(&self, body: &[u8]) -> Result<Content, Failure> {
+        // Some servers stream without saying so.
+        if body.starts_with(b"data:") {
+            let mut stream = Stream::default();
+            return stream
+                .feed(body, self.live)
+                .and_then(|()| stream.end(self.live))
+                .map_err(|unusable| self.unusable(unusable))?
+                .ok_or_else(|| cut_off().into());
+        }
+        let content = answer::read(body).map_err(|unusable| self.unusable(unusable))?;
+        if let Some(live) = self.live
+            && !content.text.is_empty()
+        {
+            live(Delta::Text(&content.text));
+        }
+        Ok(content)
+    }
+
+    async fn stream(&self, mut body: Incoming) -> Result<Content, Failure> {
+        let mut stream = Stream::default();
+        let mut size = 0;
+        let broken = loop {
+            let mut silence = self.options.stream_idle_timeout;
+            if stream.is_finished() {
+                silence = silence.min(LAST_WORDS);
+            }
+            let patience = Patience::new(silence, self.deadline);
+            let chunk = match patience.wait(self, body.frame()).await {
+                Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+                Ok(None) => break cut_off(),
+                Ok(Some(Err(error))) => {
+                    break LlmProblem::Broken {
+                        reason: explained(&error),
+                    };
+                }
+                Err(late) => break late,
+            };
+            size += chunk.len();
+            if size > self.options.max_response_bytes {
+                let limit = self.options.max_response_bytes;
+                return Err(LlmProblem::TooLarge { limit }.into());
+            }
+            stream
+                .feed(&chunk, self.live)
+                .map_err(|unusable| self.unusable(unusable))?;
+            if stream.is_done() {
+                // A connection whose stream did not end cannot be used again, which is no failure.
+                let _ = timeout(LAST_CHUNK, body.frame()).await;
+                break cut_off();
+            }
+        };
+        // However the stream ended: if the answer had ended before, it counts.
+        match stream.end(self.live) {
+            Ok(Some(content)) => Ok(content),
+            // A last line that cannot be read was cut, as the rest was.
+            Ok(None) | Err(Unusable::Malformed(_)) => Err(broken.into()),
+            Err(unusable) => Err(self.unusable(unusable)),
+        }
+    }
+
+    /// Reads why the server turned the request down.
+    async fn complaint(&self, response: Response<Incoming>, patience: &Patience) -> Failure {
+        let status = response.status().as_u16();
+        let retry_after = retry_after(response.headers(), &*self.options.clock);
+        let body = patience
+            .wait(self, whole(response.into_body(), MAX_COMPLAINT_BYTES))
+            .await;
+        // The status alone says enough where the rest cannot be had.
+        let body = body.and_then(|body| body).unwrap_or_default();
+        self.judge(Complaint::read(&body), status, retry_after)
+    }
+
+    fn judge(
+        &self,
+        mut complaint: Complaint,
+        status: u16,
+        retry_after: Option<Duration>,
+    ) -> Failure {
+        complaint.message = self
+            .endpoint
+            .without_secrets(self.config, complaint.message);
+        match complaint.dialect(status, self.dialect) {
+            Some(dialect) => Failure::Learnt(dialect),
+            None => complaint.problem(status, retry_after, self.request).into(),
+        }
+    }
+
+    fn unusable(&self, unusable: Unusable) -> Failure {
+        match unusable {
+            Unusable::Malformed(reason) => LlmProblem::Malformed {
+                reason: self.endpoint.without_secrets(self.config, reason),
+            }
+            .into(),
+            Unusable::Error(error) => {
+                let complaint = Complaint::from_value(&error);
+                let status = complaint.inner_status();
+                self.judge(complaint, status, None)
+            }
+        }
+    }
+}
+
+/// How long one wait may take: its own limit, or what is left of the request's time.
+struct Patience {
+    limit: Duration,
+    until: Instant,
+    is_deadline: bool,
+}
+
+impl Patience {
+    fn new(limit: Duration, deadline: Instant) -> Self {
+        let own = Instant::now().checked_add(limit);
+        let until = own.map_or(deadline, |own| own.min(deadline));
+        Self {
+            limit,
+            until,
+            is_deadline: until == deadline,
+        }
+    }
+
+    async fn wait<F: Future>(
+        &self,
+        attempt: &Attempt<'_>,
+        future: F,
+    ) -> Result<F::Output, LlmProblem> {
+        timeout_at(self.until, future).await.map_err(|_| {
+            if self.is_deadline {
+                LlmProblem::TimedOut {
+                    time: attempt.request.time_left,
+                    last: None,
+                }
+            } else {
+                LlmProblem::Stalled {
+                    silence: self.limit,
+                }
+            }
+        })
+    }
+}
+
+fn cut_off() -> LlmProblem {
+    LlmProblem::Broken {
+        reason: "the stream ended in the middle of the answer".to_owned(),
+    }
+}
+
+/// Reads a whole body. One that comes in a single piece, as most do, is not copied.
+async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, LlmProblem> {
+    let mut first = Bytes::new();
+    let mut rest: Vec<u8> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| LlmProblem::Broken {
+            reason: explained(&error),
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if first.len() + rest.len() + data.len() > limit {
+            return Err(LlmProblem::TooLarge { limit });
+        }
+        if first.is_empty() {
+            first = data;
+        } else {
+            rest.extend_from_slice(&data);
+        }
+    }
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    Ok([&first[..], &rest].concat().into())
+}

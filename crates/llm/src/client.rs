@@ -1,0 +1,301 @@
+//! The handle: walks the list of models, retries each, and learns what each wants.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use convoke_model::LlmConfig;
+use tokio::sync::SemaphorePermit;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::attempt::{Attempt, Failure};
+use crate::connections::Connections;
+use crate::endpoint::Endpoint;
+use crate::error::{LlmError, LlmProblem};
+use crate::estimate::estimate_tokens;
+use crate::options::Options;
+use crate::reply::{ChatReply, Delta, Live, Usage};
+use crate::request::ChatRequest;
+use crate::retry::pause;
+use crate::wire::answer::Content;
+use crate::wire::body;
+
+/// As good as for ever, where somebody gives a request more time than a clock can count.
+const FOR_EVER: Duration = Duration::from_hours(24 * 365);
+
+/// A handle on chat models. Clones share connections, limits, and what was learnt about servers.
+#[derive(Clone)]
+pub struct ModelClient(Arc<Shared>);
+
+struct Shared {
+    options: Options,
+    connections: Connections,
+    endpoints: RwLock<HashMap<String, Arc<Endpoint>>>,
+}
+
+/// What all attempts of one completion have in common.
+struct Completion<'a> {
+    request: &'a ChatRequest<'a>,
+    deadline: Instant,
+    live: Live<'a>,
+    attempts: u32,
+    /// What went wrong last.
+    last: Option<LlmProblem>,
+}
+
+impl ModelClient {
+    /// A client with its own connections.
+    pub fn new(options: Options) -> Self {
+        Self(Arc::new(Shared {
+            connections: Connections::new(&options),
+            options,
+            endpoints: RwLock::default(),
+        }))
+    }
+
+    /// Asks the first model, and the others in turn if it cannot answer. `live` hears the answer as
+    /// it is made. Dropping the future takes the request back.
+    pub async fn complete(
+        &self,
+        request: &ChatRequest<'_>,
+        live: Live<'_>,
+    ) -> Result<ChatReply, LlmError> {
+        let heard = AtomicBool::new(false);
+        let passed_on = |delta: Delta<'_>| {
+            heard.store(true, Ordering::Relaxed);
+            if let Some(live) = live {
+                live(delta);
+            }
+        };
+        let now = Instant::now();
+        let deadline = now.checked_add(request.time_left).unwrap_or(now + FOR_EVER);
+        let mut completion = Completion {
+            request,
+            deadline,
+            live: live.map(|_| &passed_on as &(dyn Fn(Delta<'_>) + Send + Sync)),
+            attempts: 0,
+            last: None,
+        };
+        let mut kept: Option<LlmError> = None;
+        for config in request.models {
+            let endpoint = self.endpoint(&config.endpoint);
+            let asked = match &endpoint {
+                Ok(endpoint) => {
+                    self.ask(config, endpoint, &mut completion, live, &heard)
+                        .await
+                }
+                Err(reason) => Err(LlmProblem::Misconfigured {
+                    reason: reason.clone(),
+                }),
+            };
+            let origin = endpoint.map_or_else(|_| String::new(), |known| known.origin.clone());
+            let problem = match asked {
+                Ok(content) => return Ok(completion.reply(content, config, origin)),
+                Err(problem) => problem,
+            };
+            let is_last = !problem.is_for_the_next_model();
+            completion.last = Some(problem.clone());
+            let error = LlmError {
+                problem,
+                model: config.model.clone(),
+                endpoint: origin,
+                attempts: 0,
+            };
+            if kept.as_ref().is_none_or(|kept| outranks(&error, kept)) {
+                kept = Some(error);
+            }
+            if is_last {
+                break;
+            }
+        }
+        let mut error = kept.unwrap_or_else(|| LlmError {
+            problem: LlmProblem::Misconfigured {
+                reason: "no model is configured; give the agent an llm_config".to_owned(),
+            },
+            model: String::new(),
+            endpoint: String::new(),
+            attempts: 0,
+        });
+        error.attempts = completion.attempts;
+        Err(error)
+    }
+
+    /// Asks one model until it answers or is given up.
+    async fn ask(
+        &self,
+        config: &LlmConfig,
+        endpoint: &Arc<Endpoint>,
+        completion: &mut Completion<'_>,
+        live: Live<'_>,
+        heard: &AtomicBool,
+    ) -> Result<Answered, LlmProblem> {
+        let mut dialect = endpoint.dialect(&config.model);
+        let mut body = completion.body(config, dialect)?;
+        let mut failures = 0;
+        loop {
+            let permit = completion.permit(endpoint).await?;
+            if let Some(live) = live
+                && heard.swap(false, Ordering::Relaxed)
+            {
+                live(Delta::Reset);
+            }
+            completion.attempts += 1;
+            let attempt = Attempt {
+                connections: &self.0.connections,
+                options: &self.0.options,
+                endpoint,
+                config,
+                request: completion.request,
+                dialect,
+                deadline: completion.deadline,
+                live: completion.live,
+            };
+            let outcome = attempt.run(body.clone()).await;
+            drop(permit);
+            let problem = match outcome {
+                Ok(content) => return Ok(Answered { content, body }),
+                // Every lesson adds to the spelling, so that there are only so many.
+                Err(Failure::Learnt(learnt)) => {
+                    endpoint.learn(&config.model, learnt);
+                    dialect = learnt;
+                    body = completion.body(config, dialect)?;
+                    continue;
+                }
+                Err(Failure::Problem(LlmProblem::TimedOut { time, .. })) => {
+                    let last = completion.last.take().map(Box::new);
+                    return Err(LlmProblem::TimedOut { time, last });
+                }
+                Err(Failure::Problem(problem)) => problem,
+            };
+            failures += 1;
+            let left = completion
+                .deadline
+                .saturating_duration_since(Instant::now());
+            let Some(pause) = pause(&self.0.options, &problem, failures, left) else {
+                return Err(problem);
+            };
+            tracing::debug!(
+                model = config.model,
+                endpoint = endpoint.origin,
+                code = problem.code(),
+                failures,
+                ?pause,
+                "a model is asked again"
+            );
+            completion.last = Some(problem);
+            sleep(pause).await;
+        }
+    }
+
+    fn endpoint(&self, base: &str) -> Result<Arc<Endpoint>, String> {
+        let known = self.0.endpoints.read();
+        let known = known.unwrap_or_else(PoisonError::into_inner);
+        if let Some(endpoint) = known.get(base) {
+            return Ok(endpoint.clone());
+        }
+        drop(known);
+        let endpoint = Arc::new(Endpoint::new(base, self.0.options.max_concurrent)?);
+        let mut known = self
+            .0
+            .endpoints
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        // The same address written in two ways is one endpoint with one limit.
+        let same = known.values().find(|other| other.uri == endpoint.uri);
+        let endpoint = same.cloned().unwrap_or(endpoint);
+        known.insert(base.to_owned(), endpoint.clone());
+        Ok(endpoint)
+    }
+}
+
+impl Default for ModelClient {
+    fn default() -> Self {
+        Self::new(Options::default())
+    }
+}
+
+impl fmt::Debug for ModelClient {
+    /// Leaves out the endpoints, whose addresses may carry a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelClient")
+            .field("options", &self.0.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came back, and what it was the answer to.
+struct Answered {
+    content: Content,
+    body: Bytes,
+}
+
+impl Completion<'_> {
+    fn body(&self, config: &LlmConfig, dialect: body::Dialect) -> Result<Bytes, LlmProblem> {
+        match body::write(self.request, &config.model, dialect) {
+            Ok(body) => Ok(body.into()),
+            Err(error) => Err(LlmProblem::Misconfigured {
+                reason: format!("the request cannot be written: {error}"),
+            }),
+        }
+    }
+
+    async fn permit<'e>(
+        &mut self,
+        endpoint: &'e Endpoint,
+    ) -> Result<SemaphorePermit<'e>, LlmProblem> {
+        if let Ok(permit) = endpoint.permits.try_acquire() {
+            return Ok(permit);
+        }
+        match timeout_at(self.deadline, endpoint.permits.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => Err(LlmProblem::TimedOut {
+                time: self.request.time_left,
+                last: self.last.take().map(Box::new),
+            }),
+        }
+    }
+
+    fn reply(&self, answered: Answered, config: &LlmConfig, endpoint: String) -> ChatReply {
+        let Answered { content, body } = answered;
+        ChatReply {
+            finish: content.finish(),
+            usage: content.usage.unwrap_or_else(|| estimated(&body, &content)),
+            text: content.text,
+            tool_calls: content.tool_calls,
+            model: config.model.clone(),
+            endpoint,
+            attempts: self.attempts,
+        }
+    }
+}
+
+fn estimated(body: &[u8], content: &Content) -> Usage {
+    let mut output_tokens = estimate_tokens(&content.text);
+    for call in &content.tool_calls {
+        let arguments = match &call.arguments {
+            Ok(arguments) => serde_json::to_string(arguments).unwrap_or_default(),
+            Err(text) => text.clone(),
+        };
+        output_tokens += estimate_tokens(&call.name) + estimate_tokens(&arguments);
+    }
+    Usage {
+        input_tokens: estimate_tokens(&String::from_utf8_lossy(body)),
+        output_tokens,
+        estimated: true,
+    }
+}
+
+/// Which of two models' errors the caller is told: what the caller can mend, then what may pass,
+/// then the first.
+fn outranks(new: &LlmError, kept: &LlmError) -> bool {
+    let rank = |error: &LlmError| match &error.problem {
+        LlmProblem::Unsupported { .. }
+        | LlmProblem::TooLong { .. }
+        | LlmProblem::TimedOut { .. } => 2,
+        problem => u8::from(problem.is_transient()),
+    };
+    rank(new) > rank(kept)
+}

@@ -1,0 +1,184 @@
+//! Reads an answer that comes as a whole.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::lenient::{Arguments, Count, FinishReason, Text};
+use crate::reply::{Finish, ModelCall, Usage};
+
+/// What a server's answer says, whichever way it came.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Content {
+    pub(crate) text: String,
+    pub(crate) tool_calls: Vec<ModelCall>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) finish: Option<Finish>,
+}
+
+impl Content {
+    /// A server that gives no reason to stop, or says `stop` with calls open, is understood by what
+    /// it sent.
+    pub(crate) fn finish(&self) -> Finish {
+        match self.finish {
+            Some(Finish::Stop) | None if !self.tool_calls.is_empty() => Finish::ToolCalls,
+            Some(Finish::ToolCalls) | None if self.tool_calls.is_empty() => Finish::Stop,
+            Some(finish) => finish,
+            None => Finish::Stop,
+        }
+    }
+}
+
+/// Why an answer holds no content.
+#[derive(Debug)]
+pub(crate) enum Unusable {
+    /// It is no answer in this format.
+    Malformed(String),
+    /// It holds an error, whatever its status said.
+    Error(Value),
+}
+
+impl From<serde_json::Error> for Unusable {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(reason) => f.write_str(reason),
+            Self::Error(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    choices: Option<Vec<Choice>>,
+    #[serde(default)]
+    usage: Option<WireUsage>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    message: Option<WireMessage<Arguments>>,
+    #[serde(default)]
+    finish_reason: FinishReason,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+/// A message or a piece of one. Thinking (`reasoning`, `reasoning_content`) is not read.
+#[derive(Deserialize)]
+#[serde(bound = "A: Deserialize<'de> + Default")]
+pub(crate) struct WireMessage<A> {
+    #[serde(default)]
+    pub(crate) content: Text,
+    #[serde(default)]
+    pub(crate) refusal: Text,
+    pub(crate) tool_calls: Option<Vec<WireCall<A>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(bound = "A: Deserialize<'de> + Default")]
+pub(crate) struct WireCall<A> {
+    #[serde(default)]
+    pub(crate) index: Count,
+    #[serde(default)]
+    pub(crate) id: Text,
+    pub(crate) function: Option<WireFunction<A>>,
+}
+
+#[derive(Deserialize)]
+#[serde(bound = "A: Deserialize<'de> + Default")]
+pub(crate) struct WireFunction<A> {
+    #[serde(default)]
+    pub(crate) name: Text,
+    #[serde(default)]
+    pub(crate) arguments: A,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct WireUsage {
+    #[serde(default)]
+    prompt_tokens: Count,
+    #[serde(default)]
+    completion_tokens: Count,
+}
+
+impl WireUsage {
+    /// A question of no tokens was not counted at all.
+    pub(crate) fn counted(&self) -> Option<Usage> {
+        Some(Usage {
+            input_tokens: self.prompt_tokens.0.filter(|&tokens| tokens > 0)?,
+            output_tokens: self.completion_tokens.0?,
+            estimated: false,
+        })
+    }
+}
+
+/// Reads a whole answer.
+pub(crate) fn read(body: &[u8]) -> Result<Content, Unusable> {
+    let answer: Answer = serde_json::from_slice(body)?;
+    if let Some(error) = answer.error.filter(|error| !error.is_null()) {
+        return Err(Unusable::Error(error));
+    }
+    let Some(choice) = answer
+        .choices
+        .and_then(|choices| choices.into_iter().next())
+    else {
+        return Err(Unusable::Malformed("it holds no choices".to_owned()));
+    };
+    if let Some(error) = choice.error.filter(|error| !error.is_null()) {
+        return Err(Unusable::Error(error));
+    }
+    let Some(message) = choice.message else {
+        return Err(Unusable::Malformed("its choice has no message".to_owned()));
+    };
+    let mut tool_calls = Vec::new();
+    for call in message.tool_calls.into_iter().flatten() {
+        let Some(function) = call.function else {
+            continue;
+        };
+        push_call(
+            &mut tool_calls,
+            call.id.0,
+            function.name.0,
+            function.arguments.0,
+        );
+    }
+    let text = match message.content.0 {
+        text if text.is_empty() => message.refusal.0,
+        text => text,
+    };
+    Ok(Content {
+        text,
+        tool_calls,
+        usage: answer.usage.as_ref().and_then(WireUsage::counted),
+        finish: choice.finish_reason.0,
+    })
+}
+
+/// Adds a call. An id that is missing or taken cannot tell calls apart, so that it is dropped.
+pub(crate) fn push_call(
+    calls: &mut Vec<ModelCall>,
+    id: String,
+    name: String,
+    arguments: Result<serde_json::Map<String, Value>, String>,
+) {
+    let taken = id.is_empty()
+        || calls
+            .iter()
+            .any(|other| other.id.as_deref() == Some(id.as_str()));
+    calls.push(ModelCall {
+        id: (!taken).then_some(id),
+        name,
+        arguments,
+    });
+}
