@@ -86,6 +86,15 @@ pub(crate) struct StoreArgs {
     pub(crate) store: Option<String>,
 }
 
+/// The model that agents think with.
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// A model for every agent that names none itself: an OpenAI-compatible endpoint and the model's
+    /// name there, such as `http://127.0.0.1:11434/v1#qwen3`. A key is taken from `CONVOKE_API_KEY`
+    #[arg(long, value_name = "URL#MODEL", env = "CONVOKE_MODEL")]
+    pub(crate) model: Option<String>,
+}
+
 /// Who speaks, and where.
 #[derive(Debug, Args)]
 pub(crate) struct SpeakerArgs {
@@ -122,6 +131,9 @@ pub(crate) struct RunArgs {
     pub(crate) speaker: SpeakerArgs,
 
     #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
 
@@ -134,6 +146,9 @@ pub(crate) struct ChatArgs {
     pub(crate) speaker: SpeakerArgs,
 
     #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
 
@@ -141,6 +156,9 @@ pub(crate) struct ChatArgs {
 pub(crate) struct ResumeArgs {
     /// The app folder
     pub(crate) app: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -154,6 +172,9 @@ pub(crate) struct EvalArgs {
     /// Only cases whose title or file contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 }
 
 #[derive(Debug, Subcommand)]

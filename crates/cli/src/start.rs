@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke::{App, Diagnostics, Runtime, RuntimeError, Store, StoreChoice};
+use convoke::{App, Diagnostics, LlmConfig, Runtime, RuntimeError, Store, StoreChoice};
 use convoke_app::Loaded;
 
-use crate::cli::StoreArgs;
+use crate::cli::{ModelArgs, StoreArgs};
 use crate::exit::{BrokenApp, UsageError};
 use crate::output;
 
@@ -21,27 +21,95 @@ pub(crate) async fn runtime(app: Arc<App>, store: StoreChoice) -> Result<Runtime
 }
 
 /// Loads an app to run it, or shows everything that is wrong with it.
-pub(crate) fn load_app(folder: &Path, data: &Path, json: bool) -> anyhow::Result<Arc<App>> {
-    loaded(folder, App::load_to_run(folder, &environment(data)), json)
+pub(crate) fn load_app(
+    folder: &Path,
+    data: &Path,
+    model: &ModelArgs,
+    json: bool,
+) -> anyhow::Result<Arc<App>> {
+    let environment = environment(data);
+    loaded(
+        folder,
+        App::load_to_run(folder, &environment),
+        model,
+        &environment,
+        json,
+    )
 }
 
 /// Loads an app with its evals, or shows everything that is wrong with it.
-pub(crate) fn load_app_to_eval(folder: &Path, data: &Path, json: bool) -> anyhow::Result<Arc<App>> {
-    loaded(folder, App::load(folder, &environment(data)), json)
+pub(crate) fn load_app_to_eval(
+    folder: &Path,
+    data: &Path,
+    model: &ModelArgs,
+    json: bool,
+) -> anyhow::Result<Arc<App>> {
+    let environment = environment(data);
+    loaded(
+        folder,
+        App::load(folder, &environment),
+        model,
+        &environment,
+        json,
+    )
 }
 
 fn loaded(
     folder: &Path,
     outcome: Result<Loaded, Diagnostics>,
+    model: &ModelArgs,
+    environment: &dyn Fn(&str) -> Option<String>,
     json: bool,
 ) -> anyhow::Result<Arc<App>> {
     match outcome {
-        Ok(loaded) => Ok(Arc::new(loaded.app)),
+        Ok(loaded) => {
+            let mut app = loaded.app;
+            if let Some(text) = &model.model {
+                give_model(&mut app, &read_model(text, environment)?)?;
+            }
+            Ok(Arc::new(app))
+        }
         Err(diagnostics) => {
             crate::commands::check::show(folder, &diagnostics, json);
             Err(BrokenApp.into())
         }
     }
+}
+
+/// Reads `URL#MODEL`.
+fn read_model(
+    text: &str,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<LlmConfig, UsageError> {
+    let malformed = || {
+        UsageError::new(
+            "model.malformed",
+            format!("`{text}` names no model; write http://host/v1#model"),
+        )
+    };
+    let (endpoint, model) = text.rsplit_once('#').ok_or_else(malformed)?;
+    if !endpoint.starts_with("http") || model.trim().is_empty() {
+        return Err(malformed());
+    }
+    let config = serde_json::json!({
+        "endpoint": endpoint, "model": model, "api_key": environment("CONVOKE_API_KEY"),
+    });
+    serde_json::from_value(config)
+        .map_err(|error| UsageError::new("model.malformed", error.to_string()))
+}
+
+/// Gives a model to every agent that names none itself.
+fn give_model(app: &mut App, model: &LlmConfig) -> anyhow::Result<()> {
+    for agent in app
+        .agents
+        .iter_mut()
+        .filter(|agent| agent.llm_config.is_none())
+    {
+        *agent = agent
+            .clone()
+            .with(|fields| fields.llm_config = Some(model.clone()))?;
+    }
+    Ok(())
 }
 
 /// The environment as an app sees it: the process's own, and where its data goes.

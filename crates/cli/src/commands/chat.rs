@@ -33,7 +33,7 @@ const HELP: &str = "\
 /quit   leave (so does Ctrl-D)";
 
 pub(crate) async fn run(args: &ChatArgs, json: bool) -> anyhow::Result<Exit> {
-    let app = start::load_app(&args.app, &args.store.data, json)?;
+    let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let store = start::store_for(&args.store, &app)?;
     let runtime = start::runtime(app, store).await?;
     let talked = talk(args, json, &runtime).await;

@@ -41,7 +41,7 @@ struct Verdict {
 
 pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
     let data = tempfile::tempdir().context("no folder for the cases' data can be made")?;
-    let app = start::load_app_to_eval(&args.app, data.path(), json)?;
+    let app = start::load_app_to_eval(&args.app, data.path(), &args.model, json)?;
     let cases = chosen(&app, args.only.as_deref());
     if cases.is_empty() {
         return Err(UsageError::new("eval.no_cases", "there are no eval cases to run").into());

@@ -18,7 +18,7 @@ use crate::start;
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(args: &ResumeArgs, json: bool) -> anyhow::Result<Exit> {
-    let app = start::load_app(&args.app, &args.store.data, json)?;
+    let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let store = start::store_for(&args.store, &app)?.open()?;
     let filter = Filter {
         states: vec![

@@ -16,7 +16,7 @@ use crate::progress::Spinner;
 use crate::start;
 
 pub(crate) async fn run(args: &RunArgs, json: bool) -> anyhow::Result<Exit> {
-    let app = start::load_app(&args.app, &args.store.data, json)?;
+    let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let store = start::store_for(&args.store, &app)?;
     let runtime = start::runtime(app, store).await?;
     let exit = tokio::select! {

@@ -1,4 +1,5 @@
 //! The real binary with a data folder of its own.
+#![allow(dead_code, reason = "each test file uses its own part of it")]
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

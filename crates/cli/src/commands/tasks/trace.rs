@@ -102,7 +102,7 @@ fn gist(value: &Value) -> String {
 }
 
 /// Characters of an outcome that a line shows.
-const SHOWN: usize = 100;
+const SHOWN: usize = 60;
 
 fn short(text: &str) -> String {
     if text.chars().count() <= SHOWN {

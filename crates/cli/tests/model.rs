@@ -1,0 +1,62 @@
+//! The binary with a model: what no skill covers goes to it, and what a skill covers does not.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod program;
+
+use convoke_testkit::{Reply, ScriptedModel};
+use program::{Program, text};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_answers_what_no_skill_covers_and_acts_through_the_same_tools() {
+    let replies = vec![
+        Reply::tool_calls([("add_task", json!({"title": "pack for the moon"}))]),
+        Reply::text("I put packing for the moon on your list."),
+    ];
+    let model = ScriptedModel::start(replies).await.unwrap();
+    let program = Program::new();
+    let chosen = format!("{}#scripted", model.endpoint());
+    let run = |message: &str| program.run(&["run", &program.app(), message, "--model", &chosen]);
+
+    let output = run("I fly to the moon in spring and know nothing of luggage");
+    assert_eq!(
+        text(&output.stdout),
+        "I put packing for the moon on your list.\n",
+        "{output:?}"
+    );
+    assert_eq!(program.todo_titles(), ["pack for the moon"]);
+    let asked = model.requests();
+    let tools = asked[0].body["tools"].to_string();
+    assert!(
+        tools.contains("add_task") && !tools.contains("user_id"),
+        "{tools}"
+    );
+
+    let output = run("remind me to buy milk");
+    assert_eq!(
+        text(&output.stdout),
+        "I've added \"buy milk\" to your tasks.\n"
+    );
+    assert_eq!(
+        model.requests().len(),
+        2,
+        "what a skill covers costs no model call"
+    );
+}
+
+#[test]
+fn a_model_that_cannot_be_read_is_refused() {
+    let program = Program::new();
+    for model in ["qwen", "http://127.0.0.1/v1", "http://127.0.0.1/v1#"] {
+        let output = program.run(&["run", &program.app(), "hello", "--model", model]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(
+            text(&output.stderr).contains("error[model.malformed]"),
+            "{output:?}"
+        );
+    }
+}
