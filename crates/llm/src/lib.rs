@@ -24,6 +24,6 @@ pub use client::ModelClient;
 pub use error::{Feature, LlmError, LlmProblem};
 pub use estimate::estimate_tokens;
 pub use found_json::extract_json;
-pub use options::{Jitter, Options};
+pub use options::Options;
 pub use reply::{ChatReply, Delta, Finish, Live, ModelCall, Usage};
 pub use request::{ChatRequest, JoinedNames, Output, ToolNames, ToolSpec, tool_names};

@@ -73,7 +73,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::options::Jitter;
+    use convoke_model::Jitter;
 
     #[derive(Debug)]
     struct Noon;

@@ -21,7 +21,7 @@ pub(crate) fn pause(options: &Options, failures: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Jitter;
+    use convoke_model::Jitter;
 
     fn options(jitter: f64) -> Options {
         Options {

@@ -21,6 +21,6 @@ mod transport;
 
 pub use call::{IDEMPOTENCY_KEY, ToolReply, ToolRequest};
 pub use error::{Complaint, Loss, McpError, Refusal};
-pub use options::{INHERITED_ENVIRONMENT, Jitter, Options};
+pub use options::{INHERITED_ENVIRONMENT, Options};
 pub use servers::ToolServers;
 pub use tool::{ToolAnnotations, ToolInfo};

@@ -1,11 +1,9 @@
 //! Every limit of the client, with its default.
 
-use std::collections::hash_map::RandomState;
-use std::fmt;
-use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
+
+use convoke_model::Jitter;
 
 /// The variables of our own environment that a child process gets. Whatever else it needs is
 /// declared in the app.
@@ -61,38 +59,6 @@ impl Default for Options {
             environment: inherited_environment(),
             jitter: Jitter::default(),
         }
-    }
-}
-
-/// A source of numbers between 0 and 1, so that many clients do not come back at the same moment.
-#[derive(Clone)]
-pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
-
-impl Jitter {
-    /// A source of one's own, such as a constant for a test.
-    pub fn new(source: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
-        Self(Arc::new(source))
-    }
-
-    /// The next number, kept between 0 and 1.
-    pub(crate) fn next(&self) -> f64 {
-        (self.0)().clamp(0.0, 1.0)
-    }
-}
-
-impl Default for Jitter {
-    /// The standard library seeds every hasher at random, which is random enough for a pause.
-    fn default() -> Self {
-        Self::new(|| {
-            let bits = RandomState::new().build_hasher().finish() >> 32;
-            f64::from(u32::try_from(bits).unwrap_or(u32::MAX)) / f64::from(u32::MAX)
-        })
-    }
-}
-
-impl fmt::Debug for Jitter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Jitter")
     }
 }
 

@@ -1,5 +1,10 @@
-//! Where time and ids come from. Both are parameters everywhere, so that a replay and a test are
-//! exact; the system's own are named here and nowhere else.
+//! Where time, ids and chance come from. All are parameters everywhere, so that a replay and a test
+//! are exact; the system's own are named here and nowhere else.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -43,5 +48,37 @@ impl Ids for SystemIds {
     )]
     fn next(&self) -> Uuid {
         Uuid::now_v7()
+    }
+}
+
+/// A source of numbers between 0 and 1, so that many clients do not come back at the same moment.
+#[derive(Clone)]
+pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
+
+impl Jitter {
+    /// A source of one's own, such as a constant for a test.
+    pub fn new(source: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(source))
+    }
+
+    /// The next number, kept between 0 and 1.
+    pub fn next(&self) -> f64 {
+        (self.0)().clamp(0.0, 1.0)
+    }
+}
+
+impl Default for Jitter {
+    /// The standard library seeds every hasher at random, which is random enough for a pause.
+    fn default() -> Self {
+        Self::new(|| {
+            let bits = RandomState::new().build_hasher().finish() >> 32;
+            f64::from(u32::try_from(bits).unwrap_or(u32::MAX)) / f64::from(u32::MAX)
+        })
+    }
+}
+
+impl fmt::Debug for Jitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Jitter")
     }
 }

@@ -59,7 +59,7 @@ pub use checkpoint::{
     Checkpoint, CheckpointFields, CheckpointPhase, FeedbackAction, HumanFeedback,
     HumanFeedbackFields,
 };
-pub use clock::{Clock, Ids, SystemClock, SystemIds};
+pub use clock::{Clock, Ids, Jitter, SystemClock, SystemIds};
 pub use confidence::Confidence;
 pub use conversation::{Activity, Conversation, ConversationFields, DEFAULT_ACTIVE_MS};
 pub use decision::{DecidedBy, Decision, DecisionFields, Target};

@@ -1,7 +1,7 @@
 //! The store in memory: for tests, for runs that need no durability, and as the plain reference that
 //! every other backend is compared with. Clear before fast.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +22,9 @@ use crate::task::{
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
 
+/// Ended tasks that are kept.
+const MAX_ENDED: usize = 2_000;
+
 /// Everything in one process's memory, behind one lock.
 #[derive(Debug, Clone)]
 pub struct MemoryStore {
@@ -34,6 +37,10 @@ pub struct MemoryStore {
 struct Inner {
     /// By ordinal, which is the order of submission.
     tasks: BTreeMap<u64, Kept>,
+    /// Those that have not ended.
+    live: BTreeSet<u64>,
+    /// Those that have, the oldest first.
+    ended: VecDeque<u64>,
     ordinals: HashMap<Uuid, u64>,
     keys: HashMap<(Uuid, String), Uuid>,
     conversations: BTreeMap<Uuid, Conversation>,
@@ -55,6 +62,8 @@ struct Kept {
 
 #[derive(Debug)]
 struct Conversation {
+    /// How many of the kept tasks belong to it. It goes with the last of them.
+    tasks: usize,
     owner: Uuid,
     channel: Channel,
     created_at: Timestamp,
@@ -219,6 +228,7 @@ impl Inner {
         }
         if let Some(id) = task.conversation {
             let conversation = self.conversations.entry(id).or_insert(Conversation {
+                tasks: 0,
                 owner: task.owner,
                 channel: task.channel,
                 created_at: now,
@@ -228,9 +238,11 @@ impl Inner {
                 return Err(StoreError::ForeignConversation { conversation: id });
             }
             conversation.updated_at = now;
+            conversation.tasks += 1;
         }
         self.submitted += 1;
         let ordinal = self.submitted;
+        self.live.insert(ordinal);
         let record = TaskRecord {
             id: task.id,
             ordinal,
@@ -276,10 +288,10 @@ impl Inner {
 
     fn claim(&mut self, claim: &Claim, now: Timestamp) -> Vec<Claimed> {
         let mut ready: Vec<_> = self
-            .tasks
-            .values()
+            .live
+            .iter()
+            .filter_map(|ordinal| self.tasks.get(ordinal))
             .map(|kept| &kept.record)
-            .filter(|record| !record.status.is_final())
             .filter(|record| record.ready_at.is_some_and(|ready| ready <= now))
             .filter(|record| claim.apps.contains(&record.app))
             .filter(|record| !self.waits_its_turn(record))
@@ -313,13 +325,17 @@ impl Inner {
     /// Messages of one conversation are processed in order, one at a time.
     fn waits_its_turn(&self, record: &TaskRecord) -> bool {
         record.conversation.is_some()
-            && self.tasks.range(..record.ordinal).any(|(_, earlier)| {
-                earlier.record.conversation == record.conversation
-                    && matches!(
-                        earlier.record.status,
-                        TaskState::Submitted | TaskState::Working
-                    )
-            })
+            && self
+                .live
+                .range(..record.ordinal)
+                .filter_map(|ordinal| self.tasks.get(ordinal))
+                .any(|earlier| {
+                    earlier.record.conversation == record.conversation
+                        && matches!(
+                            earlier.record.status,
+                            TaskState::Submitted | TaskState::Working
+                        )
+                })
     }
 
     fn append(&mut self, fence: Fence, batch: Batch, now: Timestamp) -> Result<u64, StoreError> {
@@ -351,13 +367,46 @@ impl Inner {
             // A signal that came while the task was at work must not wait for the next one.
             record.ready_at = if waiting { Some(now) } else { wake_at };
         }
-        let (seq, conversation) = (record.seq, record.conversation);
+        let (seq, conversation, ordinal) = (record.seq, record.conversation, record.ordinal);
         if spoken
             && let Some(conversation) = conversation.and_then(|id| self.conversations.get_mut(&id))
         {
             conversation.updated_at = now;
         }
+        if batch.status.is_final() {
+            self.live.remove(&ordinal);
+            self.ended.push_back(ordinal);
+            self.forget_oldest();
+        }
         Ok(seq)
+    }
+
+    /// Memory is no place to keep everything: of the ended tasks only the newest stay.
+    fn forget_oldest(&mut self) {
+        while self.ended.len() > MAX_ENDED {
+            let Some(oldest) = self.ended.pop_front() else {
+                return;
+            };
+            self.remove(oldest);
+        }
+    }
+
+    fn remove(&mut self, ordinal: u64) {
+        let Some(kept) = self.tasks.remove(&ordinal) else {
+            return;
+        };
+        self.ordinals.remove(&kept.record.id);
+        if let Some(key) = kept.key {
+            self.keys.remove(&(kept.record.owner, key));
+        }
+        if let Some(id) = kept.record.conversation
+            && let Some(conversation) = self.conversations.get_mut(&id)
+        {
+            conversation.tasks -= 1;
+            if conversation.tasks == 0 {
+                self.conversations.remove(&id);
+            }
+        }
     }
 
     fn renew(&mut self, fence: Fence, until: Timestamp) -> Renewed {
@@ -448,20 +497,9 @@ impl Inner {
             .map(|record| (record.ordinal, record.id))
             .collect();
         if !dry_run {
-            for (ordinal, id) in &over {
-                if let Some(kept) = self.tasks.remove(ordinal)
-                    && let Some(key) = kept.key
-                {
-                    self.keys.remove(&(kept.record.owner, key));
-                }
-                self.ordinals.remove(id);
+            for (ordinal, _) in &over {
+                self.remove(*ordinal);
             }
-            let tasks = &self.tasks;
-            self.conversations.retain(|id, _| {
-                tasks
-                    .values()
-                    .any(|kept| kept.record.conversation == Some(*id))
-            });
         }
         Swept {
             tasks: over.into_iter().map(|(_, id)| id).collect(),

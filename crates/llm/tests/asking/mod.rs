@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_llm::{ChatReply, ChatRequest, Jitter, LlmError, ModelClient, Options, ToolSpec};
-use convoke_model::{LlmConfig, Message};
+use convoke_llm::{ChatReply, ChatRequest, LlmError, ModelClient, Options, ToolSpec};
+use convoke_model::{Jitter, LlmConfig, Message};
 use convoke_testkit::{Script, ScriptedModel, SimClock};
 use jiff::Timestamp;
 use serde_json::{Value, json};
