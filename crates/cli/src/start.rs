@@ -20,6 +20,9 @@ pub(crate) async fn runtime(app: Arc<App>, store: StoreChoice) -> Result<Runtime
     builder.build().await
 }
 
+/// How an app folder is read, given the environment.
+type Read = fn(&Path, &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Diagnostics>;
+
 /// Loads an app to run it, or shows everything that is wrong with it.
 pub(crate) fn load_app(
     folder: &Path,
@@ -27,14 +30,7 @@ pub(crate) fn load_app(
     model: &ModelArgs,
     json: bool,
 ) -> anyhow::Result<Arc<App>> {
-    let environment = environment(data);
-    loaded(
-        folder,
-        App::load_to_run(folder, &environment),
-        model,
-        &environment,
-        json,
-    )
+    load(App::load_to_run, folder, data, model, json)
 }
 
 /// Loads an app with its evals, or shows everything that is wrong with it.
@@ -44,28 +40,22 @@ pub(crate) fn load_app_to_eval(
     model: &ModelArgs,
     json: bool,
 ) -> anyhow::Result<Arc<App>> {
-    let environment = environment(data);
-    loaded(
-        folder,
-        App::load(folder, &environment),
-        model,
-        &environment,
-        json,
-    )
+    load(App::load, folder, data, model, json)
 }
 
-fn loaded(
+fn load(
+    read: Read,
     folder: &Path,
-    outcome: Result<Loaded, Diagnostics>,
+    data: &Path,
     model: &ModelArgs,
-    environment: &dyn Fn(&str) -> Option<String>,
     json: bool,
 ) -> anyhow::Result<Arc<App>> {
-    match outcome {
+    let environment = environment(data);
+    match read(folder, &environment) {
         Ok(loaded) => {
             let mut app = loaded.app;
             if let Some(text) = &model.model {
-                give_model(&mut app, &read_model(text, environment)?)?;
+                give_model(&mut app, &read_model(text, &environment)?)?;
             }
             Ok(Arc::new(app))
         }

@@ -220,22 +220,24 @@ impl<P: Program, X: Executor> Drive<P, X> {
                 call,
                 outcome,
                 started_at,
-            } => {
-                let now = self.engine.clock.now();
-                let duration = now.duration_since(started_at).as_millis();
-                let event = Event::Returned {
-                    call: call.id,
-                    label: call.label,
-                    outcome,
-                    started_at,
-                    duration_ms: u64::try_from(duration).unwrap_or(0),
-                };
-                self.record(&event, None);
-            }
+            } => self.take_outcome(call, outcome, started_at),
             Report::Unknown { call } => self.ask_about(&call),
             Report::NotDurable(error) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    fn take_outcome(&mut self, call: Call, outcome: Outcome, started_at: Timestamp) {
+        let now = self.engine.clock.now();
+        let duration = now.duration_since(started_at).as_millis();
+        let event = Event::Returned {
+            call: call.id,
+            label: call.label,
+            outcome,
+            started_at,
+            duration_ms: u64::try_from(duration).unwrap_or(0),
+        };
+        self.record(&event, None);
     }
 
     /// A call that was open when the task was claimed: begun by nobody, or cut short.
@@ -249,15 +251,8 @@ impl<P: Program, X: Executor> Drive<P, X> {
             // Nobody can say what the call does, and it may have been made: that is for a person.
             (true, Ok(Effect::Once) | Err(_)) => self.ask_about(&call),
             (false, Err(failure)) => {
-                let started_at = self.engine.clock.now();
-                let event = Event::Returned {
-                    call: call.id,
-                    label: call.label,
-                    outcome: Outcome::Failed(failure),
-                    started_at,
-                    duration_ms: 0,
-                };
-                self.record(&event, None);
+                let now = self.engine.clock.now();
+                self.take_outcome(call, Outcome::Failed(failure), now);
             }
         }
     }

@@ -162,7 +162,6 @@ impl<P: Program> Machine<P> {
             messages: &self.messages,
             at,
             returned,
-            open_calls: self.snapshot.open.len(),
             seq: self.seq,
         };
         let program = Arc::clone(&self.program);

@@ -54,8 +54,6 @@ pub struct View<'a> {
     pub at: Timestamp,
     /// The call that has just returned, as it was made.
     pub returned: Option<&'a Call>,
-    /// How many calls still have no outcome, not counting the one that just returned.
-    pub open_calls: usize,
     /// The number of the entry that the event becomes.
     pub seq: u64,
 }

@@ -116,30 +116,17 @@ impl Performer {
         }))
     }
 
-    async fn decide(&self, performing: &Performing) -> Outcome {
-        let history = match self.history(performing).await {
-            Ok(history) => history,
-            Err(failure) => return Outcome::Failed(failure),
-        };
+    async fn decide(&self, performing: &Performing) -> Result<Value, Failure> {
+        let history = self.history(performing).await?;
         let text = performing
             .messages
             .first()
             .map_or("", |message| message.content.as_str());
         let decided = decide::decide(&self.assistant, text, &history.messages, history.older);
-        serde_json::to_value(decided).map_or_else(
-            |error| Outcome::Failed(no_effect("decide.unwritable", &error)),
-            Outcome::Done,
-        )
+        serde_json::to_value(decided).map_err(|error| no_effect("decide.unwritable", &error))
     }
 
-    async fn think(&self, performing: &Performing, call: &Call) -> Outcome {
-        match self.try_thinking(performing, call).await {
-            Ok(value) => Outcome::Done(value),
-            Err(failure) => Outcome::Failed(failure),
-        }
-    }
-
-    async fn try_thinking(&self, performing: &Performing, call: &Call) -> Result<Value, Failure> {
+    async fn think(&self, performing: &Performing, call: &Call) -> Result<Value, Failure> {
         let asked: agent::Asked = serde_json::from_value(call.request.clone())
             .map_err(|error| no_effect("agent.unreadable", &error))?;
         let agent = self
@@ -150,11 +137,6 @@ impl Performer {
         if asked.delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(asked.delay_ms)).await;
         }
-        let left: Duration = performing
-            .deadline
-            .duration_since(self.clock.now())
-            .try_into()
-            .unwrap_or_default();
         let history = self.history(performing).await?;
         let thinking = agent::Thinking {
             agent,
@@ -164,18 +146,16 @@ impl Performer {
             history: &history.messages,
             older: history.older,
             performing,
-            time_left: Duration::from_millis(agent.limits.timeout_ms).min(left),
+            time_left: Duration::from_millis(agent.limits.timeout_ms)
+                .min(self.time_left(performing)),
         };
         let thought = agent::perform(&self.models, &thinking).await?;
         serde_json::to_value(thought).map_err(|error| no_effect("agent.unwritable", &error))
     }
 
-    async fn ask_agent(&self, performing: &Performing, call: &Call) -> Outcome {
+    async fn ask_agent(&self, performing: &Performing, call: &Call) -> Result<Value, Failure> {
         let (key, at) = (call.id.to_string(), self.clock.now());
-        match sub_agents::perform(performing, key, &call.request, at).await {
-            Ok(value) => Outcome::Done(value),
-            Err(failure) => Outcome::Failed(failure),
-        }
+        sub_agents::perform(performing, key, &call.request, at).await
     }
 
     /// The agent's tools as its model sees them. A server that cannot be reached takes only its own
@@ -207,14 +187,7 @@ impl Performer {
         offered
     }
 
-    async fn call_tool(&self, performing: &Performing, call: &Call) -> Outcome {
-        match self.try_tool(performing, call).await {
-            Ok(value) => Outcome::Done(value),
-            Err(failure) => Outcome::Failed(failure),
-        }
-    }
-
-    async fn try_tool(&self, performing: &Performing, call: &Call) -> Result<Value, Failure> {
+    async fn call_tool(&self, performing: &Performing, call: &Call) -> Result<Value, Failure> {
         let facts = self.describe(tool_of(call)).await?;
         let server = self.server(&facts.server);
         let request = ToolRequest {
@@ -276,12 +249,16 @@ impl Performer {
             .and_then(|server| server.tools.get(&facts.tool))
             .and_then(|settings| settings.timeout_seconds)
             .unwrap_or(limits.tool_seconds);
-        let left: Duration = performing
+        Duration::from_secs(own.into()).min(self.time_left(performing))
+    }
+
+    /// What is left of the task's time.
+    fn time_left(&self, performing: &Performing) -> Duration {
+        performing
             .deadline
             .duration_since(self.clock.now())
             .try_into()
-            .unwrap_or_default();
-        Duration::from_secs(own.into()).min(left)
+            .unwrap_or_default()
     }
 }
 
@@ -311,13 +288,14 @@ impl Executor for Performer {
 
     fn perform<'a>(&'a self, performing: Performing, call: &'a Call) -> BoxFuture<'a, Outcome> {
         async move {
-            match call.kind.as_str() {
+            let outcome = match call.kind.as_str() {
                 decide::KIND => self.decide(&performing).await,
                 act::KIND => self.call_tool(&performing, call).await,
                 agent::KIND => self.think(&performing, call).await,
                 sub_agents::KIND => self.ask_agent(&performing, call).await,
-                other => Outcome::Failed(no_effect("call.unknown_kind", &other)),
-            }
+                other => Err(no_effect("call.unknown_kind", &other)),
+            };
+            outcome.map_or_else(Outcome::Failed, Outcome::Done)
         }
         .boxed()
     }

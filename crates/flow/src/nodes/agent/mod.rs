@@ -14,7 +14,7 @@ use convoke_engine::{NewCall, Step};
 use convoke_model::{AgentFields, Message, Name, Stage};
 use convoke_store::NewMessage;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::compose;
 use crate::assistant::Node;
@@ -214,9 +214,4 @@ impl Phase {
             Self::Critique => "reflects",
         }
     }
-}
-
-/// The arguments that a call was made with, as an object.
-pub(crate) fn object(value: &Value) -> Map<String, Value> {
-    value.as_object().cloned().unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::transcript::{Thought, ThoughtCall};
-use super::{Phase, object, sub_agents, think, unspoken};
+use super::{Phase, sub_agents, think, unspoken};
 use crate::nodes::{act, compose};
 use crate::ports::ToolReply;
 use crate::turn::{Returned, Turn};
@@ -113,7 +113,10 @@ pub(crate) fn take_result(turn: &mut Turn<'_>, returned: &Returned<'_>, request:
         run.spent.add_child(request, value);
     }
     let (mut text, failed) = in_words(returned.outcome);
-    let made_with = object(&request["arguments"]);
+    let made_with = request["arguments"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
     if made_with != wanted.arguments {
         wanted.arguments = made_with;
         wanted.modified = true;
