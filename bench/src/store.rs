@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use convoke_model::{Channel, Clock, Message, SystemClock, TaskState};
-use convoke_store::{Batch, Claim, Fence, Hold, NewEntry, NewMessage, NewTask, SqliteStore, Store};
+use convoke_model::{Channel, Clock, Message, SystemClock};
+use convoke_store::{Batch, Claim, Fence, NewEntry, NewMessage, NewTask, SqliteStore, Store};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -126,13 +126,7 @@ async fn bytes_per_step(folder: &Path) -> anyhow::Result<(f64, f64, u64)> {
             let text = "x".repeat(MESSAGE);
             let message = Message::assistant(text, SystemClock.now())?;
             fence.seq = store
-                .append(
-                    fence,
-                    step(vec![NewMessage {
-                        message,
-                        spoken: false,
-                    }]),
-                )
+                .append(fence, step(vec![NewMessage::unspoken(&message)]))
                 .await?;
         }
         drop(store);
@@ -185,11 +179,10 @@ fn task(number: usize) -> anyhow::Result<NewTask> {
         deadline: at,
         retention_days: None,
         tags: Vec::new(),
+        stage: None,
         entry: entry(),
-        messages: vec![NewMessage {
-            message,
-            spoken: true,
-        }],
+        messages: vec![NewMessage::spoken(&message)],
+        hold: None,
     })
 }
 
@@ -197,13 +190,8 @@ fn step(messages: Vec<NewMessage>) -> Batch {
     Batch {
         entries: vec![entry()],
         messages,
-        status: TaskState::Working,
-        stage: None,
-        hold: Hold::Keep,
         consumed: Vec::new(),
-        result: None,
-        error: None,
-        progress: true,
+        standing: None,
     }
 }
 

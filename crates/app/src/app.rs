@@ -192,16 +192,14 @@ impl App {
 
     /// An agent by its name, in either spelling.
     pub fn agent(&self, name: &str) -> Option<&Agent> {
-        let name = name.replace('-', "_");
-        self.agents.iter().find(|agent| agent.name == name.as_str())
+        self.agents.iter().find(|agent| agent.name.is_spelt(name))
     }
 
     /// A tool server by its name, in either spelling.
     pub fn server(&self, name: &str) -> Option<&McpServer> {
-        let name = name.replace('-', "_");
         self.servers
             .iter()
-            .find(|server| server.name == name.as_str())
+            .find(|server| server.name.is_spelt(name))
     }
 
     /// What a channel can carry: as the app says, or as is usual.

@@ -87,20 +87,19 @@ impl Runtime {
             })
             .await?;
         match ended.answer {
-            Some(answer) if ended.record.status == TaskState::Completed => Ok(answer),
+            Some(answer) if ended.status == TaskState::Completed => Ok(answer),
             answer => {
                 let questions = ended
                     .questions
                     .iter()
                     .map(|question| question.prompt.clone());
                 let reason = ended
-                    .record
                     .error
                     .or_else(|| questions.reduce(|all, next| format!("{all} {next}")))
                     .or_else(|| answer.map(|answer| answer.text.clone()));
                 Err(RuntimeError::NoAnswer {
-                    task: ended.record.id,
-                    state: ended.record.status,
+                    task: ended.facts.id,
+                    state: ended.status,
                     reason: reason.unwrap_or_else(|| "there is no answer".into()),
                 })
             }

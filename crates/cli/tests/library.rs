@@ -253,7 +253,7 @@ async fn what_a_dropped_runtime_left_is_finished_by_the_next_over_the_same_file(
     drop(first);
     let second = build(false).await;
     let ended = second.wait(task).await.unwrap();
-    assert_eq!(ended.record.status, TaskState::Completed);
+    assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(ended.answer.unwrap().text, "Seen.");
     // The call was cut off and made again; the thought before it was paid for once.
     assert_eq!(looks.load(Ordering::SeqCst), 2);

@@ -4,29 +4,26 @@ use std::any::Any;
 use std::sync::Arc;
 
 use convoke_model::Message;
-use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use crate::children::Children;
-use crate::program::Facts;
+use crate::program::{Facts, Program};
 
 /// A call that is in the journal and has no outcome there yet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct Call<R> {
     /// The effect id: made from the task and the place in its journal, so that it is the same
     /// however often the call is made.
     pub id: Uuid,
-    /// What kind of call it is, for the executor.
-    pub kind: String,
     /// What it is, for people: `todo.add_task`.
     pub label: String,
     /// What the executor needs to know.
-    pub request: Value,
+    pub request: R,
     /// Whether a worker may have begun it. Set in the journal before it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub started: bool,
 }
 
@@ -44,9 +41,9 @@ pub enum Effect {
 /// What came of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum Outcome<T> {
     /// It gave this.
-    Done(Value),
+    Done(T),
     /// It did not work.
     Failed(Failure),
 }
@@ -77,27 +74,36 @@ pub enum FailureKind {
     Unknown,
 }
 
+/// A place where an executor keeps what it wants to know again, for as long as a worker holds a task.
+pub type Scratch = OnceCell<Arc<dyn Any + Send + Sync>>;
+
 /// What an executor is told besides the call.
 #[derive(Clone)]
 pub struct Performing {
     /// Whose task it is, and which.
     pub facts: Arc<Facts>,
     /// The task's messages so far.
-    pub messages: Arc<[Message]>,
+    pub messages: Arc<Vec<Message>>,
     /// When the task's time is over. No call outlives it.
     pub deadline: Timestamp,
-    /// A place where the executor keeps what it wants to know again, for as long as the worker holds
-    /// the task.
-    pub scratch: Arc<OnceCell<Arc<dyn Any + Send + Sync>>>,
+    /// What the executor keeps between the task's calls.
+    pub scratch: Arc<Scratch>,
     /// Where parts of the task become tasks of their own.
     pub children: Arc<dyn Children>,
 }
 
-/// Carries calls out. One executor serves all tasks at once.
-pub trait Executor: Send + Sync + 'static {
+/// Carries out a program's calls. One executor serves all tasks at once.
+pub trait Executor<P: Program>: Send + Sync + 'static {
     /// What a call may do to the world. Asked before each attempt.
-    fn effect<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Effect, Failure>>;
+    fn effect(
+        &self,
+        call: &Call<P::Request>,
+    ) -> impl Future<Output = Result<Effect, Failure>> + Send;
 
     /// Makes a call and waits for what comes of it.
-    fn perform<'a>(&'a self, performing: Performing, call: &'a Call) -> BoxFuture<'a, Outcome>;
+    fn perform(
+        &self,
+        performing: &Performing,
+        call: &Call<P::Request>,
+    ) -> impl Future<Output = Outcome<P::Reply>> + Send;
 }

@@ -2,7 +2,7 @@
 //! own and gives back an answer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_model::{Message, TaskState};
 use convoke_store::{Filter, NewSignal, Page};
@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::desk::Places;
 use crate::engine::{Ended, Engine, NewRequest};
 use crate::error::EngineError;
 use crate::program::{Facts, Program};
@@ -32,41 +33,50 @@ pub struct NewChild {
 /// Runs children for one parent. The parent's place among the worker's tasks is free while it waits,
 /// so that parents can never keep their own children from running.
 pub trait Children: Send + Sync {
-    /// Submits a child, unless it was before, and waits until it has ended.
-    fn run(&self, child: NewChild) -> BoxFuture<'static, Result<Ended, EngineError>>;
+    /// Submits a child, unless it was before, and waits until it has ended, which is no later than the
+    /// deadline.
+    fn run(
+        &self,
+        child: NewChild,
+        deadline: Timestamp,
+    ) -> BoxFuture<'static, Result<Ended, EngineError>>;
 }
 
 pub(crate) struct ChildRunner<P: Program> {
     engine: Engine<P>,
     parent: Arc<Facts>,
-    deadline: Timestamp,
-    waiting: Arc<AtomicUsize>,
-    any: Arc<AtomicBool>,
+    places: Places,
+    any: AtomicBool,
 }
 
 impl<P: Program> ChildRunner<P> {
-    pub(crate) fn new(
-        engine: Engine<P>,
-        parent: Arc<Facts>,
-        deadline: Timestamp,
-        waiting: Arc<AtomicUsize>,
-        any: Arc<AtomicBool>,
-    ) -> Self {
+    pub(crate) fn new(engine: Engine<P>, parent: Arc<Facts>, places: Places) -> Self {
         Self {
             engine,
             parent,
-            deadline,
-            waiting,
-            any,
+            places,
+            any: AtomicBool::new(false),
         }
+    }
+
+    /// Calls off whatever children a parent that has ended left running.
+    pub(crate) async fn cancel_all(&self) -> Result<(), EngineError> {
+        if self.any.load(Ordering::Relaxed) {
+            cancel_all(&self.engine, &self.parent).await?;
+        }
+        Ok(())
     }
 }
 
 impl<P: Program> Children for ChildRunner<P> {
-    fn run(&self, child: NewChild) -> BoxFuture<'static, Result<Ended, EngineError>> {
+    fn run(
+        &self,
+        child: NewChild,
+        deadline: Timestamp,
+    ) -> BoxFuture<'static, Result<Ended, EngineError>> {
         let engine = self.engine.clone();
-        let (parent, deadline) = (Arc::clone(&self.parent), self.deadline);
-        let waiting = Arc::clone(&self.waiting);
+        let parent = Arc::clone(&self.parent);
+        let places = self.places.clone();
         self.any.store(true, Ordering::Relaxed);
         async move {
             let request = NewRequest {
@@ -77,44 +87,19 @@ impl<P: Program> Children for ChildRunner<P> {
                 message: child.message,
                 input: child.input,
             };
-            let task = engine
-                .submit_child(request, parent.id, deadline)
-                .await?
-                .id();
-            let _place = Place::give_up(waiting);
-            loop {
-                let ended = engine.wait(task).await?;
-                if ended.record.status.is_final() {
-                    return Ok(ended);
-                }
-                engine.until_changed(task).await;
+            let _away = places.give_up();
+            let mut ended = engine.run_child(request, parent.id, deadline).await?;
+            while !ended.status.is_final() {
+                engine.until_changed(ended.facts.id).await;
+                ended = engine.wait(ended.facts.id).await?;
             }
+            Ok(ended)
         }
         .boxed()
     }
 }
 
-/// Counts a parent as waiting for as long as it lives.
-struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn give_up(waiting: Arc<AtomicUsize>) -> Self {
-        waiting.fetch_add(1, Ordering::Relaxed);
-        Self(waiting)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Calls off whatever a parent that has ended left running.
-pub(crate) async fn cancel_all<P: Program>(
-    engine: &Engine<P>,
-    parent: &Facts,
-) -> Result<(), EngineError> {
+async fn cancel_all<P: Program>(engine: &Engine<P>, parent: &Facts) -> Result<(), EngineError> {
     let filter = Filter {
         states: vec![
             TaskState::Submitted,

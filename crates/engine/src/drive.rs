@@ -3,144 +3,223 @@
 //! Output commit: a call that may change the world waits until the entry that asked for it is on
 //! disk. Everything else goes on while the writer works.
 
-use std::any::Any;
-use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use convoke_model::TaskState;
-use convoke_store::{Batch, Claimed, Fence, Hold, NewEntry, Scope, Signal, StoreError};
+use convoke_model::{Stage, TaskState};
+use convoke_store::{
+    Batch, Claimed, Fence, Hold, NewEntry, Scope, Signal, Standing, StoreError, StoreFuture,
+    text_of,
+};
 use futures::future::{BoxFuture, Shared};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing};
-use crate::children::{self, ChildRunner};
-use crate::engine::{Engine, read_snapshot, to_json};
+use crate::children::ChildRunner;
+use crate::desk::{Handed, Places};
+use crate::engine::{Ended, Engine, read_snapshot};
 use crate::error::EngineError;
 use crate::event::{Answered, Event};
 use crate::machine::{Machine, Transition};
 use crate::program::{Facts, Program};
 use crate::worker::Options;
 
-/// A task in a worker's hands.
-pub(crate) struct Drive<P: Program, X: Executor> {
-    engine: Engine<P>,
-    executor: Arc<X>,
-    options: Arc<Options>,
-    stop: CancellationToken,
-    machine: Machine<P>,
-    fence: Fence,
-    /// The newest append; once it is durable, so is everything before it.
-    durable: Durable,
-    under_way: FuturesUnordered<BoxFuture<'static, Report>>,
-    /// How many of the worker's tasks wait for children.
-    waiting: Arc<AtomicUsize>,
-    /// Whether the task has had children.
-    has_children: Arc<AtomicBool>,
-    /// What the executor keeps while this worker holds the task.
-    scratch: Arc<OnceCell<Arc<dyn Any + Send + Sync>>>,
-    /// Calls that this worker has begun.
-    begun: HashSet<Uuid>,
-    /// Whether the task is still being picked up, so that no entry may put it down yet.
-    taking_up: bool,
+/// What all tasks of a worker share.
+pub(crate) struct Workshop<P: Program, X: Executor<P>> {
+    pub(crate) engine: Engine<P>,
+    pub(crate) executor: Arc<X>,
+    pub(crate) options: Options,
+    pub(crate) stop: CancellationToken,
+    pub(crate) places: Places,
 }
 
-type Durable = Shared<BoxFuture<'static, Result<(), StoreError>>>;
+/// A task in a worker's hands.
+pub(crate) struct Drive<P: Program, X: Executor<P>> {
+    workshop: Arc<Workshop<P, X>>,
+    machine: Machine<P>,
+    fence: Fence,
+    /// The newest append; once it is durable, so is everything before it, because the store takes
+    /// them in order and refuses one whose predecessor is missing.
+    durable: Durable,
+    /// Where the task's row says that it stands.
+    row: Row,
+    under_way: FuturesUnordered<BoxFuture<'static, Report<P>>>,
+    children: Arc<ChildRunner<P>>,
+    /// What every call is told.
+    performing: Performing,
+    /// Calls that this worker has begun.
+    begun: Vec<Uuid>,
+    /// Claims without progress, and signals that came in meanwhile.
+    claims: u32,
+    signals: Vec<Signal>,
+    /// Whether the task is still being picked up, so that no entry may put it down yet.
+    taking_up: bool,
+    waiter: Option<oneshot::Sender<Ended>>,
+}
+
+/// When something is on disk, if it is not already.
+#[derive(Clone)]
+pub(crate) enum Durable {
+    Now,
+    Coming(Shared<BoxFuture<'static, Result<(), StoreError>>>),
+}
+
+impl Durable {
+    /// Of something that the store was just told. A store in memory has it at once.
+    pub(crate) fn of<T: Send + 'static>(mut done: StoreFuture<T>) -> Self {
+        let mut context = Context::from_waker(Waker::noop());
+        match done.poll_unpin(&mut context) {
+            Poll::Ready(Ok(_)) => Self::Now,
+            Poll::Ready(Err(error)) => {
+                Self::Coming(std::future::ready(Err(error)).boxed().shared())
+            }
+            Poll::Pending => Self::Coming(done.map(|done| done.map(drop)).boxed().shared()),
+        }
+    }
+
+    pub(crate) async fn wait(self) -> Result<(), StoreError> {
+        match self {
+            Self::Now => Ok(()),
+            Self::Coming(coming) => coming.await,
+        }
+    }
+}
+
+/// What a task's row says of where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Row {
+    status: TaskState,
+    stage: Option<Stage>,
+    /// Whether it knows of progress since the task was claimed.
+    progress: bool,
+}
 
 /// What a call under way has to say.
-enum Report {
+enum Report<P: Program> {
     /// It was open when the task was claimed, and this is what it may do to the world.
     Classified {
-        call: Call,
+        call: Arc<Call<P::Request>>,
         effect: Result<Effect, Failure>,
     },
     /// It has an outcome.
     Returned {
-        call: Call,
-        outcome: Outcome,
+        call: Arc<Call<P::Request>>,
+        outcome: Outcome<P::Reply>,
         started_at: Timestamp,
     },
     /// It may have taken effect, and must not be made again unasked.
-    Unknown { call: Call },
+    Unknown { call: Arc<Call<P::Request>> },
     /// The journal could not be written, so it was not made.
     NotDurable(StoreError),
 }
 
-impl<P: Program, X: Executor> Drive<P, X> {
-    pub(crate) fn new(
-        engine: Engine<P>,
-        executor: Arc<X>,
-        options: Arc<Options>,
-        stop: CancellationToken,
-        waiting: Arc<AtomicUsize>,
-        claimed: &Claimed,
+impl<P: Program, X: Executor<P>> Drive<P, X> {
+    /// A task that this process has just accepted.
+    pub(crate) fn handed(workshop: Arc<Workshop<P, X>>, handed: Handed<P>) -> Self {
+        let mut drive = Self::new(workshop, handed.machine, handed.fence, handed.durable);
+        drive.row.status = TaskState::Working;
+        drive.row.progress = true;
+        drive.waiter = handed.waiter;
+        drive
+    }
+
+    /// A task that was claimed, as its journal has it.
+    pub(crate) fn claimed(
+        workshop: Arc<Workshop<P, X>>,
+        claimed: Claimed,
     ) -> Result<Self, EngineError> {
+        let fence = claimed.fence();
         let record = &claimed.record;
-        let snapshot = read_snapshot(record.id, claimed.entry.state.clone())?;
-        let messages = claimed
-            .messages
-            .iter()
-            .map(|stored| stored.message.clone())
-            .collect();
+        let messages = claimed.messages.into_iter().map(|stored| stored.message);
         let machine = Machine::restore(
-            Arc::clone(&engine.program),
+            Arc::clone(&workshop.engine.0.program),
             Facts::from(record),
-            snapshot,
-            messages,
+            read_snapshot(record.id, claimed.entry.state)?,
+            messages.collect(),
             record.seq,
         );
-        Ok(Self {
-            engine,
-            executor,
-            options,
-            stop,
+        let mut drive = Self::new(workshop, machine, fence, Durable::Now);
+        drive.row.status = record.status;
+        drive.row.stage = record.stage;
+        drive.claims = record.claims;
+        drive.signals = claimed.signals;
+        Ok(drive)
+    }
+
+    fn new(
+        workshop: Arc<Workshop<P, X>>,
+        machine: Machine<P>,
+        fence: Fence,
+        durable: Durable,
+    ) -> Self {
+        let children = Arc::new(ChildRunner::new(
+            workshop.engine.clone(),
+            Arc::clone(machine.facts()),
+            workshop.places.clone(),
+        ));
+        Self {
+            performing: Performing {
+                facts: Arc::clone(machine.facts()),
+                messages: Arc::default(),
+                deadline: machine.snapshot().deadline,
+                scratch: Arc::default(),
+                children: Arc::clone(&children) as _,
+            },
+            row: Row {
+                status: machine.snapshot().status,
+                stage: machine.snapshot().stage,
+                progress: false,
+            },
+            workshop,
             machine,
-            fence: claimed.fence(),
-            durable: std::future::ready(Ok(())).boxed().shared(),
+            fence,
+            durable,
             under_way: FuturesUnordered::new(),
-            waiting,
-            has_children: Arc::default(),
-            scratch: Arc::default(),
-            begun: HashSet::new(),
+            children,
+            begun: Vec::new(),
+            claims: 0,
+            signals: Vec::new(),
             taking_up: true,
-        })
+            waiter: None,
+        }
     }
 
     /// Works on the task until it ends, waits for a person, or is put down.
-    pub(crate) async fn run(
-        mut self,
-        claimed: Claimed,
-        signalled: &Notify,
-    ) -> Result<(), EngineError> {
-        let mut inbox = self.engine.store.watch(Scope::Inbox(self.fence.task));
-        if claimed.record.claims > self.options.max_claims {
-            self.record(
-                &Event::Poisoned {
-                    claims: claimed.record.claims,
-                },
-                None,
-            );
+    pub(crate) async fn run(mut self, signalled: &Notify) -> Result<(), EngineError> {
+        let mut inbox = self
+            .workshop
+            .engine
+            .0
+            .store
+            .watch(Scope::Inbox(self.fence.task));
+        if self.claims > self.workshop.options.max_claims {
+            let claims = self.claims;
+            self.record(Event::Poisoned { claims }, None);
         } else {
-            self.take_up(&claimed);
+            self.take_up();
         }
-        loop {
-            if self.at_rest() {
-                return self.rest().await;
-            }
-            let time_left = self.time_left();
+        let mut time = pin!(tokio::time::sleep(self.time_left()));
+        while !self.at_rest() {
             tokio::select! {
                 biased;
                 Some(report) = self.under_way.next() => self.take_report(report)?,
                 () = inbox.changed() => self.take_inbox().await?,
                 () = signalled.notified() => self.take_inbox().await?,
-                () = tokio::time::sleep(time_left) => { self.record(&Event::DeadlineReached, None); }
+                () = &mut time => { self.record(Event::DeadlineReached, None); }
+            }
+            // A clock that was moved forward counts too.
+            if self.time_left().is_zero() && !self.at_rest() {
+                self.record(Event::DeadlineReached, None);
             }
         }
+        self.rest().await
     }
 
     /// Whether the worker has nothing more to do for the task. When it stops, what is under way is
@@ -152,54 +231,63 @@ impl<P: Program, X: Executor> Drive<P, X> {
 
     /// Leaves the task as its journal has it, once that is durable.
     async fn rest(self) -> Result<(), EngineError> {
-        self.durable.await?;
-        let ended = self.machine.snapshot().status.is_final();
-        if ended && self.has_children.load(Ordering::Relaxed) {
-            children::cancel_all(&self.engine, self.machine.facts()).await?;
+        self.durable.wait().await?;
+        let facts = Arc::clone(self.machine.facts());
+        let snapshot = self.machine.into_snapshot();
+        let ended = snapshot.status.is_final();
+        if let Some(waiter) = self.waiter
+            && (ended || snapshot.status.awaits_person())
+        {
+            let _ = waiter.send(Ended {
+                facts,
+                status: snapshot.status,
+                error: snapshot.error,
+                answer: snapshot.answer,
+                questions: snapshot.questions,
+            });
+        }
+        if ended {
+            self.children.cancel_all().await?;
         }
         Ok(())
     }
 
     /// Picks up where the journal left off.
-    fn take_up(&mut self, claimed: &Claimed) {
-        let now = self.engine.clock.now();
+    fn take_up(&mut self) {
+        let now = self.workshop.engine.0.clock.now();
         let interrupted = self.machine.snapshot().open.iter().any(|call| call.started);
         if interrupted || now >= self.machine.snapshot().deadline {
             let deadline = now
-                .checked_add(self.engine.task_time)
+                .checked_add(self.workshop.engine.0.task_time)
                 .unwrap_or(Timestamp::MAX);
-            self.record(&Event::Resumed { deadline }, None);
+            self.record(Event::Resumed { deadline }, None);
         }
-        for signal in &claimed.signals {
+        for signal in std::mem::take(&mut self.signals) {
             self.take_signal(signal);
         }
-        let asked: Vec<_> = self.machine.snapshot().questions.clone();
-        for question in asked.iter().filter(|question| question.expires_at <= now) {
-            let event = Event::Answered {
-                question: question.id,
-                answer: Answered::Expired,
-            };
-            self.record(&event, None);
+        let expired: Vec<Uuid> = (self.machine.snapshot().questions.iter())
+            .filter(|question| question.expires_at <= now)
+            .map(|question| question.id)
+            .collect();
+        for question in expired {
+            let answer = Answered::Expired;
+            self.record(Event::Answered { question, answer }, None);
         }
         let snapshot = self.machine.snapshot();
-        let unasked: Vec<Call> = snapshot
+        let asked = |id: Uuid| snapshot.questions.iter().any(|question| question.id == id);
+        let unasked: Vec<_> = snapshot
             .open
             .iter()
-            .filter(|call| {
-                !snapshot
-                    .questions
-                    .iter()
-                    .any(|question| question.id == call.id)
-            })
+            .filter(|call| !asked(call.id))
             // A waiting signal may just have approved it.
             .filter(|call| !self.begun.contains(&call.id))
             .cloned()
             .collect();
         for call in unasked {
-            let executor = Arc::clone(&self.executor);
+            let workshop = Arc::clone(&self.workshop);
             self.under_way.push(
                 async move {
-                    let effect = executor.effect(&call).await;
+                    let effect = workshop.executor.effect(&call).await;
                     Report::Classified { call, effect }
                 }
                 .boxed(),
@@ -209,79 +297,80 @@ impl<P: Program, X: Executor> Drive<P, X> {
         if self.under_way.is_empty() {
             // Nothing to do but wait for a person: the entry that says so also puts the task down.
             let deadline = self.machine.snapshot().deadline;
-            self.record(&Event::Resumed { deadline }, None);
+            self.record(Event::Resumed { deadline }, None);
         }
     }
 
-    fn take_report(&mut self, report: Report) -> Result<(), EngineError> {
+    fn take_report(&mut self, report: Report<P>) -> Result<(), EngineError> {
         match report {
             Report::Classified { call, effect } => self.take_classified(call, effect),
             Report::Returned {
                 call,
                 outcome,
                 started_at,
-            } => self.take_outcome(call, outcome, started_at),
+            } => self.take_outcome(&call, outcome, started_at),
             Report::Unknown { call } => self.ask_about(&call),
             Report::NotDurable(error) => return Err(error.into()),
         }
         Ok(())
     }
 
-    fn take_outcome(&mut self, call: Call, outcome: Outcome, started_at: Timestamp) {
-        let now = self.engine.clock.now();
+    fn take_outcome(
+        &mut self,
+        call: &Call<P::Request>,
+        outcome: Outcome<P::Reply>,
+        started_at: Timestamp,
+    ) {
+        let now = self.workshop.engine.0.clock.now();
         let duration = now.duration_since(started_at).as_millis();
         let event = Event::Returned {
             call: call.id,
-            label: call.label,
+            label: call.label.clone(),
             outcome,
             started_at,
             duration_ms: u64::try_from(duration).unwrap_or(0),
         };
-        self.record(&event, None);
+        self.record(event, None);
     }
 
     /// A call that was open when the task was claimed: begun by nobody, or cut short.
-    fn take_classified(&mut self, call: Call, effect: Result<Effect, Failure>) {
+    fn take_classified(&mut self, call: Arc<Call<P::Request>>, effect: Result<Effect, Failure>) {
         match (call.started, effect) {
             (_, Ok(Effect::None)) | (true, Ok(Effect::Repeatable)) => self.perform(call),
             (false, Ok(_)) => {
-                self.record(&Event::Started { call: call.id }, None);
+                self.record(Event::Started { call: call.id }, None);
                 self.perform(call);
             }
             // Nobody can say what the call does, and it may have been made: that is for a person.
             (true, Ok(Effect::Once) | Err(_)) => self.ask_about(&call),
             (false, Err(failure)) => {
-                let now = self.engine.clock.now();
-                self.take_outcome(call, Outcome::Failed(failure), now);
+                let now = self.workshop.engine.0.clock.now();
+                self.take_outcome(&call, Outcome::Failed(failure), now);
             }
         }
     }
 
-    fn ask_about(&mut self, call: &Call) {
-        let expires_at = self
-            .engine
-            .clock
-            .now()
-            .checked_add(self.options.question_time)
-            .unwrap_or(Timestamp::MAX);
-        self.record(
-            &Event::OutcomeUnknown {
-                call: call.id,
-                expires_at,
-            },
-            None,
-        );
+    fn ask_about(&mut self, call: &Call<P::Request>) {
+        let now = self.workshop.engine.0.clock.now();
+        let expires_at = now.checked_add(self.workshop.options.question_time);
+        let event = Event::OutcomeUnknown {
+            call: call.id,
+            expires_at: expires_at.unwrap_or(Timestamp::MAX),
+        };
+        self.record(event, None);
     }
 
     async fn take_inbox(&mut self) -> Result<(), EngineError> {
-        let loaded = self.engine.store.load(self.fence.task, u64::MAX).await?;
+        let store = &self.workshop.engine.0.store;
+        let loaded = store.load(self.fence.task, u64::MAX).await?;
         for signal in loaded.map(|loaded| loaded.signals).unwrap_or_default() {
-            self.take_signal(&signal);
+            self.take_signal(signal);
         }
         Ok(())
     }
 
-    fn take_signal(&mut self, signal: &Signal) {
+    fn take_signal(&mut self, signal: Signal) {
+        let id = signal.id;
         let event = if signal.kind == "cancel" {
             let reason = signal
                 .payload
@@ -290,28 +379,52 @@ impl<P: Program, X: Executor> Drive<P, X> {
             Event::Canceled {
                 reason: reason.map(str::to_owned),
             }
-        } else if let Some((question, answer)) = answer_of(signal) {
+        } else if let Some((question, answer)) = answer_of(&signal) {
             Event::Answered { question, answer }
         } else {
             Event::Signalled {
-                kind: signal.kind.clone(),
-                payload: signal.payload.clone(),
+                kind: signal.kind,
+                payload: signal.payload,
             }
         };
-        self.record(&event, Some(signal.id));
+        self.record(event, Some(id));
     }
 
     /// Applies an event, writes it down, and begins the calls that it asks for. Does not wait.
-    fn record(&mut self, event: &Event, consumed: Option<i64>) {
+    fn record(&mut self, event: Event<P::Reply>, consumed: Option<i64>) {
         if self.machine.snapshot().status.is_final() {
             return;
         }
-        let now = self.engine.clock.now();
+        let now = self.workshop.engine.0.clock.now();
+        let (kind, progress, text) = (event.kind(), event.is_progress(), text_of(&event));
         let Transition { messages, perform } = self.machine.apply(event, now);
-        let stopping = self.stop.is_cancelled();
+        let stopping = self.workshop.stop.is_cancelled();
         if stopping {
             self.machine.put_down(&perform);
         }
+        let batch = Batch {
+            entries: vec![NewEntry {
+                at: now,
+                kind,
+                event: text,
+                state: text_of(self.machine.snapshot()),
+            }],
+            messages,
+            consumed: consumed.into_iter().collect(),
+            standing: self.standing(progress, stopping, now),
+        };
+        let append = self.workshop.engine.0.store.append(self.fence, batch);
+        self.fence.seq += 1;
+        self.durable = Durable::of(append);
+        if !stopping && !self.machine.snapshot().status.is_final() {
+            for call in perform {
+                self.perform(call);
+            }
+        }
+    }
+
+    /// Where the task stands now, if that is not what its row says already.
+    fn standing(&mut self, progress: bool, stopping: bool, now: Timestamp) -> Option<Standing> {
         let snapshot = self.machine.snapshot();
         let hold = match snapshot.status {
             TaskState::InputRequired if !self.taking_up => Hold::Release {
@@ -324,118 +437,93 @@ impl<P: Program, X: Executor> Drive<P, X> {
             _ if stopping && self.under_way.is_empty() => Hold::Release { wake_at: Some(now) },
             _ => Hold::Keep,
         };
-        let batch = Batch {
-            entries: vec![NewEntry {
-                at: now,
-                kind: event.kind(),
-                event: to_json(event),
-                state: to_json(snapshot),
-            }],
-            messages,
+        let row = Row {
             // A row is never less far than its claim made it.
             status: match snapshot.status {
                 TaskState::Submitted => TaskState::Working,
                 status => status,
             },
             stage: snapshot.stage,
+            progress: self.row.progress || progress,
+        };
+        if row == self.row && hold == Hold::Keep {
+            return None;
+        }
+        self.row = row;
+        Some(Standing {
+            status: row.status,
+            stage: row.stage,
             hold,
-            consumed: consumed.into_iter().collect(),
             result: snapshot.answer.as_ref().map(|answer| answer.text.clone()),
             error: snapshot.error.clone(),
-            progress: event.is_progress(),
-        };
-        let append = self.engine.store.append(self.fence, batch);
-        self.fence.seq += 1;
-        let before = self.durable.clone();
-        self.durable = async move {
-            before.await?;
-            append.await.map(drop)
-        }
-        .boxed()
-        .shared();
-        if !stopping && !self.machine.snapshot().status.is_final() {
-            for call in perform {
-                self.perform(call);
-            }
-        }
+            progress,
+        })
     }
 
-    fn perform(&mut self, call: Call) {
-        self.begun.insert(call.id);
-        let executor = Arc::clone(&self.executor);
-        let clock = Arc::clone(&self.engine.clock);
+    fn perform(&mut self, call: Arc<Call<P::Request>>) {
+        self.begun.push(call.id);
+        let workshop = Arc::clone(&self.workshop);
         let durable = self.durable.clone();
-        let repeats = self.options.repeats;
-        let pause = self.options.repeat_pause;
         let performing = Performing {
-            facts: Arc::clone(self.machine.facts()),
-            messages: self.machine.messages().into(),
+            messages: Arc::clone(self.machine.messages()),
             deadline: self.machine.snapshot().deadline,
-            scratch: Arc::clone(&self.scratch),
-            children: Arc::new(ChildRunner::new(
-                self.engine.clone(),
-                Arc::clone(self.machine.facts()),
-                self.machine.snapshot().deadline,
-                Arc::clone(&self.waiting),
-                Arc::clone(&self.has_children),
-            )),
+            ..self.performing.clone()
         };
-        self.under_way.push(
-            async move {
-                let started_at = clock.now();
-                let effect = match executor.effect(&call).await {
-                    Ok(effect) => effect,
-                    Err(failure) => {
-                        return Report::Returned {
-                            call,
-                            outcome: Outcome::Failed(failure),
-                            started_at,
-                        };
-                    }
-                };
-                if effect != Effect::None
-                    && let Err(error) = durable.await
-                {
-                    return Report::NotDurable(error);
-                }
-                let mut attempt = 0;
-                loop {
-                    let outcome = executor.perform(performing.clone(), &call).await;
-                    let unknown = matches!(
-                        &outcome,
-                        Outcome::Failed(failure) if failure.kind == FailureKind::Unknown
-                    );
-                    if !unknown {
-                        return Report::Returned {
-                            call,
-                            outcome,
-                            started_at,
-                        };
-                    }
-                    if effect == Effect::Once {
-                        return Report::Unknown { call };
-                    }
-                    if attempt == repeats {
-                        return Report::Returned {
-                            call,
-                            outcome,
-                            started_at,
-                        };
-                    }
-                    attempt += 1;
-                    tokio::time::sleep(pause * attempt).await;
-                }
-            }
-            .boxed(),
-        );
+        self.under_way
+            .push(perform(workshop, performing, durable, call).boxed());
     }
 
-    fn time_left(&self) -> std::time::Duration {
+    fn time_left(&self) -> Duration {
         let deadline = self.machine.snapshot().deadline;
         deadline
-            .duration_since(self.engine.clock.now())
+            .duration_since(self.workshop.engine.0.clock.now())
             .try_into()
             .unwrap_or_default()
+    }
+}
+
+/// Makes a call, again and again where its outcome is unknown and that is allowed.
+async fn perform<P: Program, X: Executor<P>>(
+    workshop: Arc<Workshop<P, X>>,
+    performing: Performing,
+    durable: Durable,
+    call: Arc<Call<P::Request>>,
+) -> Report<P> {
+    let started_at = workshop.engine.0.clock.now();
+    let effect = match workshop.executor.effect(&call).await {
+        Ok(effect) => effect,
+        Err(failure) => {
+            return Report::Returned {
+                call,
+                outcome: Outcome::Failed(failure),
+                started_at,
+            };
+        }
+    };
+    if effect != Effect::None
+        && let Err(error) = durable.wait().await
+    {
+        return Report::NotDurable(error);
+    }
+    let mut attempt = 0;
+    loop {
+        let outcome = workshop.executor.perform(&performing, &call).await;
+        let unknown = matches!(
+            &outcome,
+            Outcome::Failed(failure) if failure.kind == FailureKind::Unknown
+        );
+        if unknown && effect == Effect::Once {
+            return Report::Unknown { call };
+        }
+        if !unknown || attempt == workshop.options.repeats {
+            return Report::Returned {
+                call,
+                outcome,
+                started_at,
+            };
+        }
+        attempt += 1;
+        tokio::time::sleep(workshop.options.repeat_pause * attempt).await;
     }
 }
 

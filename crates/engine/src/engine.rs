@@ -3,14 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_model::{Answer, Channel, Clock, Ids, Message};
+use convoke_model::{Answer, Channel, Clock, Ids, Message, TaskState};
 use convoke_store::{
-    NewEntry, NewMessage, NewSignal, NewTask, Scope, Signalled, Store, Submitted, TaskRecord,
+    FIRST_EPOCH, Fence, NewEntry, NewMessage, NewSignal, NewTask, Scope, Signalled, Store,
+    Submitted, text_of,
 };
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::desk::{Desk, Handed};
+use crate::drive::Durable;
 use crate::error::EngineError;
 use crate::event::Event;
 use crate::machine::Machine;
@@ -20,31 +24,24 @@ use crate::snapshot::{Question, Snapshot};
 /// How often a wait looks again where no hint comes, as when another process does the work.
 const WAIT_POLL: Duration = Duration::from_millis(200);
 
-/// When a wait looks for the first time at the latest, should a task end before anybody listens.
-const FIRST_LOOK: Duration = Duration::from_millis(20);
-
 /// Accepts tasks for one app's program. Cheap to clone.
-pub struct Engine<P: Program> {
+pub struct Engine<P: Program>(pub(crate) Arc<Parts<P>>);
+
+pub(crate) struct Parts<P: Program> {
     pub(crate) program: Arc<P>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    app: Arc<str>,
-    definition: Arc<str>,
+    app: Box<str>,
+    definition: Box<str>,
     pub(crate) task_time: Duration,
+    /// Where the worker of this process takes tasks.
+    pub(crate) desk: Desk<P>,
 }
 
 impl<P: Program> Clone for Engine<P> {
     fn clone(&self) -> Self {
-        Self {
-            program: Arc::clone(&self.program),
-            store: Arc::clone(&self.store),
-            clock: Arc::clone(&self.clock),
-            ids: Arc::clone(&self.ids),
-            app: Arc::clone(&self.app),
-            definition: Arc::clone(&self.definition),
-            task_time: self.task_time,
-        }
+        Self(Arc::clone(&self.0))
     }
 }
 
@@ -68,8 +65,12 @@ pub struct NewRequest {
 /// Where a task stands once it has ended or waits for a person.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// The row.
-    pub record: TaskRecord,
+    /// Which task it is, and whose.
+    pub facts: Arc<Facts>,
+    /// The public state.
+    pub status: TaskState,
+    /// What went wrong, for an operator.
+    pub error: Option<String>,
     /// The answer, if there is one.
     pub answer: Option<Answer>,
     /// What a person is asked.
@@ -87,7 +88,7 @@ impl<P: Program> Engine<P> {
         definition: &str,
         task_time: Duration,
     ) -> Self {
-        Self {
+        Self(Arc::new(Parts {
             program,
             store,
             clock,
@@ -95,47 +96,75 @@ impl<P: Program> Engine<P> {
             app: app.into(),
             definition: definition.into(),
             task_time,
-        }
+            desk: Desk::default(),
+        }))
     }
 
     /// The store underneath.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
+        &self.0.store
     }
 
     /// The app whose tasks these are.
     pub fn app(&self) -> &str {
-        &self.app
+        &self.0.app
     }
 
     /// Accepts a task. Once this returns, the task is on disk and will be carried out.
     pub async fn submit(&self, request: NewRequest) -> Result<Submitted, EngineError> {
-        let deadline = self
-            .clock
-            .now()
-            .checked_add(self.task_time)
-            .unwrap_or(Timestamp::MAX);
-        self.accept(request, None, deadline).await
+        self.accept(request, None, self.full_time(), None, true)
+            .await
     }
 
-    /// Accepts a child of another task, which has no more time than its parent.
-    pub(crate) async fn submit_child(
+    /// Accepts a child of another task, which has no more time than its parent, and waits until it has
+    /// ended or waits for a person.
+    pub(crate) async fn run_child(
         &self,
         request: NewRequest,
         parent: Uuid,
         deadline: Timestamp,
-    ) -> Result<Submitted, EngineError> {
-        self.accept(request, Some(parent), deadline).await
+    ) -> Result<Ended, EngineError> {
+        self.run_until(request, Some(parent), deadline).await
     }
 
+    /// Accepts a task and waits until it has ended or waits for a person.
+    pub async fn run(&self, request: NewRequest) -> Result<Ended, EngineError> {
+        self.run_until(request, None, self.full_time()).await
+    }
+
+    async fn run_until(
+        &self,
+        request: NewRequest,
+        parent: Option<Uuid>,
+        deadline: Timestamp,
+    ) -> Result<Ended, EngineError> {
+        let (waiter, ended) = oneshot::channel();
+        let accepted = self
+            .accept(request, parent, deadline, Some(waiter), false)
+            .await?;
+        match ended.await {
+            Ok(ended) => Ok(ended),
+            // Somebody else works on it.
+            Err(_) => self.wait(accepted.id()).await,
+        }
+    }
+
+    fn full_time(&self) -> Timestamp {
+        let end = self.0.clock.now().checked_add(self.0.task_time);
+        end.unwrap_or(Timestamp::MAX)
+    }
+
+    /// Writes a task down, and hands it to the worker of this process where that has a place for it.
     async fn accept(
         &self,
         request: NewRequest,
         parent: Option<Uuid>,
         deadline: Timestamp,
+        waiter: Option<oneshot::Sender<Ended>>,
+        once_durable: bool,
     ) -> Result<Submitted, EngineError> {
-        let now = self.clock.now();
-        let id = self.ids.next();
+        let now = self.0.clock.now();
+        let id = self.0.ids.next();
         let facts = Facts {
             id,
             owner: request.owner,
@@ -144,69 +173,98 @@ impl<P: Program> Engine<P> {
             parent,
             created_at: now,
         };
-        let mut machine = Machine::new(Arc::clone(&self.program), facts, deadline);
-        machine.begin_with([request.message.clone()]);
+        // A task with neither a key nor a conversation can meet no other, so that work on it begins
+        // while the store still writes it down.
+        let at_once = request.key.is_none() && request.conversation.is_none();
+        let mut machine = Machine::new(Arc::clone(&self.0.program), facts, deadline);
         let description = request.message.content.clone();
+        let mut messages = vec![NewMessage::spoken(&request.message)];
+        machine.begin_with([request.message]);
         let event = Event::Submitted {
             input: request.input,
         };
-        let transition = machine.apply(&event, now);
-        let mut messages = vec![NewMessage {
-            message: request.message,
-            spoken: true,
-        }];
-        messages.extend(transition.messages);
+        let (kind, text) = (event.kind(), text_of(&event));
+        messages.extend(machine.apply(event, now).messages);
+        let seat = self.0.desk.take();
         let task = NewTask {
             id,
             key: request.key,
             owner: request.owner,
             conversation: request.conversation,
             channel: request.channel,
-            app: self.app.to_string(),
-            definition: self.definition.to_string(),
+            app: self.0.app.to_string(),
+            definition: self.0.definition.to_string(),
             description,
             parent,
             deadline,
             retention_days: None,
             tags: Vec::new(),
+            stage: machine.snapshot().stage,
             entry: NewEntry {
                 at: now,
-                kind: event.kind(),
-                event: to_json(&event),
-                state: to_json(machine.snapshot()),
+                kind,
+                event: text,
+                state: text_of(machine.snapshot()),
             },
             messages,
+            hold: seat.as_ref().map(|(seat, _)| seat.lease().clone()),
         };
-        Ok(self.store.submit(task).await?)
+        let submitted = self.0.store.submit(task);
+        let Some((seat, place)) = seat else {
+            return Ok(submitted.await?);
+        };
+        let fence = Fence {
+            task: id,
+            epoch: FIRST_EPOCH,
+            seq: machine.seq(),
+        };
+        if at_once {
+            let durable = Durable::of(submitted);
+            let handed = Handed {
+                machine,
+                fence,
+                durable: durable.clone(),
+                waiter,
+            };
+            seat.hand_over(handed, place);
+            if once_durable {
+                durable.wait().await?;
+            }
+            return Ok(Submitted::Created { id, held: true });
+        }
+        let submitted = submitted.await?;
+        if matches!(submitted, Submitted::Created { held: true, .. }) {
+            let handed = Handed {
+                machine,
+                fence,
+                durable: Durable::Now,
+                waiter,
+            };
+            seat.hand_over(handed, place);
+        }
+        Ok(submitted)
     }
 
     /// Tells a running or waiting task something.
     pub async fn signal(&self, signal: NewSignal) -> Result<Signalled, EngineError> {
-        Ok(self.store.signal(signal).await?)
-    }
-
-    /// Accepts a task and waits until it has ended or waits for a person.
-    pub async fn run(&self, request: NewRequest) -> Result<Ended, EngineError> {
-        let task = self.submit(request).await?.id();
-        // A task that was accepted a moment ago is not done: the first look can wait for its hint.
-        let mut hint = self.store.watch(Scope::Rest(task));
-        let _ = tokio::time::timeout(FIRST_LOOK, hint.changed()).await;
-        self.wait(task).await
+        Ok(self.0.store.signal(signal).await?)
     }
 
     /// Waits until a task has ended or waits for a person.
     pub async fn wait(&self, task: Uuid) -> Result<Ended, EngineError> {
-        let mut hint = self.store.watch(Scope::Rest(task));
+        let mut hint = self.0.store.watch(Scope::Rest(task));
         loop {
             let (record, entry) = self
-                .store
+                .store()
                 .newest(task)
                 .await?
                 .ok_or(EngineError::UnknownTask(task))?;
             if record.status.is_final() || record.status.awaits_person() {
-                let snapshot: Snapshot<Value> = read_snapshot(record.id, entry.state)?;
+                let snapshot: Snapshot<Value, Value> = read_snapshot(record.id, entry.state)?;
                 return Ok(Ended {
-                    record,
+                    facts: Arc::new(Facts::from(&record)),
+                    status: record.status,
+                    error: record.error,
                     answer: snapshot.answer,
                     questions: snapshot.questions,
                 });
@@ -217,21 +275,16 @@ impl<P: Program> Engine<P> {
 
     /// Waits for a hint that a task has changed, or a moment.
     pub(crate) async fn until_changed(&self, task: Uuid) {
-        let mut hint = self.store.watch(Scope::Task(task));
+        let mut hint = self.0.store.watch(Scope::Task(task));
         let _ = tokio::time::timeout(WAIT_POLL, hint.changed()).await;
     }
 }
 
-/// Serialising our own plain types cannot fail; should it ever, the journal says so instead of lying.
-pub(crate) fn to_json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value)
-        .unwrap_or_else(|error| serde_json::json!({ "unwritable": error.to_string() }).to_string())
-}
-
-pub(crate) fn read_snapshot<S: serde::de::DeserializeOwned>(
-    task: Uuid,
-    state: Value,
-) -> Result<Snapshot<S>, EngineError> {
+pub(crate) fn read_snapshot<S, R>(task: Uuid, state: Value) -> Result<Snapshot<S, R>, EngineError>
+where
+    S: serde::de::DeserializeOwned,
+    R: serde::de::DeserializeOwned,
+{
     serde_json::from_value(state).map_err(|error| EngineError::UnreadableJournal {
         task,
         reason: error.to_string(),

@@ -10,7 +10,7 @@ use crate::call::Outcome;
 /// Something that happened to a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Event {
+pub enum Event<T> {
     /// The task was accepted.
     Submitted {
         /// What the program works on.
@@ -33,7 +33,7 @@ pub enum Event {
         /// What it was, for people who read the journal.
         label: String,
         /// What came of it.
-        outcome: Outcome,
+        outcome: Outcome<T>,
         /// When it was made.
         started_at: Timestamp,
         /// How long it took.
@@ -95,7 +95,7 @@ pub enum Answered {
     Expired,
 }
 
-impl Event {
+impl<T> Event<T> {
     /// What happened, in a word.
     pub fn kind(&self) -> &'static str {
         match self {

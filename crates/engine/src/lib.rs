@@ -9,6 +9,7 @@
 
 mod call;
 mod children;
+mod desk;
 mod drive;
 mod engine;
 mod error;
@@ -18,11 +19,11 @@ mod program;
 mod snapshot;
 mod worker;
 
-pub use call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing};
+pub use call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Scratch};
 pub use children::{Children, NewChild};
 pub use engine::{Ended, Engine, NewRequest};
 pub use error::EngineError;
 pub use event::{Answered, Event};
-pub use program::{Ending, Facts, NewCall, Program, Step, View};
+pub use program::{Ending, Facts, NewCall, Program, Said, Step, View};
 pub use snapshot::{About, Question, Snapshot};
 pub use worker::{Options, Worker};

@@ -17,18 +17,27 @@ use crate::snapshot::{About, Question, Snapshot};
 pub struct Machine<P: Program> {
     program: Arc<P>,
     facts: Arc<Facts>,
-    snapshot: Snapshot<P::State>,
-    messages: Vec<Message>,
+    snapshot: Snapshot<P::State, P::Request>,
+    messages: Arc<Vec<Message>>,
     seq: u64,
 }
 
 /// What one event led to.
-#[derive(Debug, Default)]
-pub struct Transition {
+#[derive(Debug)]
+pub struct Transition<R> {
     /// Messages that were added.
     pub messages: Vec<NewMessage>,
     /// Calls to make now.
-    pub perform: Vec<Call>,
+    pub perform: Vec<Arc<Call<R>>>,
+}
+
+impl<R> Default for Transition<R> {
+    fn default() -> Self {
+        Self {
+            messages: Vec::new(),
+            perform: Vec::new(),
+        }
+    }
 }
 
 impl<P: Program> Machine<P> {
@@ -48,7 +57,7 @@ impl<P: Program> Machine<P> {
             program,
             facts: Arc::new(facts),
             snapshot,
-            messages: Vec::new(),
+            messages: Arc::default(),
             seq: 0,
         }
     }
@@ -57,7 +66,7 @@ impl<P: Program> Machine<P> {
     pub fn restore(
         program: Arc<P>,
         facts: Facts,
-        snapshot: Snapshot<P::State>,
+        snapshot: Snapshot<P::State, P::Request>,
         messages: Vec<Message>,
         seq: u64,
     ) -> Self {
@@ -65,7 +74,7 @@ impl<P: Program> Machine<P> {
             program,
             facts: Arc::new(facts),
             snapshot,
-            messages,
+            messages: Arc::new(messages),
             seq,
         }
     }
@@ -76,12 +85,17 @@ impl<P: Program> Machine<P> {
     }
 
     /// Where the task stands.
-    pub fn snapshot(&self) -> &Snapshot<P::State> {
+    pub fn snapshot(&self) -> &Snapshot<P::State, P::Request> {
         &self.snapshot
     }
 
+    /// Where the task stands, for whoever needs no machine any more.
+    pub fn into_snapshot(self) -> Snapshot<P::State, P::Request> {
+        self.snapshot
+    }
+
     /// What was said so far.
-    pub fn messages(&self) -> &[Message] {
+    pub fn messages(&self) -> &Arc<Vec<Message>> {
         &self.messages
     }
 
@@ -92,12 +106,12 @@ impl<P: Program> Machine<P> {
 
     /// Takes in messages that come with the task itself.
     pub fn begin_with(&mut self, messages: impl IntoIterator<Item = Message>) {
-        self.messages.extend(messages);
+        Arc::make_mut(&mut self.messages).extend(messages);
     }
 
     /// Takes in an event. Events that no longer mean anything, such as the outcome of a call that
     /// was given up, change nothing but the sequence.
-    pub fn apply(&mut self, event: &Event, at: Timestamp) -> Transition {
+    pub fn apply(&mut self, event: Event<P::Reply>, at: Timestamp) -> Transition<P::Request> {
         self.seq += 1;
         match event {
             Event::Submitted { .. } | Event::Signalled { .. } => self.ask_program(event, None, at),
@@ -110,27 +124,27 @@ impl<P: Program> Machine<P> {
                 }
             }
             Event::Started { call } => {
-                self.mark_started(*call);
+                self.mark_started(call);
                 Transition::default()
             }
             Event::Resumed { deadline } => {
-                self.snapshot.deadline = *deadline;
+                self.snapshot.deadline = deadline;
                 self.settle();
                 Transition::default()
             }
             Event::Returned { call, .. } => {
-                let Some(closed) = self.close(*call) else {
+                let Some(closed) = self.close(call) else {
                     return Transition::default();
                 };
                 self.ask_program(event, Some(&closed), at)
             }
             Event::OutcomeUnknown { call, expires_at } => {
-                self.ask_person(*call, *expires_at);
+                self.ask_person(call, expires_at);
                 Transition::default()
             }
-            Event::Answered { question, answer } => self.take_answer(*question, answer, at),
+            Event::Answered { question, answer } => self.take_answer(question, answer, at),
             Event::Canceled { reason } => {
-                let cause = reason.clone().unwrap_or_else(|| "called off".into());
+                let cause = reason.unwrap_or_else(|| "called off".into());
                 self.stop(TaskState::Canceled, cause);
                 Transition::default()
             }
@@ -144,19 +158,25 @@ impl<P: Program> Machine<P> {
         }
     }
 
-    /// Marks every call of the task as not begun, because the worker puts the task down.
-    pub fn put_down(&mut self, calls: &[Call]) {
+    /// Marks calls as not begun, because the worker puts the task down.
+    pub fn put_down(&mut self, calls: &[Arc<Call<P::Request>>]) {
         for call in &mut self.snapshot.open {
             if calls.iter().any(|other| other.id == call.id) {
-                call.started = false;
+                Arc::make_mut(call).started = false;
             }
         }
     }
 
-    fn ask_program(&mut self, event: &Event, returned: Option<&Call>, at: Timestamp) -> Transition {
+    fn ask_program(
+        &mut self,
+        event: Event<P::Reply>,
+        returned: Option<&Call<P::Request>>,
+        at: Timestamp,
+    ) -> Transition<P::Request> {
         if self.snapshot.status.is_final() {
             return Transition::default();
         }
+        let first = matches!(event, Event::Submitted { .. });
         let view = View {
             facts: &self.facts,
             messages: &self.messages,
@@ -164,15 +184,26 @@ impl<P: Program> Machine<P> {
             returned,
             seq: self.seq,
         };
-        let program = Arc::clone(&self.program);
-        let step = program.step(view, &mut self.snapshot.program, event);
-        self.take_step(step, matches!(event, Event::Submitted { .. }), at)
+        let step = self.program.step(view, &mut self.snapshot.program, event);
+        self.take_step(step, first, at)
     }
 
-    fn take_step(&mut self, step: Step, first: bool, at: Timestamp) -> Transition {
+    fn take_step(
+        &mut self,
+        step: Step<P::Request>,
+        first: bool,
+        at: Timestamp,
+    ) -> Transition<P::Request> {
         self.snapshot.stage = step.stage.or(self.snapshot.stage);
-        self.messages
-            .extend(step.messages.iter().map(|new| new.message.clone()));
+        let messages = step
+            .messages
+            .iter()
+            .map(|said| NewMessage::new(&said.message, said.spoken))
+            .collect();
+        if !step.messages.is_empty() {
+            let said = step.messages.into_iter().map(|said| said.message);
+            Arc::make_mut(&mut self.messages).extend(said);
+        }
         if let Some(end) = step.end {
             let (status, answer, error) = match end {
                 Ending::Completed(answer) => (TaskState::Completed, answer, None),
@@ -181,34 +212,33 @@ impl<P: Program> Machine<P> {
             self.snapshot.answer = Some(*answer);
             self.finish(status, error);
             return Transition {
-                messages: step.messages,
+                messages,
                 perform: Vec::new(),
             };
         }
         let mut perform = Vec::with_capacity(step.calls.len());
         for (index, new) in step.calls.into_iter().enumerate() {
-            let mut call = Call {
-                id: effect_id(self.facts.id, self.seq, index),
-                kind: new.kind.to_owned(),
+            let id = effect_id(self.facts.id, self.seq, index);
+            let asks = new.approval.is_some();
+            let call = Arc::new(Call {
+                id,
                 label: new.label,
                 request: new.request,
                 // A submitted task's first calls wait for whoever claims it.
-                started: !first,
-            };
+                started: !first && !asks,
+            });
             if let Some(prompt) = new.approval {
-                call.started = false;
                 let expires_at = at
                     .checked_add(self.program.approval_time())
                     .unwrap_or(Timestamp::MAX);
-                let question = Question {
-                    id: call.id,
+                self.snapshot.questions.push(Question {
+                    id,
                     about: About::Approval,
                     prompt,
                     expires_at,
-                };
-                self.snapshot.questions.push(question);
+                });
             } else {
-                perform.push(call.clone());
+                perform.push(Arc::clone(&call));
             }
             self.snapshot.open.push(call);
         }
@@ -221,21 +251,14 @@ impl<P: Program> Machine<P> {
                 "the program neither ended nor asked for anything".into(),
             );
         }
-        Transition {
-            messages: step.messages,
-            perform,
-        }
+        Transition { messages, perform }
     }
 
     /// A task with an open question and nothing else to do waits for a person.
     fn settle(&mut self) {
-        let asked = |call: &Call| {
-            self.snapshot
-                .questions
-                .iter()
-                .any(|open| open.id == call.id)
-        };
-        let waits = !self.snapshot.questions.is_empty() && self.snapshot.open.iter().all(asked);
+        let questions = &self.snapshot.questions;
+        let asked = |call: &Arc<Call<P::Request>>| questions.iter().any(|open| open.id == call.id);
+        let waits = !questions.is_empty() && self.snapshot.open.iter().all(asked);
         self.snapshot.status = if waits {
             TaskState::InputRequired
         } else {
@@ -245,12 +268,12 @@ impl<P: Program> Machine<P> {
 
     fn mark_started(&mut self, id: Uuid) {
         if let Some(call) = self.snapshot.open.iter_mut().find(|call| call.id == id) {
-            call.started = true;
+            Arc::make_mut(call).started = true;
         }
         self.settle();
     }
 
-    fn close(&mut self, id: Uuid) -> Option<Call> {
+    fn close(&mut self, id: Uuid) -> Option<Arc<Call<P::Request>>> {
         let index = self.snapshot.open.iter().position(|call| call.id == id)?;
         self.snapshot.questions.retain(|question| question.id != id);
         Some(self.snapshot.open.remove(index))
@@ -273,40 +296,45 @@ impl<P: Program> Machine<P> {
         self.settle();
     }
 
-    /// Answering twice, or something never asked, changes nothing.
-    fn take_answer(&mut self, id: Uuid, answer: &Answered, at: Timestamp) -> Transition {
-        let Some(index) = self
+    /// Answering twice, or something never asked, or with what cannot be used, changes nothing.
+    fn take_answer(&mut self, id: Uuid, answer: Answered, at: Timestamp) -> Transition<P::Request> {
+        let asked = self
             .snapshot
             .questions
             .iter()
-            .position(|open| open.id == id)
-        else {
+            .position(|open| open.id == id);
+        let called = self.snapshot.open.iter().position(|call| call.id == id);
+        let (Some(asked), Some(called)) = (asked, called) else {
             return Transition::default();
         };
-        let question = self.snapshot.questions.remove(index);
-        let Some(position) = self.snapshot.open.iter().position(|call| call.id == id) else {
-            return Transition::default();
-        };
-        let outcome = match (answer, question.about) {
-            (Answered::Approve, _) => return self.go_ahead(position),
+        let about = self.snapshot.questions[asked].about;
+        let request = &self.snapshot.open[called].request;
+        let outcome = match (answer, about) {
+            (Answered::Approve, _) => return self.go_ahead(asked, called, None),
             (Answered::Modify { value }, About::Approval) => {
-                self.snapshot.open[position].request["arguments"] = value.clone();
-                return self.go_ahead(position);
+                return match self.program.modified(request, value) {
+                    Ok(request) => self.go_ahead(asked, called, Some(request)),
+                    Err(_) => Transition::default(),
+                };
             }
-            (Answered::Modify { value }, About::OutcomeUnknown) => Outcome::Done(value.clone()),
+            (Answered::Modify { value }, About::OutcomeUnknown) => {
+                match self.program.given(request, value) {
+                    Ok(reply) => Outcome::Done(reply),
+                    Err(_) => return Transition::default(),
+                }
+            }
             (Answered::Reject { message }, about) => {
-                let message = message
-                    .clone()
-                    .unwrap_or_else(|| "a person decided against it".into());
-                not_made("call.rejected", message, about)
+                let message = message.unwrap_or_else(|| "a person decided against it".into());
+                Outcome::Failed(not_made("call.rejected", message, about))
             }
-            (Answered::Expired, about) => not_made(
+            (Answered::Expired, about) => Outcome::Failed(not_made(
                 "call.unanswered",
                 "nobody said in time whether to make the call".into(),
                 about,
-            ),
+            )),
         };
-        let call = self.snapshot.open.remove(position);
+        self.snapshot.questions.remove(asked);
+        let call = self.snapshot.open.remove(called);
         let returned = Event::Returned {
             call: id,
             label: call.label.clone(),
@@ -314,14 +342,23 @@ impl<P: Program> Machine<P> {
             started_at: at,
             duration_ms: 0,
         };
-        self.ask_program(&returned, Some(&call), at)
+        self.ask_program(returned, Some(&call), at)
     }
 
     /// A person has agreed to a call: the entry that says so is also the one that begins it.
-    fn go_ahead(&mut self, position: usize) -> Transition {
-        let call = &mut self.snapshot.open[position];
+    fn go_ahead(
+        &mut self,
+        asked: usize,
+        called: usize,
+        modified: Option<P::Request>,
+    ) -> Transition<P::Request> {
+        self.snapshot.questions.remove(asked);
+        let call = Arc::make_mut(&mut self.snapshot.open[called]);
         call.started = true;
-        let perform = vec![call.clone()];
+        if let Some(request) = modified {
+            call.request = request;
+        }
+        let perform = vec![Arc::clone(&self.snapshot.open[called])];
         self.settle();
         Transition {
             messages: Vec::new(),
@@ -343,16 +380,16 @@ impl<P: Program> Machine<P> {
     }
 }
 
-/// What came of a call that a person did not agree to. One that had been begun may have taken effect.
-fn not_made(code: &str, message: String, about: About) -> Outcome {
-    let kind = match about {
-        About::Approval => FailureKind::NoEffect,
-        About::OutcomeUnknown => FailureKind::Unknown,
-    };
-    Outcome::Failed(Failure {
+/// Why a call that a person did not agree to has no result. One that had been begun may have taken
+/// effect.
+fn not_made(code: &str, message: String, about: About) -> Failure {
+    Failure {
         code: code.into(),
         message,
-        kind,
+        kind: match about {
+            About::Approval => FailureKind::NoEffect,
+            About::OutcomeUnknown => FailureKind::Unknown,
+        },
         transient: false,
-    })
+    }
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use convoke_model::{Answer, Channel, Message, Stage};
-use convoke_store::{NewMessage, TaskRecord};
+use convoke_store::TaskRecord;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
 
 use crate::call::Call;
 use crate::event::Event;
@@ -44,8 +44,8 @@ impl From<&TaskRecord> for Facts {
 }
 
 /// Where a task stands when something happens to it.
-#[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
+#[derive(Debug)]
+pub struct View<'a, R> {
     /// What never changes.
     pub facts: &'a Facts,
     /// The messages so far.
@@ -53,47 +53,83 @@ pub struct View<'a> {
     /// When the event happened. A program knows no other clock.
     pub at: Timestamp,
     /// The call that has just returned, as it was made.
-    pub returned: Option<&'a Call>,
+    pub returned: Option<&'a Call<R>>,
     /// The number of the entry that the event becomes.
     pub seq: u64,
 }
 
-impl View<'_> {
+impl<R> View<'_, R> {
     /// The effect id that the step's call of this index will have.
     pub fn call_id(&self, index: usize) -> Uuid {
         effect_id(self.facts.id, self.seq, index)
     }
 }
 
-/// The id of a call: the same task, entry and position always give the same one.
+/// The id of a call: the same task, entry and position always give the same one, and no other call has
+/// it. The place is spread over the half of the task's id that is random, so that the ids of two tasks
+/// are as far apart as the tasks' own.
 pub(crate) fn effect_id(task: Uuid, seq: u64, index: usize) -> Uuid {
-    Uuid::new_v5(&task, format!("{seq}/{index}").as_bytes())
+    let (high, low) = task.as_u64_pair();
+    let place = (seq << 16) ^ index as u64;
+    let id = Uuid::from_u64_pair(high, low ^ spread(place));
+    Builder::from_custom_bytes(id.into_bytes()).into_uuid()
+}
+
+/// Gives every number another that looks like chance: the finaliser of `SplitMix64`. The top bits, where
+/// a UUID has its variant, are left alone.
+fn spread(place: u64) -> u64 {
+    const VARIANT_BITS: u64 = 2;
+    let half = (64 - VARIANT_BITS) / 2;
+    let mask = (1_u64 << (64 - VARIANT_BITS)) - 1;
+    let mut mixed = place & mask;
+    for factor in [0xbf58_476d_1ce4_e5b9_u64, 0x94d0_49bb_1331_11eb] {
+        mixed = (mixed ^ (mixed >> half)).wrapping_mul(factor) & mask;
+    }
+    mixed ^ (mixed >> half)
 }
 
 /// A call that a program wants made. The machine gives it its id.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewCall {
-    /// What kind of call it is, for the executor.
-    pub kind: &'static str,
+pub struct NewCall<R> {
     /// What it is, for people.
     pub label: String,
     /// What the executor needs to know.
-    pub request: Value,
+    pub request: R,
     /// What to ask a person before it is made, if anybody must agree.
     pub approval: Option<String>,
 }
 
+/// A message that a step adds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Said {
+    /// The message.
+    pub message: Message,
+    /// Whether it was said to or by the user, and so belongs to the conversation.
+    pub spoken: bool,
+}
+
 /// What comes next.
-#[derive(Debug, Clone, Default)]
-pub struct Step {
+#[derive(Debug, Clone)]
+pub struct Step<R> {
     /// The finer step that the task is at now.
     pub stage: Option<Stage>,
     /// Messages to add.
-    pub messages: Vec<NewMessage>,
+    pub messages: Vec<Said>,
     /// Calls to make.
-    pub calls: Vec<NewCall>,
+    pub calls: Vec<NewCall<R>>,
     /// How it ends, if it does. Calls that are still open are given up.
     pub end: Option<Ending>,
+}
+
+impl<R> Default for Step<R> {
+    fn default() -> Self {
+        Self {
+            stage: None,
+            messages: Vec::new(),
+            calls: Vec::new(),
+            end: None,
+        }
+    }
 }
 
 /// How a task ends.
@@ -116,12 +152,63 @@ pub trait Program: Send + Sync + 'static {
     /// it must stay small.
     type State: Clone + Default + Serialize + DeserializeOwned + Send + Sync;
 
+    /// What a call asks for. It is written with the entry that makes it and with every one until it
+    /// returns.
+    type Request: Clone + Serialize + DeserializeOwned + Send + Sync;
+
+    /// What a call gives. It is written once.
+    type Reply: Serialize + DeserializeOwned + Send;
+
     /// How long a person has to agree to a call.
     fn approval_time(&self) -> Duration {
         Duration::from_hours(24)
     }
 
+    /// The request that a person makes of one that they were asked about, or why it cannot be made.
+    fn modified(&self, request: &Self::Request, value: Value) -> Result<Self::Request, String>;
+
+    /// The reply that a person gives in the place of a call whose outcome is unknown, or why it is none.
+    fn given(&self, request: &Self::Request, value: Value) -> Result<Self::Reply, String>;
+
     /// What comes next. Called with `Submitted` first, then with every `Returned`, `Signalled` and
     /// `DeadlineReached`; the last must end the task.
-    fn step(&self, view: View<'_>, state: &mut Self::State, event: &Event) -> Step;
+    fn step(
+        &self,
+        view: View<'_, Self::Request>,
+        state: &mut Self::State,
+        event: Event<Self::Reply>,
+    ) -> Step<Self::Request>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_call_of_every_task_has_an_id_of_its_own() {
+        let mut seen = HashSet::new();
+        for task in 0..20_u128 {
+            // Ids that differ in one bit only are the hardest to keep apart.
+            let task = Uuid::from_u128((0x7 << 76) | (0b10 << 62) | task);
+            assert!(seen.insert(task));
+            for seq in 1..200 {
+                for index in 0..8 {
+                    assert!(
+                        seen.insert(effect_id(task, seq, index)),
+                        "{task} {seq} {index}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_place_always_has_the_same_id() {
+        let task = Uuid::from_u128(0x0199_0000_0000_7000_8000_0000_0000_0001);
+        let id = effect_id(task, 3, 1);
+        assert_eq!(id, effect_id(task, 3, 1));
+        assert_eq!(id.get_version_num(), 8);
+    }
 }

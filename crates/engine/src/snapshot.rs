@@ -1,5 +1,7 @@
 //! The state that every entry carries: all of a task but its messages.
 
+use std::sync::Arc;
+
 use convoke_model::{Answer, Stage, TaskState};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,7 @@ use crate::call::Call;
 
 /// Where a task stands after an entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Snapshot<S> {
+pub struct Snapshot<S, R> {
     /// The public state.
     pub status: TaskState,
     /// The finer step.
@@ -19,7 +21,7 @@ pub struct Snapshot<S> {
     pub deadline: Timestamp,
     /// Calls without an outcome.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
-    pub open: Vec<Call>,
+    pub open: Vec<Arc<Call<R>>>,
     /// Questions without an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,

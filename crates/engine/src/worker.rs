@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use convoke_store::{Claim, Claimed, Fence, Scope};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::call::Executor;
-use crate::drive::Drive;
+use crate::desk::{Handed, Place, Places};
+use crate::drive::{Drive, Workshop};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::program::Program;
@@ -58,12 +59,38 @@ impl Options {
 }
 
 /// Works on tasks of one app.
-pub struct Worker<P: Program, X: Executor> {
+pub struct Worker<P: Program, X: Executor<P>> {
     engine: Engine<P>,
     executor: Arc<X>,
-    options: Arc<Options>,
-    /// Tasks that only wait for their children, and so take up no place.
-    waiting: Arc<AtomicUsize>,
+    options: Options,
+}
+
+impl<P: Program, X: Executor<P>> Worker<P, X> {
+    /// A worker for an engine's app.
+    pub fn new(engine: Engine<P>, executor: Arc<X>, options: Options) -> Self {
+        Self {
+            engine,
+            executor,
+            options,
+        }
+    }
+
+    /// Works until told to stop. Then it takes nothing more, waits for calls under way as long as
+    /// the grace lasts, and puts the rest down for the next worker.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), EngineError> {
+        let places = Places::new(self.options.concurrent_tasks);
+        let workshop = Arc::new(Workshop {
+            engine: self.engine,
+            executor: self.executor,
+            options: self.options,
+            stop,
+            places,
+        });
+        let mut bench = Bench::new(Arc::clone(&workshop));
+        bench.work().await?;
+        bench.finish().await;
+        Ok(())
+    }
 }
 
 /// A task in the worker's hands: under which epoch, and how to reach its driver.
@@ -73,46 +100,63 @@ struct Held {
     signalled: Arc<Notify>,
 }
 
-impl<P: Program, X: Executor> Worker<P, X> {
-    /// A worker for an engine's app.
-    pub fn new(engine: Engine<P>, executor: Arc<X>, options: Options) -> Self {
+/// A worker at work.
+struct Bench<P: Program, X: Executor<P>> {
+    workshop: Arc<Workshop<P, X>>,
+    handed: mpsc::UnboundedReceiver<(Handed<P>, Place)>,
+    running: JoinSet<(Uuid, u64)>,
+    held: HashMap<Uuid, Held>,
+}
+
+impl<P: Program, X: Executor<P>> Bench<P, X> {
+    fn new(workshop: Arc<Workshop<P, X>>) -> Self {
+        let options = &workshop.options;
+        let desk = &workshop.engine.0.desk;
         Self {
-            engine,
-            executor,
-            options: Arc::new(options),
-            waiting: Arc::default(),
+            handed: desk.open(&options.worker, options.lease, workshop.places.clone()),
+            workshop,
+            running: JoinSet::new(),
+            held: HashMap::new(),
         }
     }
 
-    /// Works until told to stop. Then it claims nothing more, waits for calls under way as long as
-    /// the grace lasts, and puts the rest down for the next worker.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), EngineError> {
-        let mut running: JoinSet<(Uuid, u64)> = JoinSet::new();
-        let mut held: HashMap<Uuid, Held> = HashMap::new();
-        let mut work = self.engine.store.watch(Scope::Work);
-        let mut renew = tokio::time::interval(self.options.lease / 3);
-        renew.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    async fn work(&mut self) -> Result<(), EngineError> {
+        let workshop = Arc::clone(&self.workshop);
+        let mut work = workshop.engine.0.store.watch(Scope::Work);
+        let mut renew = interval(workshop.options.lease / 3);
+        let mut poll = interval(workshop.options.poll);
+        // Whether there may be something to claim.
+        let mut look = true;
         loop {
-            let busy = running
-                .len()
-                .saturating_sub(self.waiting.load(Ordering::Relaxed));
-            let room = self.options.concurrent_tasks.saturating_sub(busy);
-            if room > 0 && !stop.is_cancelled() {
-                for claimed in self.claim(room).await? {
-                    self.start(claimed, &stop, &mut running, &mut held);
+            let room = workshop.places.free();
+            if look && room > 0 && !workshop.stop.is_cancelled() {
+                let claimed = self.claim(room).await?;
+                look = claimed.len() == room;
+                for claimed in claimed {
+                    self.take_up(claimed);
                 }
             }
             tokio::select! {
                 biased;
-                () = stop.cancelled() => break,
-                Some(ended) = running.join_next() => forget(&mut held, ended),
-                _ = renew.tick() => self.renew(&mut held).await?,
-                () = work.changed() => {}
-                () = tokio::time::sleep(self.options.poll) => {}
+                () = workshop.stop.cancelled() => return Ok(()),
+                _ = renew.tick() => self.renew().await?,
+                _ = poll.tick() => look = true,
+                () = work.changed() => look = true,
+                Some((handed, place)) = self.handed.recv() => self.begin(handed, place),
+                Some(ended) = self.running.join_next() => self.forget(ended),
             }
         }
-        let finish = async { while running.join_next().await.is_some() {} };
-        if tokio::time::timeout(self.options.grace, finish)
+    }
+
+    /// Takes nothing more, and waits for calls under way as long as the grace lasts.
+    async fn finish(&mut self) {
+        self.workshop.engine.0.desk.close();
+        self.handed.close();
+        while let Ok((handed, place)) = self.handed.try_recv() {
+            self.begin(handed, place);
+        }
+        let finish = async { while self.running.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.workshop.options.grace, finish)
             .await
             .is_err()
         {
@@ -120,95 +164,110 @@ impl<P: Program, X: Executor> Worker<P, X> {
                 "some calls did not finish in time; their tasks go on when they are claimed again"
             );
         }
-        Ok(())
     }
 
     async fn claim(&self, limit: usize) -> Result<Vec<Claimed>, EngineError> {
         let claim = Claim {
-            worker: self.options.worker.clone(),
-            apps: vec![self.engine.app().to_owned()],
-            lease: self.options.lease,
+            worker: self.workshop.options.worker.clone(),
+            apps: vec![self.workshop.engine.app().to_owned()],
+            lease: self.workshop.options.lease,
             limit,
         };
-        Ok(self.engine.store.claim(claim).await?)
+        Ok(self.workshop.engine.0.store.claim(claim).await?)
     }
 
-    fn start(
-        &self,
-        claimed: Claimed,
-        stop: &CancellationToken,
-        running: &mut JoinSet<(Uuid, u64)>,
-        held: &mut HashMap<Uuid, Held>,
-    ) {
+    fn take_up(&mut self, claimed: Claimed) {
         let (task, epoch) = (claimed.record.id, claimed.record.epoch);
-        let drive = Drive::new(
-            self.engine.clone(),
-            Arc::clone(&self.executor),
-            Arc::clone(&self.options),
-            stop.clone(),
-            Arc::clone(&self.waiting),
-            &claimed,
-        );
+        let place = self.workshop.places.take();
+        match Drive::claimed(Arc::clone(&self.workshop), claimed) {
+            Ok(drive) => self.start(drive, task, epoch, place),
+            Err(error) => tell_dropped(task, &error),
+        }
+    }
+
+    fn begin(&mut self, handed: Handed<P>, place: Place) {
+        let (task, epoch) = (handed.fence.task, handed.fence.epoch);
+        let drive = Drive::handed(Arc::clone(&self.workshop), handed);
+        self.start(drive, task, epoch, Some(place));
+    }
+
+    fn start(&mut self, drive: Drive<P, X>, task: Uuid, epoch: u64, place: Option<Place>) {
         let signalled = Arc::new(Notify::new());
         let inbox = Arc::clone(&signalled);
-        let driver = running.spawn(async move {
-            let outcome = match drive {
-                Ok(drive) => drive.run(claimed, &inbox).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = outcome {
-                // The task stays in the store as its journal has it, and is claimed again.
-                tracing::warn!(%task, %error, code = error.code(), "a task was dropped by its worker");
+        // In a box, because a task of the runtime is moved several times before it stays.
+        let work = Box::pin(async move {
+            let _place = place;
+            if let Err(error) = drive.run(&inbox).await {
+                tell_dropped(task, &error);
             }
             (task, epoch)
         });
-        held.insert(
-            task,
-            Held {
-                epoch,
-                driver,
-                signalled,
-            },
-        );
+        let driver = self.running.spawn(work);
+        let held = Held {
+            epoch,
+            driver,
+            signalled,
+        };
+        self.held.insert(task, held);
     }
 
     /// Prolongs every lease. A task that is no longer ours is dropped at once.
-    async fn renew(&self, held: &mut HashMap<Uuid, Held>) -> Result<(), EngineError> {
-        if held.is_empty() {
+    async fn renew(&mut self) -> Result<(), EngineError> {
+        if self.held.is_empty() {
             return Ok(());
         }
-        let fences = held
-            .iter()
-            .map(|(task, held)| Fence {
-                task: *task,
-                epoch: held.epoch,
-                seq: 0,
-            })
-            .collect();
-        for renewed in self.engine.store.renew(fences, self.options.lease).await? {
+        let fences = self.held.iter().map(|(task, held)| Fence {
+            task: *task,
+            epoch: held.epoch,
+            seq: 0,
+        });
+        let store = &self.workshop.engine.0.store;
+        let lease = self.workshop.options.lease;
+        for renewed in store.renew(fences.collect(), lease).await? {
             if renewed.held {
                 if renewed.signalled
-                    && let Some(held) = held.get(&renewed.task)
+                    && let Some(held) = self.held.get(&renewed.task)
                 {
                     held.signalled.notify_one();
                 }
-            } else if let Some(lost) = held.remove(&renewed.task) {
+            } else if let Some(lost) = self.held.remove(&renewed.task) {
                 lost.driver.abort();
             }
         }
         Ok(())
     }
-}
 
-/// The same task may have been claimed again already; only the claim that ended is forgotten.
-fn forget(held: &mut HashMap<Uuid, Held>, ended: Result<(Uuid, u64), JoinError>) {
-    match ended {
-        Ok((task, epoch)) => held.retain(|id, held| *id != task || held.epoch != epoch),
-        Err(error) => {
-            if error.is_panic() {
-                tracing::error!(%error, "a task's driver panicked; the task is claimed again");
+    /// The same task may have been claimed again already; only the claim that ended is forgotten.
+    fn forget(&mut self, ended: Result<(Uuid, u64), JoinError>) {
+        match ended {
+            Ok((task, epoch)) => {
+                if self.held.get(&task).is_some_and(|held| held.epoch == epoch) {
+                    self.held.remove(&task);
+                }
             }
-            held.retain(|_, held| !held.driver.is_finished());
+            Err(error) => {
+                if error.is_panic() {
+                    tracing::error!(%error, "a task's driver panicked; the task is claimed again");
+                }
+                self.held.retain(|_, held| !held.driver.is_finished());
+            }
         }
     }
+}
+
+impl<P: Program, X: Executor<P>> Drop for Bench<P, X> {
+    fn drop(&mut self) {
+        self.workshop.engine.0.desk.close();
+    }
+}
+
+fn interval(period: Duration) -> Interval {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// The task stays in the store as its journal has it, and is claimed again.
+fn tell_dropped(task: Uuid, error: &EngineError) {
+    tracing::warn!(%task, %error, code = error.code(), "a task was dropped by its worker");
 }

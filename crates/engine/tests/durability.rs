@@ -22,7 +22,7 @@ async fn a_task_runs_to_its_answer_and_every_step_is_in_the_journal() {
     let task = world.submit("one two three").await;
     let worker = world.worker();
     let ended = world.engine.wait(task).await.unwrap();
-    assert_eq!(ended.record.status, TaskState::Completed);
+    assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(ended.answer.unwrap().text, "one two three");
     assert_eq!(world.performed(), ["one", "two", "three"]);
     let journal = world.store.load(task, 1).await.unwrap().unwrap();
@@ -64,11 +64,7 @@ async fn a_killed_worker_loses_no_task_and_repeats_no_effect_that_must_not_be() 
         world.clock.advance(Duration::from_mins(1));
         let second = world.worker();
         let ended = world.engine.wait(task).await.unwrap();
-        assert_eq!(
-            ended.record.status,
-            TaskState::Completed,
-            "killed at {killed_at}"
-        );
+        assert_eq!(ended.status, TaskState::Completed, "killed at {killed_at}");
         // The call that was cut short is made again under the same id, the others are not.
         for word in ["one", "two", "three"] {
             let ids = world.ids_of(word);
@@ -100,7 +96,7 @@ async fn a_call_that_must_not_be_repeated_asks_a_person_after_a_kill() {
     world.clock.advance(Duration::from_mins(1));
     let worker = world.worker();
     let waiting = world.engine.wait(task).await.unwrap();
-    assert_eq!(waiting.record.status, TaskState::InputRequired);
+    assert_eq!(waiting.status, TaskState::InputRequired);
     assert_eq!(world.performed(), ["one"], "nothing is made again unasked");
     let question = waiting.questions[0].id;
     let answer = |action: &str| NewSignal {
@@ -111,7 +107,7 @@ async fn a_call_that_must_not_be_repeated_asks_a_person_after_a_kill() {
     };
     world.engine.signal(answer("approve")).await.unwrap();
     let ended = world.until_ended(task).await;
-    assert_eq!(ended.record.status, TaskState::Completed);
+    assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(world.performed(), ["one", "one", "two"]);
     let ids = world.ids_of("one");
     assert_eq!(ids[0], ids[1]);
@@ -133,7 +129,7 @@ async fn a_rejected_call_is_told_to_the_program_and_not_made() {
     let worker = world.worker();
     let waiting = world.engine.wait(task).await.unwrap();
     assert_eq!(
-        waiting.record.status,
+        waiting.status,
         TaskState::InputRequired,
         "a lost answer is as unknown as a kill"
     );
@@ -149,14 +145,8 @@ async fn a_rejected_call_is_told_to_the_program_and_not_made() {
     };
     world.engine.signal(signal).await.unwrap();
     let ended = world.until_ended(task).await;
-    assert_eq!(ended.record.status, TaskState::Failed);
-    assert!(
-        ended
-            .record
-            .error
-            .unwrap()
-            .contains("it was booked by phone")
-    );
+    assert_eq!(ended.status, TaskState::Failed);
+    assert!(ended.error.unwrap().contains("it was booked by phone"));
     assert_eq!(world.performed(), ["one"]);
     worker.stop().await;
 }
@@ -178,8 +168,8 @@ async fn an_unanswered_question_expires() {
     world.clock.advance(Duration::from_hours(24));
     let worker = world.worker();
     let ended = world.until_ended(task).await;
-    assert_eq!(ended.record.status, TaskState::Failed);
-    assert!(ended.record.error.unwrap().contains("nobody said in time"));
+    assert_eq!(ended.status, TaskState::Failed);
+    assert!(ended.error.unwrap().contains("nobody said in time"));
     worker.stop().await;
 }
 
@@ -194,7 +184,7 @@ async fn a_repeatable_call_with_a_lost_answer_is_made_again_a_few_times() {
     let task = world.submit("one").await;
     let worker = world.worker();
     let ended = world.engine.wait(task).await.unwrap();
-    assert_eq!(ended.record.status, TaskState::Failed);
+    assert_eq!(ended.status, TaskState::Failed);
     assert_eq!(world.ids_of("one").len(), 4, "once and three repetitions");
     worker.stop().await;
 }
@@ -219,7 +209,7 @@ async fn nothing_changes_the_world_before_the_journal_is_durable() {
     );
     world.open_gate();
     let ended = world.engine.wait(task).await.unwrap();
-    assert_eq!(ended.record.status, TaskState::Completed);
+    assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(world.performed(), ["look", "pay"]);
     worker.stop().await;
 }
@@ -248,11 +238,7 @@ async fn a_stopped_worker_puts_its_task_down_where_the_next_one_finds_it() {
     assert_eq!(record.worker, None);
     let worker = world.worker();
     let ended = world.engine.wait(task).await.unwrap();
-    assert_eq!(
-        ended.record.status,
-        TaskState::Completed,
-        "nobody had to be asked"
-    );
+    assert_eq!(ended.status, TaskState::Completed, "nobody had to be asked");
     assert_eq!(world.performed(), ["one", "two", "three"]);
     worker.stop().await;
 }
@@ -273,8 +259,8 @@ async fn a_canceled_task_makes_no_more_calls() {
     };
     world.engine.signal(signal).await.unwrap();
     let ended = world.engine.wait(task).await.unwrap();
-    assert_eq!(ended.record.status, TaskState::Canceled);
-    assert_eq!(ended.record.error.as_deref(), Some("changed my mind"));
+    assert_eq!(ended.status, TaskState::Canceled);
+    assert_eq!(ended.error.as_deref(), Some("changed my mind"));
     world.release();
     assert_eq!(world.performed(), ["one"]);
     worker.stop().await;
@@ -289,7 +275,7 @@ async fn at_the_deadline_the_task_ends_with_what_the_program_has_to_say() {
     world.until_performed("one").await;
     world.clock.advance(Duration::from_millis(50));
     let ended = world.engine.wait(task).await.unwrap();
-    assert_eq!(ended.record.status, TaskState::Failed);
+    assert_eq!(ended.status, TaskState::Failed);
     assert_eq!(ended.answer.unwrap().text, "too late");
     world.release();
     worker.stop().await;
@@ -305,8 +291,8 @@ async fn a_task_that_is_claimed_again_and_again_without_progress_is_set_aside() 
     }
     let worker = world.worker();
     let ended = world.engine.wait(task).await.unwrap();
-    assert_eq!(ended.record.status, TaskState::Failed);
-    assert!(ended.record.error.unwrap().contains("poisoned"));
+    assert_eq!(ended.status, TaskState::Failed);
+    assert!(ended.error.unwrap().contains("poisoned"));
     assert!(world.performed().is_empty());
     worker.stop().await;
 }
@@ -324,7 +310,7 @@ async fn two_workers_share_the_work_and_no_task_is_done_twice() {
     let (first, second) = (world.worker(), world.worker());
     for task in tasks {
         assert_eq!(
-            world.engine.wait(task).await.unwrap().record.status,
+            world.engine.wait(task).await.unwrap().status,
             TaskState::Completed
         );
     }
@@ -361,7 +347,7 @@ async fn a_call_that_needs_leave_is_made_only_once_somebody_agrees() {
     let task = world.submit("look pay?").await;
     let worker = world.worker();
     let waiting = world.engine.wait(task).await.unwrap();
-    assert_eq!(waiting.record.status, TaskState::InputRequired);
+    assert_eq!(waiting.status, TaskState::InputRequired);
     assert_eq!(waiting.questions[0].prompt, "May I do pay?");
     worker.stop().await;
     // The question outlives the process that asked it.
@@ -369,10 +355,7 @@ async fn a_call_that_needs_leave_is_made_only_once_somebody_agrees() {
     let worker = world.worker();
     assert_eq!(world.performed(), ["look"]);
     world.answer(task, json!({"action": "approve"})).await;
-    assert_eq!(
-        world.until_ended(task).await.record.status,
-        TaskState::Completed
-    );
+    assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
     assert_eq!(world.performed(), ["look", "pay?"]);
     worker.stop().await;
     world.assert_replays(task).await;
@@ -386,10 +369,7 @@ async fn a_person_may_change_what_a_call_is_given() {
     world
         .answer(task, json!({"action": "modify", "value": {"amount": 3}}))
         .await;
-    assert_eq!(
-        world.until_ended(task).await.record.status,
-        TaskState::Completed
-    );
+    assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
     assert_eq!(world.last_arguments(), json!({"amount": 3}));
     worker.stop().await;
     world.assert_replays(task).await;
@@ -404,7 +384,7 @@ async fn a_call_that_somebody_rejects_is_not_made() {
         .answer(task, json!({"action": "reject", "message": "too dear"}))
         .await;
     let ended = world.until_ended(task).await;
-    assert_eq!(ended.record.error.as_deref(), Some("too dear"));
+    assert_eq!(ended.error.as_deref(), Some("too dear"));
     assert!(world.performed().is_empty());
     worker.stop().await;
     world.assert_replays(task).await;

@@ -10,13 +10,14 @@ use convoke_model::{Agent, Decision, Name, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::calls::{Made, Reply, Request, Returned, is_default};
 use crate::catalogue::Skills;
 use crate::error::FlowError;
 use crate::memory::{Item, SkillRef};
 use crate::nodes::agent::sub_agents::ChildInput;
 use crate::nodes::{act, agent, compose, decide, resolve};
 use crate::template::Templates;
-use crate::turn::{Returned, Turn};
+use crate::turn::Turn;
 
 /// An app, ready to answer.
 pub struct Assistant {
@@ -53,6 +54,7 @@ pub struct Progress {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) shown: Vec<Item>,
     /// Older messages that did not travel with the request.
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) history_cut: usize,
     /// An agent's run, while a model thinks.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,8 +95,8 @@ impl Assistant {
 
     /// The first step: a child begins with the agent it is for, an app without skills with its agent,
     /// and everything else with a decision.
-    fn begin(&self, turn: &mut Turn<'_>, input: &Value) -> Step {
-        if let Ok(child) = serde_json::from_value::<ChildInput>(input.clone()) {
+    fn begin(&self, turn: &mut Turn<'_>, input: Value) -> Step<Request> {
+        if let Ok(child) = ChildInput::deserialize(input) {
             return match self.app.agent(child.agent.as_str()) {
                 Some(agent) => agent::start_having_spent(turn, agent, child.spent),
                 None => compose::broken(turn, "the agent is gone"),
@@ -124,12 +126,27 @@ impl Assistant {
 
 impl Program for Assistant {
     type State = Progress;
+    type Request = Request;
+    type Reply = Reply;
 
     fn approval_time(&self) -> Duration {
         Duration::from_secs(self.app.config.limits.question_seconds.into())
     }
 
-    fn step(&self, view: View<'_>, state: &mut Progress, event: &Event) -> Step {
+    fn modified(&self, request: &Request, value: Value) -> Result<Request, String> {
+        request.with_arguments(value)
+    }
+
+    fn given(&self, request: &Request, value: Value) -> Result<Reply, String> {
+        request.replied_by_hand(value)
+    }
+
+    fn step(
+        &self,
+        view: View<'_, Request>,
+        state: &mut Progress,
+        event: Event<Reply>,
+    ) -> Step<Request> {
         let mut turn = Turn {
             assistant: self,
             view,
@@ -143,16 +160,13 @@ impl Program for Assistant {
                 started_at,
                 ..
             } => {
-                let returned = Returned {
-                    call: *call,
-                    outcome,
-                    started_at: *started_at,
-                };
+                let made = Made { call, started_at };
+                let returned = Returned { made, outcome };
                 match turn.state.node {
-                    Node::Decide => decide::finish(&mut turn, &returned),
-                    Node::Resolve => resolve::finish(&mut turn, &returned),
-                    Node::Act => act::finish(&mut turn, &returned),
-                    Node::Agent => agent::finish(&mut turn, &returned),
+                    Node::Decide => decide::finish(&mut turn, returned),
+                    Node::Resolve => resolve::finish(&mut turn, returned),
+                    Node::Act => act::finish(&mut turn, returned),
+                    Node::Agent => agent::finish(&mut turn, returned),
                 }
             }
             Event::DeadlineReached => compose::too_late(&mut turn),

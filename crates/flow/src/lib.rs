@@ -11,6 +11,7 @@
 //!   ports in [`ports`].
 
 mod assistant;
+mod calls;
 mod catalogue;
 mod error;
 mod interpret;
@@ -25,6 +26,7 @@ pub mod toolbox;
 mod turn;
 
 pub use assistant::{Assistant, Progress};
+pub use calls::{Reply, Request};
 pub use error::FlowError;
 pub use performer::{Performer, PerformerOptions};
 pub use receive::{Incoming, receive};

@@ -9,14 +9,14 @@ use convoke_engine::{Call, Effect, Executor, Failure, FailureKind, Outcome, Perf
 use convoke_llm::ModelClient;
 use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name};
 use convoke_store::Store;
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use crate::assistant::Assistant;
+use crate::calls::{Ask, Given, Reply, Request, ToolWish};
 use crate::nodes::agent::sub_agents;
-use crate::nodes::{act, agent, decide};
-use crate::ports::{NOT_REACHED, ToolFacts, ToolRequest, Tools};
+use crate::nodes::{agent, decide};
+use crate::ports::{Caller, NOT_REACHED, ToolFacts, ToolReply, ToolRequest, Tools};
 
 /// How stubborn the performer is.
 #[derive(Debug, Clone)]
@@ -59,8 +59,8 @@ pub struct Performer {
 
 /// What an agent's model is offered, with what it was made from.
 struct Offers {
-    facts: Vec<ToolFacts>,
-    offered: Arc<[agent::Offered]>,
+    facts: Vec<Arc<ToolFacts>>,
+    offered: Arc<agent::Offer>,
 }
 
 impl Performer {
@@ -116,19 +116,17 @@ impl Performer {
         }))
     }
 
-    async fn decide(&self, performing: &Performing) -> Result<Value, Failure> {
+    async fn decide(&self, performing: &Performing) -> Result<Given, Failure> {
         let history = self.history(performing).await?;
         let text = performing
             .messages
             .first()
             .map_or("", |message| message.content.as_str());
         let decided = decide::decide(&self.assistant, text, &history.messages, history.older);
-        serde_json::to_value(decided).map_err(|error| no_effect("decide.unwritable", &error))
+        Ok(Given::Decided(Box::new(decided)))
     }
 
-    async fn think(&self, performing: &Performing, call: &Call) -> Result<Value, Failure> {
-        let asked: agent::Asked = serde_json::from_value(call.request.clone())
-            .map_err(|error| no_effect("agent.unreadable", &error))?;
+    async fn think(&self, performing: &Performing, asked: &agent::Asked) -> Result<Given, Failure> {
         let agent = self
             .assistant
             .app
@@ -140,9 +138,8 @@ impl Performer {
         let history = self.history(performing).await?;
         let thinking = agent::Thinking {
             agent,
-            models: agent.models().cloned().collect(),
+            offer: &*self.offered(agent).await,
             phase: asked.phase,
-            tools: self.offered(agent).await,
             history: &history.messages,
             older: history.older,
             performing,
@@ -150,17 +147,12 @@ impl Performer {
                 .min(self.time_left(performing)),
         };
         let thought = agent::perform(&self.models, &thinking).await?;
-        serde_json::to_value(thought).map_err(|error| no_effect("agent.unwritable", &error))
-    }
-
-    async fn ask_agent(&self, performing: &Performing, call: &Call) -> Result<Value, Failure> {
-        let (key, at) = (call.id.to_string(), self.clock.now());
-        sub_agents::perform(performing, key, &call.request, at).await
+        Ok(Given::Thought(Box::new(thought)))
     }
 
     /// The agent's tools as its model sees them. A server that cannot be reached takes only its own
     /// away. Made anew only when a server says something else of its tools than before.
-    async fn offered(&self, agent: &AgentFields) -> Arc<[agent::Offered]> {
+    async fn offered(&self, agent: &AgentFields) -> Arc<agent::Offer> {
         let described =
             futures::future::join_all(agent.tools.iter().map(|tool| self.describe(tool))).await;
         let mut facts = Vec::with_capacity(described.len());
@@ -172,13 +164,15 @@ impl Performer {
         }
         let mut known = self.offers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(offers) = known.get(&agent.name)
-            && offers.facts == facts
+            && offers.facts.len() == facts.len()
+            && offers.facts.iter().zip(&facts).all(|(a, b)| same(a, b))
         {
             return Arc::clone(&offers.offered);
         }
-        let offered: Arc<[agent::Offered]> = agent::Offered::of(&facts)
-            .chain(sub_agents::offered(&self.assistant, agent))
-            .collect();
+        let offered = Arc::new(agent::Offer::new(
+            agent,
+            agent::Offered::of(&facts).chain(sub_agents::offered(&self.assistant, agent)),
+        ));
         let offers = Offers {
             facts,
             offered: Arc::clone(&offered),
@@ -187,27 +181,31 @@ impl Performer {
         offered
     }
 
-    async fn call_tool(&self, performing: &Performing, call: &Call) -> Result<Value, Failure> {
-        let facts = self.describe(tool_of(call)).await?;
+    async fn call_tool(
+        &self,
+        performing: &Performing,
+        wish: &ToolWish,
+        key: String,
+    ) -> Result<ToolReply, Failure> {
+        let facts = self.describe(&wish.tool).await?;
         let server = self.server(&facts.server);
         let request = ToolRequest {
             injected: injected(server, performing),
-            arguments: call
-                .request
-                .get("arguments")
-                .and_then(Value::as_object)
-                .cloned()
-                .unwrap_or_default(),
-            idempotency_key: call.id.to_string(),
+            arguments: Arc::clone(&wish.arguments),
+            caller: Caller {
+                user: performing.facts.owner,
+                conversation: performing.facts.conversation,
+                task: performing.facts.id,
+            },
+            idempotency_key: key,
             timeout: self.time_for(server, &facts, performing),
-            server: facts.server,
-            tool: facts.tool,
+            server: facts.server.clone(),
+            tool: facts.tool.clone(),
         };
-        let reply = self.stubbornly(|| self.tools.call(request.clone())).await?;
-        serde_json::to_value(reply).map_err(|error| no_effect("tool.unwritable", &error))
+        self.stubbornly(|| self.tools.call(&request)).await
     }
 
-    async fn describe(&self, tool: &str) -> Result<ToolFacts, Failure> {
+    async fn describe(&self, tool: &str) -> Result<Arc<ToolFacts>, Failure> {
         self.stubbornly(|| self.tools.describe(tool)).await
     }
 
@@ -262,50 +260,52 @@ impl Performer {
     }
 }
 
-impl Executor for Performer {
-    fn effect<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Effect, Failure>> {
-        async move {
-            match call.kind.as_str() {
-                act::KIND => {}
-                // A child that was submitted under the call's id is found again, not made again.
-                sub_agents::KIND => return Ok(Effect::Repeatable),
-                _ => return Ok(Effect::None),
-            }
-            let facts = self.describe(tool_of(call)).await?;
-            let keyed = self
-                .server(&facts.server)
-                .is_some_and(|server| server.honours_idempotency_key);
-            Ok(if facts.read_only {
-                Effect::None
-            } else if facts.idempotent || keyed {
-                Effect::Repeatable
-            } else {
-                Effect::Once
-            })
-        }
-        .boxed()
+impl Executor<Assistant> for Performer {
+    async fn effect(&self, call: &Call<Request>) -> Result<Effect, Failure> {
+        let wish = match &call.request.0 {
+            Ask::Tool(wish) => wish,
+            // A child that was submitted under the call's id is found again, not made again.
+            Ask::Child(_) => return Ok(Effect::Repeatable),
+            Ask::Decide | Ask::Model(_) => return Ok(Effect::None),
+        };
+        let facts = self.describe(&wish.tool).await?;
+        let keyed = self
+            .server(&facts.server)
+            .is_some_and(|server| server.honours_idempotency_key);
+        Ok(if facts.read_only {
+            Effect::None
+        } else if facts.idempotent || keyed {
+            Effect::Repeatable
+        } else {
+            Effect::Once
+        })
     }
 
-    fn perform<'a>(&'a self, performing: Performing, call: &'a Call) -> BoxFuture<'a, Outcome> {
-        async move {
-            let outcome = match call.kind.as_str() {
-                decide::KIND => self.decide(&performing).await,
-                act::KIND => self.call_tool(&performing, call).await,
-                agent::KIND => self.think(&performing, call).await,
-                sub_agents::KIND => self.ask_agent(&performing, call).await,
-                other => Err(no_effect("call.unknown_kind", &other)),
-            };
-            outcome.map_or_else(Outcome::Failed, Outcome::Done)
+    async fn perform(&self, performing: &Performing, call: &Call<Request>) -> Outcome<Reply> {
+        let key = || call.id.to_string();
+        let given = match &call.request.0 {
+            Ask::Decide => self.decide(performing).await,
+            Ask::Model(asked) => self.think(performing, asked).await,
+            Ask::Tool(wish) => {
+                let reply = self.call_tool(performing, wish, key()).await;
+                reply.map(|reply| Given::Tool(Box::new(reply)))
+            }
+            Ask::Child(errand) => {
+                let at = self.clock.now();
+                let reply = Box::pin(sub_agents::perform(performing, key(), errand, at)).await;
+                reply.map(|reply| Given::Tool(Box::new(reply)))
+            }
+        };
+        match given {
+            Ok(given) => Outcome::Done(Reply(given)),
+            Err(failure) => Outcome::Failed(failure),
         }
-        .boxed()
     }
 }
 
-fn tool_of(call: &Call) -> &str {
-    call.request
-        .get("tool")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+/// Whether a server says the same of a tool as before. Most do not even say it anew.
+fn same(before: &Arc<ToolFacts>, now: &Arc<ToolFacts>) -> bool {
+    Arc::ptr_eq(before, now) || before == now
 }
 
 /// The facts that a server's tools are given, whatever anybody else says.

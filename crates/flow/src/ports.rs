@@ -7,6 +7,7 @@ use convoke_engine::Failure;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 /// The code by which a port says that a server could not be reached, so that it is worth trying again.
 pub const NOT_REACHED: &str = "tool.not_reached";
@@ -28,6 +29,9 @@ pub struct ToolFacts {
     pub parameters: Arc<Value>,
 }
 
+/// What a tool is given. It is passed around more often than looked at.
+pub type Arguments = Arc<Map<String, Value>>;
+
 /// A call on its way out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolRequest {
@@ -36,13 +40,26 @@ pub struct ToolRequest {
     /// The tool.
     pub tool: String,
     /// What the decision or the model says.
-    pub arguments: Map<String, Value>,
+    pub arguments: Arguments,
     /// What the engine adds: the user's id and the like. It overrides the former.
     pub injected: Map<String, Value>,
+    /// For whom, and as part of what.
+    pub caller: Caller,
     /// The effect id.
     pub idempotency_key: String,
     /// How long it may take.
     pub timeout: Duration,
+}
+
+/// For whom a tool is called. It comes from the verified token, and no model can say otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    /// The user.
+    pub user: Uuid,
+    /// The conversation, if the task is part of one.
+    pub conversation: Option<Uuid>,
+    /// The task.
+    pub task: Uuid,
 }
 
 /// What a tool said.
@@ -63,8 +80,8 @@ pub struct ToolReply {
 /// The tools of an app.
 pub trait Tools: Send + Sync + 'static {
     /// What is known of a tool, given as `tool` or `server.tool`.
-    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<ToolFacts, Failure>>;
+    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<Arc<ToolFacts>, Failure>>;
 
     /// Calls a tool. A failure says whether the call can have had an effect.
-    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, Failure>>;
+    fn call<'a>(&'a self, request: &'a ToolRequest) -> BoxFuture<'a, Result<ToolReply, Failure>>;
 }

@@ -49,7 +49,7 @@ async fn an_agent_thinks_calls_tools_and_answers() {
     assert_eq!(shown[2]["tool_calls"][0]["function"]["name"], "get_time");
     assert_eq!(shown[3]["tool_call_id"], shown[2]["tool_calls"][0]["id"]);
     assert_eq!(
-        office.journal(ended.record.id).await,
+        office.journal(ended.facts.id).await,
         ["submitted", "returned", "returned", "returned"]
     );
 }
@@ -156,21 +156,15 @@ async fn a_budget_stops_the_run_with_a_clear_state() {
     let script = Script::by(|_| call("get_time", json!({})));
     let office = Office::open(json!({ "budget": { "model_calls": 2 } }), script).await;
     let ended = office.ask("Loop.").await;
-    assert_eq!(ended.record.status, TaskState::Failed);
-    assert!(
-        ended
-            .record
-            .error
-            .unwrap()
-            .starts_with("budget.model_calls")
-    );
+    assert_eq!(ended.status, TaskState::Failed);
+    assert!(ended.error.unwrap().starts_with("budget.model_calls"));
     assert!(ended.answer.unwrap().partial);
     assert_eq!(office.model.requests().len(), 2);
 
     let script = Script::by(|_| call("get_time", json!({})));
     let office = Office::open(json!({ "budget": { "tokens": 1 } }), script).await;
     let ended = office.ask("Loop.").await;
-    assert!(ended.record.error.unwrap().starts_with("budget.tokens"));
+    assert!(ended.error.unwrap().starts_with("budget.tokens"));
     assert_eq!(office.model.requests().len(), 1);
 }
 
@@ -182,8 +176,8 @@ async fn a_passing_failure_is_tried_again_and_a_lasting_one_is_told() {
 
     let office = Office::open(json!({}), vec![Reply::refusal(401, "bad key")]).await;
     let ended = office.ask("Hi.").await;
-    assert_eq!(ended.record.status, TaskState::Failed);
-    assert!(ended.record.error.unwrap().contains("llm.unauthorized"));
+    assert_eq!(ended.status, TaskState::Failed);
+    assert!(ended.error.unwrap().contains("llm.unauthorized"));
     assert_eq!(office.model.requests().len(), 1);
 }
 
@@ -243,14 +237,8 @@ async fn an_answer_that_does_not_fit_its_schema_is_repaired_once() {
     let replies = vec![Reply::text("seven"), Reply::text("{\"total\": \"seven\"}")];
     let office = Office::open(schema, replies).await;
     let ended = office.ask("How many?").await;
-    assert_eq!(ended.record.status, TaskState::Failed);
-    assert!(
-        ended
-            .record
-            .error
-            .unwrap()
-            .contains("does not fit its schema")
-    );
+    assert_eq!(ended.status, TaskState::Failed);
+    assert!(ended.error.unwrap().contains("does not fit its schema"));
 }
 
 #[tokio::test]
@@ -294,7 +282,7 @@ async fn a_tool_that_needs_leave_waits_with_the_exact_call_shown() {
     let replies = || vec![call("sign", json!({"page": 3})), Reply::text("All right.")];
     let office = Office::open(agent.clone(), replies()).await;
     let waiting = office.ask("Sign it.").await;
-    assert_eq!(waiting.record.status, TaskState::InputRequired);
+    assert_eq!(waiting.status, TaskState::InputRequired);
     assert!(
         waiting.questions[0]
             .prompt
@@ -302,7 +290,7 @@ async fn a_tool_that_needs_leave_waits_with_the_exact_call_shown() {
     );
     assert!(office.calls().is_empty());
     let ended = office.answer(&waiting, json!({"action": "approve"})).await;
-    assert_eq!(ended.record.status, TaskState::Completed);
+    assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(office.calls(), [("sign".to_owned(), json!({"page": 3}))]);
 
     let office = Office::open(agent.clone(), replies()).await;
@@ -338,7 +326,7 @@ async fn what_does_not_fit_the_window_is_cut_at_the_old_end_and_the_cut_recorded
     let mut cut = Value::Null;
     for turn in 0..8 {
         let ended = office.ask(&format!("Turn {turn}")).await;
-        assert_eq!(ended.record.status, TaskState::Completed);
+        assert_eq!(ended.status, TaskState::Completed);
         cut = ended
             .answer
             .unwrap()

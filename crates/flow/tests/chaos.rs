@@ -177,7 +177,7 @@ fn person(question: &Question) -> Value {
 
 /// The word before the colon, by which an operator finds out what went wrong.
 fn code(ended: &Ended) -> String {
-    let error = ended.record.error.clone().unwrap_or_default();
+    let error = ended.error.clone().unwrap_or_default();
     if error == "the task's time was over" {
         return error;
     }
@@ -231,18 +231,19 @@ async fn every_task_ends_in_time_and_within_its_budget_whatever_fails() {
     let count = ended.len();
     let mut endings: BTreeMap<String, usize> = BTreeMap::new();
     for ended in &ended {
-        let ending = match ended.record.status {
+        let ending = match ended.status {
             TaskState::Completed => "completed".to_owned(),
             TaskState::Failed => code(ended),
             other => panic!("{other:?}"),
         };
         *endings.entry(ending).or_insert(0) += 1;
-        let journal = office.entries(ended.record.id).await;
+        let journal = office.entries(ended.facts.id).await;
         let last = journal.last().unwrap();
         let deadline: Timestamp = serde_json::from_value(last.state["deadline"].clone()).unwrap();
         assert!(last.at <= deadline + MARGIN, "ended {} too late", last.at);
         let replies = journal.iter();
-        let replies = replies.filter(|entry| entry.event["outcome"]["done"]["usage"].is_object());
+        let replies =
+            replies.filter(|entry| entry.event["outcome"]["done"]["thought"]["usage"].is_object());
         let replies = u32::try_from(replies.count()).unwrap();
         assert!(replies <= BUDGET, "{replies} replies");
         let answer = ended.answer.as_ref().unwrap();
@@ -275,7 +276,7 @@ async fn a_task_whose_model_or_tool_never_answers_ends_at_its_deadline() {
         office.desk.behave("get_time", |_| pending().boxed());
         let asked = tokio::time::timeout(OUTER, office.ask("Wait.")).await;
         let ended = asked.unwrap_or_else(|_| panic!("the task hangs"));
-        assert_eq!(ended.record.status, TaskState::Failed);
+        assert_eq!(ended.status, TaskState::Failed);
         assert!(ended.answer.unwrap().partial);
     }
 }

@@ -61,7 +61,7 @@ async fn killed(setting: Setting, clock: &SimClock, fatal: usize, side: Side) ->
         biased;
         () = crash.reached() => {}
         ended = office.engine.wait(task) => {
-            assert_eq!(ended.unwrap().record.status, TaskState::Completed);
+            assert_eq!(ended.unwrap().status, TaskState::Completed);
             return None;
         }
     }
@@ -90,14 +90,14 @@ fn counted<T: ToString>(things: impl IntoIterator<Item = T>) -> HashMap<String, 
 }
 
 fn thoughts(journal: &[Entry]) -> usize {
-    let paid = |entry: &&Entry| !entry.event["outcome"]["done"]["usage"].is_null();
+    let paid = |entry: &&Entry| !entry.event["outcome"]["done"]["thought"]["usage"].is_null();
     journal.iter().filter(paid).count()
 }
 
 fn open_calls(journal: &[Entry], kind: &str) -> usize {
     let state = &journal.last().unwrap().state;
     let open = state["open"].as_array().into_iter().flatten();
-    open.filter(|call| call["kind"] == kind).count()
+    open.filter(|call| call["request"]["kind"] == kind).count()
 }
 
 async fn pays_for_nothing_twice(
@@ -126,7 +126,7 @@ async fn pays_for_nothing_twice(
             let ended = office.engine.wait(task).await.unwrap();
 
             let place = format!("{side:?} {fatal}");
-            assert_eq!(ended.record.status, TaskState::Completed, "{place}");
+            assert_eq!(ended.status, TaskState::Completed, "{place}");
             assert_eq!(ended.answer.unwrap().text, "All paid.", "{place}");
             let requests = office.model.requests();
             // Of three thoughts, those in the journal are not asked for again.

@@ -37,7 +37,7 @@ async fn one_users_words_are_in_no_request_for_another() {
                 let text = format!("{secret} {turn}");
                 let task = office.submit_for(user, Some(user), &text).await.unwrap();
                 let ended = office.engine.wait(task).await.unwrap();
-                assert_eq!(ended.record.status, TaskState::Completed);
+                assert_eq!(ended.status, TaskState::Completed);
                 assert_eq!(ended.answer.unwrap().text, format!("You said {text}"));
             }
         }

@@ -15,7 +15,7 @@ use convoke_engine::machine::{Machine, Transition};
 use convoke_engine::{
     About, Answered, Call, Event, Facts, Failure, FailureKind, Outcome, Snapshot,
 };
-use convoke_flow::{Assistant, Progress};
+use convoke_flow::{Assistant, Progress, Reply as Given, Request};
 use convoke_model::{Channel, Message, Role};
 use convoke_testkit::Reply;
 use futures::FutureExt;
@@ -90,7 +90,7 @@ struct Story {
     at: Timestamp,
     dice: Dice,
     /// What happened, and where the task stood after it.
-    journal: Vec<(Event, Timestamp, Value, Vec<Message>)>,
+    journal: Vec<(Event<Given>, Timestamp, Value, Vec<Message>)>,
     thoughts: u32,
 }
 
@@ -131,10 +131,10 @@ impl Story {
         story
     }
 
-    fn happens(&mut self, event: Event) {
+    fn happens(&mut self, event: Event<Given>) {
         self.at += SignedDuration::from_millis(5);
-        let Transition { perform, .. } = self.machine.apply(&event, self.at);
-        if perform.iter().any(|call| call.kind == "model") {
+        let Transition { perform, .. } = self.machine.apply(event.clone(), self.at);
+        if perform.iter().any(|call| asks_model(call)) {
             assert_valid(&on_the_wire(self.machine.messages()));
         }
         let state = serde_json::to_value(self.machine.snapshot()).unwrap();
@@ -145,7 +145,7 @@ impl Story {
     /// Another worker goes on from what the journal holds.
     fn crash(&mut self) {
         let state = serde_json::to_value(self.machine.snapshot()).unwrap();
-        let snapshot: Snapshot<Progress> = serde_json::from_value(state).unwrap();
+        let snapshot: Snapshot<Progress, Request> = serde_json::from_value(state).unwrap();
         self.machine = Machine::restore(
             Arc::clone(&self.assistant),
             Facts::clone(self.machine.facts()),
@@ -155,7 +155,7 @@ impl Story {
         );
     }
 
-    fn next_event(&mut self) -> Event {
+    fn next_event(&mut self) -> Event<Given> {
         let snapshot = self.machine.snapshot();
         let open = u32::try_from(snapshot.open.len()).unwrap();
         let index = usize::try_from(self.dice.roll(open)).unwrap();
@@ -168,7 +168,7 @@ impl Story {
                 answer: self.answer(about),
             };
         }
-        if call.kind == "model" {
+        if asks_model(&call) {
             let outcome = self.thought(&call);
             return returned(&call, outcome, self.at);
         }
@@ -196,7 +196,7 @@ impl Story {
         }
     }
 
-    fn thought(&mut self, call: &Call) -> Outcome {
+    fn thought(&mut self, call: &Call<Request>) -> Outcome<Given> {
         self.thoughts += 1;
         if self.dice.roll(10) == 0 {
             return Outcome::Failed(Failure {
@@ -205,7 +205,8 @@ impl Story {
                 ..failure("try again later")
             });
         }
-        let text = match (call.request["phase"].as_str().unwrap(), self.dice.roll(3)) {
+        let asked = json!(call.request);
+        let text = match (asked["phase"].as_str().unwrap(), self.dice.roll(3)) {
             ("plan", 0) => "no plan",
             ("plan", _) => r#"{"steps": ["look", "pay"]}"#,
             ("critique", 0) => r#"{"ok": true}"#,
@@ -221,12 +222,12 @@ impl Story {
         } else {
             ""
         };
-        Outcome::Done(json!({
+        done(json!({ "thought": {
             "text": text,
             "calls": calls,
             "usage": { "input_tokens": 3, "output_tokens": 2, "estimated": false },
             "model": "scripted",
-        }))
+        } }))
     }
 
     /// The client takes away ids that a model gave twice, so that here they are missing.
@@ -240,12 +241,12 @@ impl Story {
         json!({ "id": id, "name": name, "arguments": arguments })
     }
 
-    fn result(&mut self) -> Outcome {
+    fn result(&mut self) -> Outcome<Given> {
         let reply = |text: &str, is_error: bool| {
             let content = json!({});
-            Outcome::Done(json!({
+            done(json!({ "tool": {
                 "server": "desk", "tool": "t", "content": content, "text": text, "is_error": is_error,
-            }))
+            } }))
         };
         match self.dice.roll(6) {
             0 => Outcome::Failed(failure("it does not work")),
@@ -260,7 +261,15 @@ impl Story {
     }
 }
 
-fn returned(call: &Call, outcome: Outcome, at: Timestamp) -> Event {
+fn asks_model(call: &Call<Request>) -> bool {
+    json!(call.request)["kind"] == "model"
+}
+
+fn done(reply: Value) -> Outcome<Given> {
+    Outcome::Done(serde_json::from_value(reply).unwrap())
+}
+
+fn returned(call: &Call<Request>, outcome: Outcome<Given>, at: Timestamp) -> Event<Given> {
     Event::Returned {
         call: call.id,
         label: call.label.clone(),
@@ -316,9 +325,9 @@ proptest! {
         prop_assert!(story.thoughts > 0);
         let mut again = begin(&story.assistant);
         for (event, at, state, messages) in &story.journal {
-            again.apply(event, *at);
+            again.apply(event.clone(), *at);
             prop_assert_eq!(&serde_json::to_value(again.snapshot()).unwrap(), state);
-            prop_assert_eq!(again.messages(), messages.as_slice());
+            prop_assert_eq!(&**again.messages(), messages);
         }
     }
 }

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::connections::{Connections, explained};
+use crate::connections::{Connections, Lent, explained};
 use crate::endpoint::Endpoint;
 use crate::error::LlmProblem;
 use crate::options::Options;
@@ -66,39 +66,30 @@ impl Attempt<'_> {
     pub(crate) async fn run(&self, body: Bytes) -> Result<Content, Failure> {
         let request = self.http_request(body)?;
         let patience = Patience::new(self.options.attempt_timeout, self.deadline);
-        let sent = self
-            .connections
-            .send(request, self.endpoint.is_encrypted(), self.options)
-            .map_err(|reason| LlmProblem::Misconfigured { reason })?;
-        let response = patience.wait(self, sent).await?.map_err(|error| {
-            let reason = explained(&error);
-            if error.is_connect() {
-                LlmProblem::Unreachable { reason }
-            } else {
-                LlmProblem::Broken { reason }
-            }
-        })?;
+        let sent = self.connections.send(request, self.endpoint);
+        let (response, lent) = patience.wait(self, sent).await??;
         if !response.status().is_success() {
-            return Err(self.complaint(response, &patience).await);
+            return Err(Box::pin(self.complaint(response, lent, &patience)).await);
         }
         let is_stream = response
             .headers()
             .get(CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         if is_stream {
-            return self.stream(response.into_body()).await;
+            return Box::pin(self.stream(response.into_body(), lent)).await;
         }
         let limit = self.options.max_response_bytes;
         let body = patience
             .wait(self, whole(response.into_body(), limit))
             .await??;
+        lent.give_back();
         self.whole_answer(&body)
     }
 
     fn http_request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, LlmProblem> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.endpoint.uri.clone();
+        *request.uri_mut() = self.endpoint.target.clone();
         let credentials = self
             .endpoint
             .credentials(self.config)
@@ -138,7 +129,7 @@ impl Attempt<'_> {
         Ok(content)
     }
 
-    async fn stream(&self, mut body: Incoming) -> Result<Content, Failure> {
+    async fn stream(&self, mut body: Incoming, lent: Lent<'_>) -> Result<Content, Failure> {
         let mut stream = Stream::default();
         let mut size = 0;
         let broken = loop {
@@ -167,7 +158,9 @@ impl Attempt<'_> {
                 .map_err(|unusable| self.unusable(unusable))?;
             if stream.is_done() {
                 // A connection whose stream did not end cannot be used again, which is no failure.
-                let _ = timeout(LAST_CHUNK, body.frame()).await;
+                if let Ok(None) = timeout(LAST_CHUNK, body.frame()).await {
+                    lent.give_back();
+                }
                 break cut_off();
             }
         };
@@ -181,12 +174,20 @@ impl Attempt<'_> {
     }
 
     /// Reads why the server turned the request down.
-    async fn complaint(&self, response: Response<Incoming>, patience: &Patience) -> Failure {
+    async fn complaint(
+        &self,
+        response: Response<Incoming>,
+        lent: Lent<'_>,
+        patience: &Patience,
+    ) -> Failure {
         let status = response.status().as_u16();
         let retry_after = retry_after(response.headers(), &*self.options.clock);
         let body = patience
             .wait(self, whole(response.into_body(), MAX_COMPLAINT_BYTES))
             .await;
+        if matches!(body, Ok(Ok(_))) {
+            lent.give_back();
+        }
         // The status alone says enough where the rest cannot be had.
         let body = body.and_then(|body| body).unwrap_or_default();
         self.judge(Complaint::read(&body), status, retry_after)

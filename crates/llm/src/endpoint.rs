@@ -9,6 +9,7 @@ use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::uri::{PathAndQuery, Uri};
 use tokio::sync::Semaphore;
 
+use crate::connections::Idle;
 use crate::wire::body::Dialect;
 
 /// What replaces a secret in a text.
@@ -25,6 +26,10 @@ const API_KEY: HeaderName = HeaderName::from_static("api-key");
 pub(crate) struct Endpoint {
     /// Where completions are asked for.
     pub(crate) uri: Uri,
+    /// The same, as the first line of a request has it: without scheme and host.
+    pub(crate) target: Uri,
+    /// Connections that wait for the next request.
+    pub(crate) idle: Idle,
     /// Host and port as the `Host` header has them.
     pub(crate) host: HeaderValue,
     /// Scheme, host and port: what may be shown.
@@ -82,12 +87,15 @@ impl Endpoint {
         let Ok(path) = PathAndQuery::try_from(whole) else {
             return wrong("has no proper path");
         };
+        let target = Uri::from(path.clone());
         parts.path_and_query = Some(path);
         let Ok(uri) = Uri::from_parts(parts) else {
             return wrong("is no URL");
         };
         Ok(Self {
             uri,
+            target,
+            idle: Idle::default(),
             host,
             origin,
             permits: Semaphore::new(max_concurrent.clamp(1, Semaphore::MAX_PERMITS)),

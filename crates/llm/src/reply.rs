@@ -42,6 +42,7 @@ pub struct Usage {
     /// Tokens of the answer.
     pub output_tokens: u64,
     /// Whether the server did not say, so that these are our own guess.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
 }
 

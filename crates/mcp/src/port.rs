@@ -12,43 +12,42 @@ use crate::error::McpError;
 use crate::servers::ToolServers;
 
 impl Tools for ToolServers {
-    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<ToolFacts, Failure>> {
+    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<Arc<ToolFacts>, Failure>> {
         async move {
             let info = self.find(tool).await.map_err(|error| failure(&error))?;
             let injected = self.config(&info.server).map(|config| config.inject.keys());
             let injected = injected.into_iter().flatten().map(String::as_str);
-            Ok(ToolFacts {
+            Ok(Arc::new(ToolFacts {
                 read_only: info.annotations.read_only == Some(true),
                 idempotent: info.annotations.idempotent == Some(true),
                 parameters: Arc::new(info.visible_schema(injected)),
                 description: info.description.unwrap_or_default(),
                 server: info.server,
                 tool: info.name,
-            })
+            }))
         }
         .boxed()
     }
 
-    fn call(
-        &self,
-        request: ports::ToolRequest,
-    ) -> BoxFuture<'_, Result<ports::ToolReply, Failure>> {
+    fn call<'a>(
+        &'a self,
+        request: &'a ports::ToolRequest,
+    ) -> BoxFuture<'a, Result<ports::ToolReply, Failure>> {
         async move {
-            let (server, tool) = (request.server.clone(), request.tool.clone());
             let reply = self
                 .call(ToolRequest {
-                    server: request.server,
-                    tool: request.tool,
-                    arguments: request.arguments,
-                    injected: request.injected,
-                    idempotency_key: request.idempotency_key,
+                    server: request.server.clone(),
+                    tool: request.tool.clone(),
+                    arguments: (*request.arguments).clone(),
+                    injected: request.injected.clone(),
+                    idempotency_key: request.idempotency_key.clone(),
                     timeout: Some(request.timeout),
                 })
                 .await
                 .map_err(|error| failure(&error))?;
             Ok(ports::ToolReply {
-                server,
-                tool,
+                server: request.server.clone(),
+                tool: request.tool.clone(),
                 content: reply.content,
                 text: reply.text,
                 is_error: reply.is_error,

@@ -203,7 +203,7 @@ impl Rules for AgentFields {
             (0.0..=2.0).contains(&self.temperature),
             "temperature",
             "agent.temperature_range",
-            format!(
+            format_args!(
                 "temperature must lie between 0 and 2, not {}",
                 self.temperature
             ),
@@ -261,7 +261,7 @@ impl Rules for AgentFields {
                     tools.insert(tool),
                     index,
                     "agent.tool_twice",
-                    format!("`{tool}` is listed twice; list each tool once"),
+                    format_args!("`{tool}` is listed twice; list each tool once"),
                 );
             });
         }
@@ -273,7 +273,7 @@ impl Rules for AgentFields {
                         names.insert(&skill.name),
                         "name",
                         "agent.skill_twice",
-                        format!("the agent already has a skill `{}`", skill.name),
+                        format_args!("the agent already has a skill `{}`", skill.name),
                     );
                     skill.rules(report);
                 });

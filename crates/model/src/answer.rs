@@ -107,7 +107,7 @@ impl Rules for AnswerFields {
             self.suggestions.len() <= MAX_SUGGESTIONS,
             "suggestions",
             "answer.suggestions_many",
-            format!(
+            format_args!(
                 "an answer has at most {MAX_SUGGESTIONS} suggestions, not {}",
                 self.suggestions.len()
             ),
@@ -119,7 +119,7 @@ impl Rules for AnswerFields {
                     self.sources.iter().any(|source| stands_for(source, domain)),
                     "sources",
                     "answer.source_missing",
-                    format!(
+                    format_args!(
                         "`{domain}` gave data for the answer; cite it as `{}`",
                         call.source()
                     ),

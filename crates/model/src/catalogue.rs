@@ -47,7 +47,7 @@ pub fn check_unique_names<'a>(
             seen.insert(name),
             index,
             "name.twice",
-            format!("there is already a {kind} named `{name}`; names are unique"),
+            format_args!("there is already a {kind} named `{name}`; names are unique"),
         );
     }
     report.finish()

@@ -126,7 +126,9 @@ impl Rules for ChannelSpecFields {
                 .is_none_or(|length| length >= MIN_MAX_LENGTH),
             "max_length",
             "channel_spec.max_length_small",
-            format!("max_length must be at least {MIN_MAX_LENGTH}, to hold a word and `(1/3)`"),
+            format_args!(
+                "max_length must be at least {MIN_MAX_LENGTH}, to hold a word and `(1/3)`"
+            ),
         );
         report.require(
             self.channel != Channel::Sms
@@ -135,7 +137,7 @@ impl Rules for ChannelSpecFields {
                     .is_some_and(|length| length <= SMS_MAX_LENGTH),
             "max_length",
             "channel_spec.sms_length",
-            format!("a text message has at most {SMS_MAX_LENGTH} characters"),
+            format_args!("a text message has at most {SMS_MAX_LENGTH} characters"),
         );
         report.require(
             self.channel != Channel::Sms || !self.supports_markdown,

@@ -147,7 +147,7 @@ impl Valid<CheckpointFields> {
                 earlier.sequence < later.sequence,
                 index + 1,
                 "checkpoint.sequence",
-                format!(
+                format_args!(
                     "{} does not follow {}; numbers must grow",
                     later.sequence, earlier.sequence
                 ),
@@ -194,7 +194,7 @@ impl Rules for HumanFeedbackFields {
             self.action == FeedbackAction::Modify || !changes,
             "state_updates",
             "feedback.changes_unasked",
-            format!(
+            format_args!(
                 "to {} changes nothing; use modify to change something",
                 self.action
             ),

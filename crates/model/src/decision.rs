@@ -89,7 +89,7 @@ impl Valid<DecisionFields> {
                     catalogue.has_target(&target.name),
                     index,
                     "decision.target_unknown",
-                    format!("there is no agent, domain or skill `{}`", target.name),
+                    format_args!("there is no agent, domain or skill `{}`", target.name),
                 );
             }
         });
@@ -132,7 +132,7 @@ impl Rules for DecisionFields {
                     names.insert(&target.name),
                     index,
                     "decision.target_twice",
-                    format!("`{}` is chosen twice; choose each target once", target.name),
+                    format_args!("`{}` is chosen twice; choose each target once", target.name),
                 );
             }
         });

@@ -56,7 +56,7 @@ impl Valid<DomainFields> {
                     catalogue.has_tool(tool),
                     index,
                     "domain.tool_unknown",
-                    format!("no server offers `{tool}`"),
+                    format_args!("no server offers `{tool}`"),
                 );
             }
         });
@@ -66,7 +66,7 @@ impl Valid<DomainFields> {
                     catalogue.domains.contains(domain),
                     index,
                     "domain.related_unknown",
-                    format!("there is no domain `{domain}`"),
+                    format_args!("there is no domain `{domain}`"),
                 );
             }
         });
@@ -95,7 +95,7 @@ impl Rules for DomainFields {
                     tools.insert(tool),
                     index,
                     "domain.tool_twice",
-                    format!("`{tool}` is listed twice; list each tool once"),
+                    format_args!("`{tool}` is listed twice; list each tool once"),
                 );
             }
         });
@@ -106,7 +106,7 @@ impl Rules for DomainFields {
                     related.insert(domain),
                     index,
                     "domain.related_twice",
-                    format!("`{domain}` is the domain itself or listed twice"),
+                    format_args!("`{domain}` is the domain itself or listed twice"),
                 );
             }
         });

@@ -120,7 +120,7 @@ impl Valid<ExecutionPlanFields> {
                     catalogue.agents.contains(&step.agent),
                     index,
                     "plan.agent_unknown",
-                    format!("there is no agent `{}`", step.agent),
+                    format_args!("there is no agent `{}`", step.agent),
                 );
             }
         });
@@ -159,13 +159,13 @@ impl Rules for ExecutionPlanFields {
                     data_agents.insert(agent),
                     index,
                     "plan.data_agent_twice",
-                    format!("`{agent}` is listed twice; list each agent once"),
+                    format_args!("`{agent}` is listed twice; list each agent once"),
                 );
                 report.require(
                     self.steps.iter().any(|step| step.agent == *agent),
                     index,
                     "plan.data_agent_without_step",
-                    format!("`{agent}` is to fetch data but has no step"),
+                    format_args!("`{agent}` is to fetch data but has no step"),
                 );
             }
         });

@@ -95,7 +95,7 @@ impl FormattedResponseFields {
                 length <= most,
                 if self.is_split { "parts" } else { "content" },
                 "formatted.too_long",
-                format!(
+                format_args!(
                     "{} carries {most} characters a message, not {length}",
                     self.channel
                 ),
@@ -109,7 +109,7 @@ impl FormattedResponseFields {
                 shown.contains(&feature),
                 "content",
                 "formatted.markdown",
-                format!(
+                format_args!(
                     "{} does not show markdown such as {feature:?}",
                     self.channel
                 ),
@@ -126,7 +126,7 @@ impl Valid<FormattedResponseFields> {
             self.channel == spec.channel,
             "channel",
             "formatted.channel_other",
-            format!("the response is for {}, not {}", self.channel, spec.channel),
+            format_args!("the response is for {}, not {}", self.channel, spec.channel),
         );
         self.bounded(spec.max_length, &mut report);
         self.unmarked(&spec.markdown_features, &mut report);
@@ -134,7 +134,7 @@ impl Valid<FormattedResponseFields> {
             spec.supports_emojis || !has_emoji(&self.content),
             "content",
             "formatted.emoji",
-            format!("{} does not show emojis", self.channel),
+            format_args!("{} does not show emojis", self.channel),
         );
         report.finish()
     }
@@ -168,7 +168,9 @@ impl Rules for FormattedResponseFields {
                     usize::try_from(part.sequence).is_ok_and(|sequence| sequence == number),
                     index,
                     "formatted.sequence",
-                    format!("parts are numbered from 1 without gaps; this one must be {number}"),
+                    format_args!(
+                        "parts are numbered from 1 without gaps; this one must be {number}"
+                    ),
                 );
                 let mark = format!("({number}/{count})");
                 report.require(
@@ -177,7 +179,7 @@ impl Rules for FormattedResponseFields {
                         .is_none_or(|given| *given == mark),
                     index,
                     "formatted.indicator",
-                    format!("the mark of this part is `{mark}`"),
+                    format_args!("the mark of this part is `{mark}`"),
                 );
                 report.require(
                     !part.content.trim().is_empty(),

@@ -153,7 +153,7 @@ fn url_rules(transport: &str, config: &UrlConfig, report: &mut Report) {
             config.url.starts_with("http://") || config.url.starts_with("https://"),
             "url",
             "mcp_server.url",
-            format!("`{}` is not an http:// or https:// address", config.url),
+            format_args!("`{}` is not an http:// or https:// address", config.url),
         );
     });
 }

@@ -4,7 +4,7 @@ use std::borrow::{Borrow, Cow};
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::valid::Invalid;
 
@@ -13,9 +13,15 @@ pub const MAX_NAME_LENGTH: usize = 64;
 
 /// A `snake_case` name, `^[a-z][a-z0-9_]*$`. A `-` is read as `_`, so `light-agent` finds
 /// `light_agent`; one spelling is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Name(String);
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
 
 impl Name {
     /// Reads a name in either spelling.
@@ -44,6 +50,12 @@ impl Name {
     /// For names written in this crate, which its tests read back.
     pub(crate) fn known(text: &'static str) -> Self {
         Self(text.to_owned())
+    }
+
+    /// Whether a text is this name, in either spelling.
+    pub fn is_spelt(&self, text: &str) -> bool {
+        let stored = |letter: u8| if letter == b'-' { b'_' } else { letter };
+        self.0.len() == text.len() && self.0.bytes().eq(text.bytes().map(stored))
     }
 
     /// The stored spelling.

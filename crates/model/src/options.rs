@@ -201,7 +201,7 @@ impl Rules for DeadlinesFields {
                 ms > 0,
                 field,
                 "deadlines.zero",
-                format!("{field} must be at least 1"),
+                format_args!("{field} must be at least 1"),
             );
         }
         report.require(

@@ -123,13 +123,13 @@ impl Rules for RequestFields {
             length <= most,
             "message",
             "request.message_long",
-            format!("the message has {length} characters; at most {most} are accepted"),
+            format_args!("the message has {length} characters; at most {most} are accepted"),
         );
         report.require(
             self.history.len() <= self.limits.history_messages,
             "history",
             "request.history_long",
-            format!(
+            format_args!(
                 "the history has {} messages; at most {} travel with a request",
                 self.history.len(),
                 self.limits.history_messages

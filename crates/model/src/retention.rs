@@ -84,7 +84,7 @@ impl Rules for RetentionPolicyFields {
                     state.is_final(),
                     state,
                     "retention.status_live",
-                    format!("a task that is {state} has not ended and is always kept"),
+                    format_args!("a task that is {state} has not ended and is always kept"),
                 );
             }
         });

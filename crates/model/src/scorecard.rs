@@ -169,7 +169,7 @@ impl Rules for CriterionFields {
             self.description.trim().chars().count() >= MIN_CRITERION_DESCRIPTION,
             "description",
             "criterion.description_short",
-            format!(
+            format_args!(
                 "a description has at least {MIN_CRITERION_DESCRIPTION} characters; say what is \
                  measured"
             ),
@@ -198,7 +198,7 @@ impl Rules for ScorecardFields {
                     ids.insert(&criterion.id),
                     index,
                     "scorecard.criterion_twice",
-                    format!("there is already a criterion `{}`", criterion.id),
+                    format_args!("there is already a criterion `{}`", criterion.id),
                 );
             }
         });

@@ -154,7 +154,7 @@ impl Rules for Slot {
                 self.values.contains_key(default),
                 "default",
                 "slot.default_unknown",
-                format!(
+                format_args!(
                     "`{default}` is none of the slot's values; use one of {}",
                     self.values
                         .keys()

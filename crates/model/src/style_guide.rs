@@ -149,7 +149,7 @@ impl Rules for StyleGuideFields {
                 !text.trim().is_empty(),
                 field,
                 code,
-                format!("{field} is empty; a voice needs one"),
+                format_args!("{field} is empty; a voice needs one"),
             );
         }
     }

@@ -304,7 +304,7 @@ impl Rules for TaskFields {
             self.result.is_none() || matches!(state, TaskState::Completed | TaskState::Unknown),
             "result",
             "task.result_early",
-            format!("a task that is {state} has no result"),
+            format_args!("a task that is {state} has no result"),
         );
         report.require(
             self.error.is_none()
@@ -312,7 +312,7 @@ impl Rules for TaskFields {
                 || state == TaskState::Unknown,
             "error",
             "task.error_unfounded",
-            format!("a task that is {state} has no error"),
+            format_args!("a task that is {state} has no error"),
         );
         report.require(
             state != TaskState::Failed

@@ -117,7 +117,7 @@ impl Valid<ToolFields> {
                         tools.iter().any(|known| known.is_called(fallback)),
                         "fallback_tools",
                         "tool.fallback_unknown",
-                        format!("there is no tool `{fallback}` to fall back to"),
+                        format_args!("there is no tool `{fallback}` to fall back to"),
                     );
                 }
                 if let Some(way) = way_back(tool, tools) {
@@ -209,7 +209,7 @@ impl Rules for ToolFields {
                     fallbacks.insert(fallback),
                     index,
                     "tool.fallback_twice",
-                    format!("`{fallback}` is listed twice; list each fallback once"),
+                    format_args!("`{fallback}` is listed twice; list each fallback once"),
                 );
             }
         });

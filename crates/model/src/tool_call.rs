@@ -35,7 +35,7 @@ pub struct ToolCallFields {
     #[serde(default)]
     pub arguments: Map<String, Value>,
     /// How far the call has come.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "ToolCallStatus::is_pending")]
     pub status: ToolCallStatus,
     /// What the tool gave back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,6 +79,15 @@ impl ToolCallStatus {
             Self::InProgress => next.is_final(),
             Self::Completed | Self::Failed | Self::Timeout => false,
         }
+    }
+
+    /// Whether the call waits to be made, which need not be said.
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde asks with a reference"
+    )]
+    fn is_pending(&self) -> bool {
+        *self == Self::Pending
     }
 
     /// Whether nothing follows.
@@ -184,14 +193,14 @@ impl Valid<ToolCallFields> {
             catalogue.tools.contains(&tool),
             "tool",
             "tool_call.tool_unknown",
-            format!("no server offers `{tool}`"),
+            format_args!("no server offers `{tool}`"),
         );
         if let Some(domain) = &self.domain {
             report.require(
                 catalogue.domains.contains(domain),
                 "domain",
                 "tool_call.domain_unknown",
-                format!("there is no domain `{domain}`"),
+                format_args!("there is no domain `{domain}`"),
             );
         }
         report.finish()
@@ -251,7 +260,7 @@ impl Rules for ToolCallFields {
                 self.result.is_none(),
                 "result",
                 "tool_call.result_early",
-                format!("a call that is {status} has no result"),
+                format_args!("a call that is {status} has no result"),
             );
         }
         if matches!(status, ToolCallStatus::Failed | ToolCallStatus::Timeout) {
@@ -261,14 +270,14 @@ impl Rules for ToolCallFields {
                     .is_some_and(|error| !error.trim().is_empty()),
                 "error",
                 "tool_call.error_missing",
-                format!("a call that is {status} has an error that says why"),
+                format_args!("a call that is {status} has an error that says why"),
             );
         } else {
             report.require(
                 self.error.is_none(),
                 "error",
                 "tool_call.error_unfounded",
-                format!("a call that is {status} has no error"),
+                format_args!("a call that is {status} has no error"),
             );
         }
         self.time_rules(report);
@@ -294,7 +303,7 @@ impl ToolCallFields {
             (self.completed_at.is_none() && self.duration_ms.is_none()) || status.is_final(),
             "completed_at",
             "tool_call.completed_early",
-            format!("a call that is {status} has not ended"),
+            format_args!("a call that is {status} has not ended"),
         );
         if let (Some(started), Some(completed)) = (self.started_at, self.completed_at) {
             report.require(

@@ -85,16 +85,17 @@ impl Report {
         self.within(field, |report| report.add(code, message));
     }
 
-    /// Asks `holds`, and records the rule as broken where it does not.
+    /// Asks `holds`, and records the rule as broken where it does not. The message is put into words
+    /// only then.
     pub fn require(
         &mut self,
         holds: bool,
         field: impl fmt::Display,
         code: &'static str,
-        message: impl Into<String>,
+        message: impl fmt::Display,
     ) {
         if !holds {
-            self.field(field, code, message);
+            self.field(field, code, message.to_string());
         }
     }
 

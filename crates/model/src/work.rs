@@ -80,7 +80,7 @@ impl Work {
                 request.is_none_or(|request| request == task),
                 field,
                 "work.foreign",
-                format!("{field} belongs to another task"),
+                format_args!("{field} belongs to another task"),
             );
         }
         self.rules(report);

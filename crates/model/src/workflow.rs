@@ -164,7 +164,7 @@ impl Valid<WorkflowFields> {
                             catalogue.agents.contains(agent),
                             "agent",
                             "workflow.agent_unknown",
-                            format!("there is no agent `{agent}`"),
+                            format_args!("there is no agent `{agent}`"),
                         );
                     }
                     if let Some(tool) = &node.tool {
@@ -172,7 +172,7 @@ impl Valid<WorkflowFields> {
                             catalogue.has_tool(tool),
                             "tool",
                             "workflow.tool_unknown",
-                            format!("no server offers `{tool}`"),
+                            format_args!("no server offers `{tool}`"),
                         );
                     }
                 });
@@ -217,7 +217,7 @@ impl Rules for WorkflowFields {
                     checkpoints.insert(node),
                     index,
                     "workflow.checkpoint_twice",
-                    format!("`{node}` is listed twice; list each checkpoint once"),
+                    format_args!("`{node}` is listed twice; list each checkpoint once"),
                 );
             }
         });
@@ -255,7 +255,7 @@ impl WorkflowFields {
                         self.nodes.contains_key(&edge.from),
                         "from",
                         "workflow.edge_unknown",
-                        format!("there is no node `{}`", edge.from),
+                        format_args!("there is no node `{}`", edge.from),
                     );
                     report.require(
                         edge.to.nodes().next().is_some(),

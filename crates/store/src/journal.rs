@@ -1,5 +1,7 @@
 //! Entries, messages, and the batch that adds them under a fence.
 
+use std::cell::RefCell;
+
 use convoke_model::{Message, Stage, TaskState};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -46,13 +48,51 @@ pub struct NewEntry {
     pub state: String,
 }
 
-/// A message on its way in. It is written once, whatever becomes of the task.
-#[derive(Debug, Clone, PartialEq)]
+/// A message on its way in. It is written once, with the entry that adds it, whatever becomes of the
+/// task.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {
-    /// The message.
-    pub message: Message,
+    /// The message, as JSON text.
+    pub message: String,
     /// Whether it was said to or by the user, and so belongs to the conversation.
     pub spoken: bool,
+}
+
+impl NewMessage {
+    /// A message that was said to or by the user.
+    pub fn spoken(message: &Message) -> Self {
+        Self::new(message, true)
+    }
+
+    /// A message that the user never sees.
+    pub fn unspoken(message: &Message) -> Self {
+        Self::new(message, false)
+    }
+
+    /// A message, spoken or not.
+    pub fn new(message: &Message, spoken: bool) -> Self {
+        Self {
+            message: text_of(message),
+            spoken,
+        }
+    }
+}
+
+thread_local! {
+    /// Where texts are written before they get exactly the room that they need.
+    static DRAFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A plain value as JSON text. Writing our own types cannot fail; should it ever, the journal says so
+/// instead of lying.
+pub fn text_of(value: &impl Serialize) -> String {
+    DRAFT.with_borrow_mut(|draft| {
+        draft.clear();
+        match serde_json::to_writer(&mut *draft, value) {
+            Ok(()) => String::from_utf8(draft.clone()).unwrap_or_default(),
+            Err(error) => serde_json::json!({ "unwritable": error.to_string() }).to_string(),
+        }
+    })
 }
 
 /// A message of a task, with the entry that added it.
@@ -85,18 +125,33 @@ pub struct Batch {
     pub entries: Vec<NewEntry>,
     /// The messages that the last of them added.
     pub messages: Vec<NewMessage>,
-    /// Where the task stands now. A final state gives up the lease whatever `hold` says.
+    /// Signals that the steps have taken in.
+    pub consumed: Vec<i64>,
+    /// Where the task stands now, if that is not where it stood before. Most steps of a task change
+    /// its journal only, and cost the less for it.
+    pub standing: Option<Standing>,
+}
+
+/// Where a task stands, as its row tells without its journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// The public state. A final one gives up the lease whatever `hold` says.
     pub status: TaskState,
     /// The finer step, if any.
     pub stage: Option<Stage>,
     /// Whether the worker keeps the task.
     pub hold: Hold,
-    /// Signals that the steps have taken in.
-    pub consumed: Vec<i64>,
     /// The text of the answer, once there is one.
     pub result: Option<String>,
     /// What went wrong, for an operator.
     pub error: Option<String>,
-    /// Whether this is progress. A task that is claimed again and again without any is poisoned.
+    /// Whether there was progress. A task that is claimed again and again without any is poisoned.
     pub progress: bool,
+}
+
+impl Standing {
+    /// Whether the worker lets go of the task.
+    pub fn rests(&self) -> bool {
+        self.status.is_final() || self.hold != Hold::Keep
+    }
 }

@@ -1,7 +1,7 @@
 //! The journal's port and its backends.
 //!
-//! A task is a row that says who owns it and where it stands, an append-only list of entries, and
-//! the messages that the entries added. Three habits of the port matter to everything above it:
+//! A task is a row that says who owns it and where it stands, and an append-only list of entries,
+//! each with the messages that it added. Three habits of the port matter to everything above it:
 //!
 //! - **Complete, fail and pause are all an append with a status.** There is no second way to change
 //!   a task, so there is no second way to get it wrong.
@@ -31,12 +31,15 @@ use uuid::Uuid;
 
 pub use conversation::ConversationRecord;
 pub use error::StoreError;
-pub use journal::{Batch, Entry, Fence, Hold, NewEntry, NewMessage, StoredMessage};
-pub use memory::MemoryStore;
+pub use journal::{
+    Batch, Entry, Fence, Hold, NewEntry, NewMessage, Standing, StoredMessage, text_of,
+};
+pub use memory::{Keep, MemoryStore};
 pub use signal::{NewSignal, Signal, Signalled};
 pub use sqlite::SqliteStore;
 pub use task::{
-    Claim, Claimed, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept, TaskPage, TaskRecord,
+    Claim, Claimed, FIRST_EPOCH, Filter, Lease, Loaded, NewTask, Page, Renewed, Submitted, Swept,
+    TaskPage, TaskRecord,
 };
 pub use watch::{Hint, Scope};
 
@@ -49,7 +52,8 @@ pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
 /// the call: the future only says when the change is durable. A caller that does not need to wait
 /// may go on and look at the future later.
 pub trait Store: Send + Sync + 'static {
-    /// Accepts a task, or finds the one that the same owner submitted under the same key.
+    /// Accepts a task, or finds the one that the same owner submitted under the same key. A worker that
+    /// is named holds it from the start, unless something earlier in its conversation is unfinished.
     fn submit(&self, task: NewTask) -> StoreFuture<Submitted>;
 
     /// Takes ownership of tasks that are ready: nobody holds them, nothing earlier in their

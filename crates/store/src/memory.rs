@@ -13,17 +13,32 @@ use uuid::Uuid;
 
 use crate::conversation::ConversationRecord;
 use crate::error::StoreError;
-use crate::journal::{Batch, Entry, Fence, Hold, NewEntry, NewMessage, StoredMessage};
+use crate::journal::{Batch, Entry, Fence, Hold, NewEntry, NewMessage, Standing, StoredMessage};
 use crate::signal::{NewSignal, Signal, Signalled};
 use crate::task::{
-    Claim, Claimed, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept, TaskPage, TaskRecord,
-    expired, lease_end,
+    Claim, Claimed, FIRST_EPOCH, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept,
+    TaskPage, TaskRecord, expired, lease_end,
 };
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
 
-/// Ended tasks that are kept.
-const MAX_ENDED: usize = 2_000;
+/// How much a store in memory keeps, which is no place to keep everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    /// Of so many of the newest ended tasks, all is kept.
+    pub journals: usize,
+    /// Of so many, where they stand and what was spoken.
+    pub tasks: usize,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self {
+            journals: 256,
+            tasks: 2_000,
+        }
+    }
+}
 
 /// Everything in one process's memory, behind one lock.
 #[derive(Debug, Clone)]
@@ -35,6 +50,7 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct Inner {
+    keep: Keep,
     /// By ordinal, which is the order of submission.
     tasks: BTreeMap<u64, Kept>,
     /// Those that have not ended.
@@ -53,9 +69,10 @@ struct Inner {
 struct Kept {
     record: TaskRecord,
     key: Option<String>,
-    /// As they came in, one after the other from sequence 1; they are read only when asked for.
+    /// As they came in, one after the other up to the newest; they are read only when asked for.
     entries: Vec<NewEntry>,
-    messages: Vec<StoredMessage>,
+    /// As they came in, with the sequence of the entry that added each.
+    messages: Vec<(u64, NewMessage)>,
     inbox: Vec<Signal>,
     signal_keys: Vec<String>,
 }
@@ -73,10 +90,19 @@ struct Conversation {
 impl MemoryStore {
     /// An empty store that tells leases by this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::keeping(Keep::default(), clock)
+    }
+
+    /// The same, keeping more or less of what has ended.
+    pub fn keeping(keep: Keep, clock: Arc<dyn Clock>) -> Self {
+        let inner = Inner {
+            keep,
+            ..Inner::default()
+        };
         Self {
             clock,
             hints: Hints::default(),
-            inner: Arc::default(),
+            inner: Arc::new(Mutex::new(inner)),
         }
     }
 
@@ -85,18 +111,30 @@ impl MemoryStore {
         &self,
         work: impl FnOnce(&mut Inner, Timestamp) -> Result<T, StoreError>,
     ) -> StoreFuture<T> {
+        std::future::ready(self.now(work)).boxed()
+    }
+
+    fn now<T>(&self, work: impl FnOnce(&mut Inner, Timestamp) -> T) -> T {
         let now = self.clock.now();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = work(&mut inner, now);
-        std::future::ready(result).boxed()
+        work(&mut inner, now)
+    }
+
+    fn tell(&self, scopes: Vec<Scope>) {
+        for scope in scopes {
+            self.hints.tell(scope);
+        }
     }
 }
 
 impl Store for MemoryStore {
     fn submit(&self, task: NewTask) -> StoreFuture<Submitted> {
-        let done = self.with(|inner, now| inner.submit(task, now));
-        self.hints.tell(Scope::Work);
-        done
+        let (submitted, scopes) = self.now(|inner, now| match inner.submit(task, now) {
+            Ok(submitted @ Submitted::Created { held: true, .. }) => (Ok(submitted), Vec::new()),
+            outcome => (outcome, vec![Scope::Work]),
+        });
+        self.tell(scopes);
+        std::future::ready(submitted).boxed()
     }
 
     fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>> {
@@ -104,14 +142,12 @@ impl Store for MemoryStore {
     }
 
     fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64> {
-        let ends = batch.status.is_final() || batch.hold != Hold::Keep;
-        let done = self.with(|inner, now| inner.append(fence, batch, now));
-        self.hints.tell(Scope::Task(fence.task));
-        if ends {
-            self.hints.tell(Scope::Rest(fence.task));
-            self.hints.tell(Scope::Work);
-        }
-        done
+        let (appended, scopes) = self.now(|inner, now| match inner.append(fence, batch, now) {
+            Ok((seq, scopes)) => (Ok(seq), scopes),
+            Err(error) => (Err(error), Vec::new()),
+        });
+        self.tell(scopes);
+        std::future::ready(appended).boxed()
     }
 
     fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<Renewed>> {
@@ -136,7 +172,7 @@ impl Store for MemoryStore {
             Ok(inner.kept(task).map(|kept| Loaded {
                 record: kept.record.clone(),
                 entries: kept.entries_from(from),
-                messages: kept.messages.clone(),
+                messages: kept.messages(),
                 signals: kept.inbox.clone(),
             }))
         })
@@ -254,7 +290,7 @@ impl Inner {
             description: task.description,
             parent: task.parent,
             status: TaskState::Submitted,
-            stage: None,
+            stage: task.stage,
             epoch: 0,
             seq: 0,
             worker: None,
@@ -278,12 +314,21 @@ impl Inner {
             signal_keys: Vec::new(),
         };
         kept.write(vec![task.entry], task.messages);
+        let lease = task.hold.filter(|_| !self.waits_its_turn(&kept.record));
+        let held = lease.is_some();
+        if let Some(lease) = lease {
+            kept.record.epoch = FIRST_EPOCH;
+            kept.record.status = TaskState::Working;
+            kept.record.worker = Some(lease.worker.to_string());
+            kept.record.ready_at = Some(lease_end(now, lease.time));
+            kept.record.started_at = Some(now);
+        }
         self.tasks.insert(ordinal, kept);
         self.ordinals.insert(task.id, ordinal);
         if let Some(key) = task.key {
             self.keys.insert((task.owner, key), task.id);
         }
-        Ok(Submitted::Created(task.id))
+        Ok(Submitted::Created { id: task.id, held })
     }
 
     fn claim(&mut self, claim: &Claim, now: Timestamp) -> Vec<Claimed> {
@@ -315,7 +360,7 @@ impl Inner {
                 Some(Claimed {
                     record: record.clone(),
                     entry: kept.entries_from(kept.record.seq).pop()?,
-                    messages: kept.messages.clone(),
+                    messages: kept.messages(),
                     signals: kept.inbox.clone(),
                 })
             })
@@ -338,10 +383,15 @@ impl Inner {
                 })
     }
 
-    fn append(&mut self, fence: Fence, batch: Batch, now: Timestamp) -> Result<u64, StoreError> {
+    fn append(
+        &mut self,
+        fence: Fence,
+        batch: Batch,
+        now: Timestamp,
+    ) -> Result<(u64, Vec<Scope>), StoreError> {
         let fenced = StoreError::Fenced { task: fence.task };
         let kept = self.kept_mut(fence.task).ok_or(fenced.clone())?;
-        let record = &mut kept.record;
+        let record = &kept.record;
         if record.epoch != fence.epoch || record.seq != fence.seq || record.status.is_final() {
             return Err(fenced);
         }
@@ -349,41 +399,44 @@ impl Inner {
         kept.write(batch.entries, batch.messages);
         kept.inbox
             .retain(|signal| !batch.consumed.contains(&signal.id));
-        let waiting = !kept.inbox.is_empty();
-        let record = &mut kept.record;
-        record.status = batch.status;
-        record.stage = batch.stage;
-        record.result = batch.result.or(record.result.take());
-        record.error = batch.error.or(record.error.take());
-        if batch.progress {
-            record.claims = 0;
+        let rests = batch.standing.as_ref().is_some_and(Standing::rests);
+        if let Some(standing) = batch.standing {
+            kept.stand(standing, now);
         }
-        if batch.status.is_final() {
-            record.worker = None;
-            record.ready_at = None;
-            record.completed_at = Some(now);
-        } else if let Hold::Release { wake_at } = batch.hold {
-            record.worker = None;
-            // A signal that came while the task was at work must not wait for the next one.
-            record.ready_at = if waiting { Some(now) } else { wake_at };
-        }
+        let record = &kept.record;
         let (seq, conversation, ordinal) = (record.seq, record.conversation, record.ordinal);
+        let ends = record.status.is_final();
+        let mut scopes = vec![Scope::Task(fence.task)];
+        if rests {
+            scopes.push(Scope::Rest(fence.task));
+            if !ends || conversation.is_some() {
+                scopes.push(Scope::Work);
+            }
+        }
         if spoken
             && let Some(conversation) = conversation.and_then(|id| self.conversations.get_mut(&id))
         {
             conversation.updated_at = now;
         }
-        if batch.status.is_final() {
+        if ends {
             self.live.remove(&ordinal);
             self.ended.push_back(ordinal);
             self.forget_oldest();
         }
-        Ok(seq)
+        Ok((seq, scopes))
     }
 
-    /// Memory is no place to keep everything: of the ended tasks only the newest stay.
+    /// Of the ended tasks only the newest stay, and only the newest of those with their journals.
     fn forget_oldest(&mut self) {
-        while self.ended.len() > MAX_ENDED {
+        let past = self
+            .ended
+            .len()
+            .checked_sub(self.keep.journals.saturating_add(1));
+        let past = past.and_then(|index| self.ended.get(index));
+        if let Some(kept) = past.and_then(|ordinal| self.tasks.get_mut(ordinal)) {
+            kept.forget_journal();
+        }
+        while self.ended.len() > self.keep.tasks {
             let Some(oldest) = self.ended.pop_front() else {
                 return;
             };
@@ -466,7 +519,7 @@ impl Inner {
             .tasks
             .range(..end)
             .filter(|(_, kept)| kept.record.conversation == Some(id))
-            .flat_map(|(_, kept)| kept.messages.iter().filter(|message| message.spoken))
+            .flat_map(|(_, kept)| kept.messages.iter().filter(|(_, message)| message.spoken))
             .collect();
         let older = spoken.len().saturating_sub(limit);
         Some(ConversationRecord {
@@ -477,7 +530,7 @@ impl Inner {
             updated_at: conversation.updated_at,
             messages: spoken[older..]
                 .iter()
-                .map(|stored| stored.message.clone())
+                .filter_map(|(_, stored)| serde_json::from_str(&stored.message).ok())
                 .collect(),
             older,
         })
@@ -509,9 +562,10 @@ impl Inner {
 
 impl Kept {
     fn entries_from(&self, from: u64) -> Vec<Entry> {
-        (1_u64..)
+        let first = self.record.seq + 1 - self.entries.len() as u64;
+        (first..)
             .zip(&self.entries)
-            .skip(usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX))
+            .skip_while(|(seq, _)| *seq < from)
             .map(|(seq, entry)| Entry {
                 seq,
                 at: entry.at,
@@ -522,20 +576,52 @@ impl Kept {
             .collect()
     }
 
+    fn messages(&self) -> Vec<StoredMessage> {
+        let read = |(seq, new): &(u64, NewMessage)| {
+            Some(StoredMessage {
+                seq: *seq,
+                spoken: new.spoken,
+                message: serde_json::from_str(&new.message).ok()?,
+            })
+        };
+        self.messages.iter().filter_map(read).collect()
+    }
+
+    /// Keeps the newest entry and what was spoken.
+    fn forget_journal(&mut self) {
+        self.entries.drain(..self.entries.len().saturating_sub(1));
+        self.entries.shrink_to_fit();
+        self.messages.retain(|(_, message)| message.spoken);
+        self.messages.shrink_to_fit();
+    }
+
     fn write(&mut self, entries: Vec<NewEntry>, messages: Vec<NewMessage>) {
         self.record.seq += entries.len() as u64;
         self.entries.extend(entries);
         let seq = self.record.seq;
         self.messages
-            .extend(
-                messages
-                    .into_iter()
-                    .map(|NewMessage { message, spoken }| StoredMessage {
-                        seq,
-                        spoken,
-                        message,
-                    }),
-            );
+            .extend(messages.into_iter().map(|message| (seq, message)));
+    }
+
+    fn stand(&mut self, standing: Standing, now: Timestamp) {
+        let waiting = !self.inbox.is_empty();
+        let record = &mut self.record;
+        record.status = standing.status;
+        record.stage = standing.stage;
+        record.result = standing.result.or(record.result.take());
+        record.error = standing.error.or(record.error.take());
+        if standing.progress {
+            record.claims = 0;
+        }
+        if standing.status.is_final() {
+            record.worker = None;
+            record.ready_at = None;
+            record.completed_at = Some(now);
+        } else if let Hold::Release { wake_at } = standing.hold {
+            record.worker = None;
+            // A signal that came while the task was at work must not wait for the next one.
+            record.ready_at = if waiting { Some(now) } else { wake_at };
+        }
     }
 }
 

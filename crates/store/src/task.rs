@@ -1,5 +1,6 @@
 //! Tasks as the store keeps them, and the questions that can be asked about them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_model::{Channel, RetentionPolicy, Stage, TaskState};
@@ -37,26 +38,48 @@ pub struct NewTask {
     pub retention_days: Option<u32>,
     /// Words that retention and people find it by.
     pub tags: Vec<String>,
+    /// The finer step that it begins with.
+    pub stage: Option<Stage>,
     /// The journal's first entry.
     pub entry: NewEntry,
     /// The messages it starts with.
     pub messages: Vec<NewMessage>,
+    /// The worker that goes to work on it at once, unless it has to wait its turn. Otherwise it
+    /// waits for whoever claims it.
+    pub hold: Option<Lease>,
+}
+
+/// Who holds a task, and for how long unless that is renewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The worker's id.
+    pub worker: Arc<str>,
+    /// How long.
+    pub time: Duration,
 }
 
 /// Whether a submitted task is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Submitted {
     /// It is now the store's.
-    Created(Uuid),
+    Created {
+        /// Its id.
+        id: Uuid,
+        /// Whether the worker that was named holds it, under the epoch [`FIRST_EPOCH`].
+        held: bool,
+    },
     /// The owner submitted it before, under the same key.
     Existing(Uuid),
 }
+
+/// The epoch of the first claim.
+pub const FIRST_EPOCH: u64 = 1;
 
 impl Submitted {
     /// The task's id, either way.
     pub fn id(self) -> Uuid {
         match self {
-            Self::Created(id) | Self::Existing(id) => id,
+            Self::Created { id, .. } | Self::Existing(id) => id,
         }
     }
 }

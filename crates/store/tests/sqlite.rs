@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_model::{Channel, Clock, Message, TaskState};
+use convoke_model::{Channel, Clock, Message};
 use convoke_store::{
-    Batch, Claim, Claimed, Hold, NewEntry, NewMessage, NewTask, SqliteStore, Store, StoreError,
+    Batch, Claim, Claimed, Filter, NewEntry, NewMessage, NewTask, Page, SqliteStore, Store,
+    StoreError,
 };
 use convoke_testkit::SimClock;
 use uuid::Uuid;
@@ -35,16 +36,15 @@ fn task(id: u128, clock: &SimClock) -> NewTask {
         deadline: at,
         retention_days: None,
         tags: Vec::new(),
+        stage: None,
+        hold: None,
         entry: NewEntry {
             at,
             kind: "submitted",
             event: "{}".into(),
             state: "{}".into(),
         },
-        messages: vec![NewMessage {
-            message: Message::user("hi", at).unwrap(),
-            spoken: true,
-        }],
+        messages: vec![NewMessage::spoken(&Message::user("hi", at).unwrap())],
     }
 }
 
@@ -120,7 +120,7 @@ fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
         refused,
         StoreError::TooNew {
             found: 99,
-            known: 1
+            known: 2
         }
     );
     let version: i64 = file
@@ -160,17 +160,9 @@ async fn a_step_of_a_long_task_costs_no_more_than_one_of_a_short_task() {
                     event: "{}".into(),
                     state: format!("\"{}\"", "s".repeat(500)),
                 }],
-                messages: vec![NewMessage {
-                    message,
-                    spoken: false,
-                }],
-                status: TaskState::Working,
-                stage: None,
-                hold: Hold::Keep,
+                messages: vec![NewMessage::unspoken(&message)],
                 consumed: Vec::new(),
-                result: None,
-                error: None,
-                progress: true,
+                standing: None,
             };
             fence.seq = store.append(fence, batch).await.unwrap();
         }
@@ -182,4 +174,28 @@ async fn a_step_of_a_long_task_costs_no_more_than_one_of_a_short_task() {
         third * 4 <= second * 5,
         "100 steps took {second} bytes, then {third}"
     );
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_version_keeps_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let old = rusqlite::Connection::open(&path).unwrap();
+    old.execute_batch(include_str!("fixtures/version_1.sql"))
+        .unwrap();
+    drop(old);
+    let store = open(&path, &Arc::new(SimClock::new()));
+    let tasks = store.query(Filter::default(), Page::default()).await;
+    let record = tasks.unwrap().tasks.remove(0);
+    assert_eq!((record.seq, record.description.as_str()), (8, "add it"));
+    let loaded = store.load(record.id, 1).await.unwrap().unwrap();
+    assert_eq!(loaded.entries.len(), 8);
+    let told: Vec<_> = loaded.messages.iter().map(|stored| stored.seq).collect();
+    assert_eq!(told, (1..=8).collect::<Vec<_>>());
+    assert_eq!(loaded.messages[1].message.tool_calls[0].tool, "calculate");
+    let conversation = record.conversation.unwrap();
+    let conversation = store.conversation(conversation, None, 9).await.unwrap();
+    let spoken = conversation.unwrap().messages;
+    assert_eq!(spoken.len(), 2, "the request and the answer");
+    assert_eq!(spoken[0].content, "add it");
 }

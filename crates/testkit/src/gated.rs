@@ -1,16 +1,8 @@
 //! A store whose appends can be held up, as a slow disk would.
 
-use std::time::Duration;
-
-use convoke_model::RetentionPolicy;
-use convoke_store::{
-    Batch, Claim, Claimed, ConversationRecord, Entry, Fence, Filter, Hint, Loaded, NewSignal,
-    NewTask, Page, Renewed, Scope, Signalled, Store, StoreFuture, Submitted, Swept, TaskPage,
-    TaskRecord,
-};
+use convoke_store::{Batch, Fence, Store, StoreFuture};
 use futures::FutureExt;
 use tokio::sync::watch;
-use uuid::Uuid;
 
 /// Passes everything on, but says that an append is durable only while the gate is open.
 #[derive(Debug)]
@@ -64,52 +56,5 @@ impl<S: Store> Store for GatedStore<S> {
         .boxed()
     }
 
-    fn submit(&self, task: NewTask) -> StoreFuture<Submitted> {
-        self.inner.submit(task)
-    }
-
-    fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>> {
-        self.inner.claim(claim)
-    }
-
-    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<Renewed>> {
-        self.inner.renew(fences, lease)
-    }
-
-    fn signal(&self, signal: NewSignal) -> StoreFuture<Signalled> {
-        self.inner.signal(signal)
-    }
-
-    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>> {
-        self.inner.load(task, from)
-    }
-
-    fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
-        self.inner.newest(task)
-    }
-
-    fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage> {
-        self.inner.query(filter, page)
-    }
-
-    fn conversation(
-        &self,
-        id: Uuid,
-        before: Option<Uuid>,
-        limit: usize,
-    ) -> StoreFuture<Option<ConversationRecord>> {
-        self.inner.conversation(id, before, limit)
-    }
-
-    fn conversations(&self, owner: Uuid, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
-        self.inner.conversations(owner, limit)
-    }
-
-    fn watch(&self, scope: Scope) -> Hint {
-        self.inner.watch(scope)
-    }
-
-    fn sweep(&self, policy: RetentionPolicy, dry_run: bool) -> StoreFuture<Swept> {
-        self.inner.sweep(policy, dry_run)
-    }
+    crate::passes_on!(inner: submit claim renew load newest conversation rest);
 }

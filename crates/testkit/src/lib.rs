@@ -2,6 +2,7 @@
 
 mod clock;
 mod gated;
+mod passes_on;
 mod scripted_model;
 mod scripted_reply;
 
@@ -9,3 +10,9 @@ pub use clock::{CountedIds, SimClock};
 pub use gated::GatedStore;
 pub use scripted_model::{Asked, Script, ScriptedModel};
 pub use scripted_reply::Reply;
+
+/// What the macro names.
+#[doc(hidden)]
+pub use convoke_model::RetentionPolicy;
+#[doc(hidden)]
+pub use convoke_store as store;

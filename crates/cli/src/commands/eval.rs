@@ -98,10 +98,9 @@ async fn judge(runtime: &Runtime, file: &str, case: &EvalCase) -> anyhow::Result
         wrong: Vec::new(),
     };
     let Some(answer) = &ended.answer else {
-        verdict.wrong.push(format!(
-            "no answer: {}",
-            ended.record.error.unwrap_or_default()
-        ));
+        verdict
+            .wrong
+            .push(format!("no answer: {}", ended.error.unwrap_or_default()));
         verdict.intent = Some(false);
         return Ok(verdict);
     };

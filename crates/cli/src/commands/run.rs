@@ -95,29 +95,29 @@ async fn submit(
 pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool) -> Exit {
     if json {
         output::json_line(&as_json(ended));
-    } else if ended.record.status.awaits_person() {
+    } else if ended.status.awaits_person() {
         for question in &ended.questions {
             output::line(&question.prompt);
         }
         output::note(format!(
             "answer with `convoke tasks answer {} approve`",
-            ended.record.id
+            ended.facts.id
         ));
     } else {
         output::line(text_of(ended, runtime));
         if output::is_watched() {
             let took = ended.answer.as_ref().map_or(0, |answer| answer.total_ms);
             output::note(
-                format!("{took} ms · convoke tasks trace {}", ended.record.id)
+                format!("{took} ms · convoke tasks trace {}", ended.facts.id)
                     .dimmed()
                     .to_string(),
             );
         }
-        if let Some(cause) = &ended.record.error {
+        if let Some(cause) = &ended.error {
             output::note(format!("error[task.failed]: {cause}"));
         }
     }
-    match ended.record.status {
+    match ended.status {
         TaskState::Completed => Exit::Done,
         status if status.awaits_person() => Exit::Waiting,
         _ => Exit::NotDone,
@@ -127,20 +127,18 @@ pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool) -> Exit {
 fn text_of<'a>(ended: &'a Ended, runtime: &'a Runtime) -> &'a str {
     match &ended.answer {
         Some(answer) => &answer.text,
-        None if ended.record.status == TaskState::Canceled => {
-            &runtime.app().config.messages.canceled
-        }
+        None if ended.status == TaskState::Canceled => &runtime.app().config.messages.canceled,
         None => &runtime.app().config.messages.failure,
     }
 }
 
 pub(crate) fn as_json(ended: &Ended) -> Value {
     json!({
-        "task": ended.record.id,
-        "conversation": ended.record.conversation,
-        "state": ended.record.status,
+        "task": ended.facts.id,
+        "conversation": ended.facts.conversation,
+        "state": ended.status,
         "answer": ended.answer,
         "questions": ended.questions,
-        "error": ended.record.error,
+        "error": ended.error,
     })
 }

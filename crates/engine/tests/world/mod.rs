@@ -13,8 +13,6 @@ use convoke_engine::{
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
 use convoke_store::{Claim, MemoryStore, NewSignal, Store};
 use convoke_testkit::{CountedIds, GatedStore, SimClock};
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -30,8 +28,22 @@ pub(crate) struct Left(Vec<String>);
 
 impl Program for Words {
     type State = Left;
+    type Request = Value;
+    type Reply = Value;
 
-    fn step(&self, view: View<'_>, state: &mut Left, event: &Event) -> Step {
+    fn modified(&self, _: &Value, value: Value) -> Result<Value, String> {
+        if value.is_object() {
+            Ok(json!({ "arguments": value }))
+        } else {
+            Err("that is no object".into())
+        }
+    }
+
+    fn given(&self, _: &Value, value: Value) -> Result<Value, String> {
+        Ok(value)
+    }
+
+    fn step(&self, view: View<'_, Value>, state: &mut Left, event: Event<Value>) -> Step<Value> {
         match event {
             Event::Submitted { .. } => {
                 state.0 = view.messages[0]
@@ -60,7 +72,6 @@ impl Program for Words {
         let word = state.0.remove(0);
         // A word with a question mark needs somebody's leave.
         let call = NewCall {
-            kind: "word",
             label: word.clone(),
             request: json!({ "arguments": { "word": word } }),
             approval: word.ends_with('?').then(|| format!("May I do {word}")),
@@ -72,7 +83,7 @@ impl Program for Words {
     }
 }
 
-fn fail(text: &str) -> Step {
+fn fail(text: &str) -> Step<Value> {
     let message = Box::new(Answer::new(AnswerFields::of(text)).unwrap());
     Step {
         end: Some(Ending::Failed {
@@ -108,15 +119,14 @@ pub(crate) struct Hands {
     hanging: watch::Sender<Option<String>>,
 }
 
-impl Executor for Hands {
-    fn effect<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Effect, Failure>> {
+impl Executor<Words> for Hands {
+    async fn effect(&self, call: &Call<Value>) -> Result<Effect, Failure> {
         let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
-        async move { Ok(behaviour.map_or(Effect::Repeatable, |behaviour| behaviour.effect)) }
-            .boxed()
+        Ok(behaviour.map_or(Effect::Repeatable, |behaviour| behaviour.effect))
     }
 
-    fn perform<'a>(&'a self, _: Performing, call: &'a Call) -> BoxFuture<'a, Outcome> {
-        async move {
+    async fn perform(&self, _: &Performing, call: &Call<Value>) -> Outcome<Value> {
+        {
             self.performed
                 .lock()
                 .unwrap()
@@ -147,7 +157,6 @@ impl Executor for Hands {
                 }),
             }
         }
-        .boxed()
     }
 }
 
@@ -238,7 +247,7 @@ impl World {
     /// Waits for a task's question and answers it.
     pub(crate) async fn answer(&self, task: Uuid, answer: Value) {
         let waiting = self.engine.wait(task).await.unwrap();
-        assert_eq!(waiting.record.status, TaskState::InputRequired);
+        assert_eq!(waiting.status, TaskState::InputRequired);
         let payload = json!({ "question": waiting.questions[0].id, "answer": answer });
         let key = format!("{}", waiting.questions[0].id);
         let signal = NewSignal {
@@ -311,7 +320,7 @@ impl World {
     pub(crate) async fn until_ended(&self, task: Uuid) -> Ended {
         loop {
             let ended = self.engine.wait(task).await.unwrap();
-            if ended.record.status.is_final() {
+            if ended.status.is_final() {
                 return ended;
             }
             tokio::task::yield_now().await;
@@ -326,9 +335,10 @@ impl World {
         let mut machine = Machine::new(Arc::new(Words), facts, deadline);
         machine.begin_with(journal.messages.iter().map(|stored| stored.message.clone()));
         for entry in &journal.entries {
-            let event: Event = serde_json::from_value(entry.event.clone()).unwrap();
-            machine.apply(&event, entry.at);
-            let written: Snapshot<Left> = serde_json::from_value(entry.state.clone()).unwrap();
+            let event: Event<Value> = serde_json::from_value(entry.event.clone()).unwrap();
+            machine.apply(event, entry.at);
+            let written: Snapshot<Left, Value> =
+                serde_json::from_value(entry.state.clone()).unwrap();
             assert_eq!(machine.snapshot(), &written, "after entry {}", entry.seq);
         }
     }

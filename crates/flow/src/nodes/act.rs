@@ -1,21 +1,20 @@
 //! Act: the tool call that does what was asked.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use convoke_engine::{NewCall, Step};
+use convoke_engine::Step;
 use convoke_model::{Action, Name, SkillFields, Stage, ToolCall, ToolCallFields, ToolCallStatus};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::compose;
 use crate::assistant::Node;
+use crate::calls::{Ask, Made, Request, Returned, ToolWish, one_call};
 use crate::memory::{Item, Memory};
 use crate::ports::ToolReply;
-use crate::turn::{Returned, Turn};
+use crate::turn::Turn;
 
-/// What the executor knows tool calls by.
-pub(crate) const KIND: &str = "tool";
-
-pub(crate) fn start(turn: &mut Turn<'_>, skill: &SkillFields) -> Step {
+pub(crate) fn start(turn: &mut Turn<'_>, skill: &SkillFields) -> Step<Request> {
     let Some(action) = &skill.action else {
         return compose::broken(turn, "the skill has no action");
     };
@@ -25,23 +24,28 @@ pub(crate) fn start(turn: &mut Turn<'_>, skill: &SkillFields) -> Step {
 }
 
 /// Asks for a tool call, its arguments filled in from the slots.
-pub(crate) fn call(turn: &mut Turn<'_>, tool: &str, templates: &BTreeMap<String, Value>) -> Step {
+pub(crate) fn call(
+    turn: &mut Turn<'_>,
+    tool: &str,
+    templates: &BTreeMap<String, Value>,
+) -> Step<Request> {
     match arguments(turn, templates) {
         Ok(arguments) => Step {
             stage: Some(Stage::Extracting),
-            calls: vec![NewCall {
-                kind: KIND,
-                label: tool.to_owned(),
-                request: json!({ "tool": tool, "arguments": arguments }),
-                approval: None,
-            }],
-            ..Step::default()
+            ..one_call(
+                tool,
+                Ask::Tool(ToolWish {
+                    tool: tool.to_owned(),
+                    arguments: Arc::new(arguments),
+                    index: None,
+                }),
+            )
         },
         Err(cause) => compose::broken(turn, &cause),
     }
 }
 
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     let assistant = turn.assistant;
     let action = turn
         .state
@@ -52,17 +56,12 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
     let Some(action) = action else {
         return compose::broken(turn, "the skill's action is gone");
     };
-    let reply: ToolReply = match returned.value() {
+    let made = returned.made;
+    let reply = match returned.tool() {
         Ok(reply) => reply,
         Err(cause) => return compose::broken(turn, &cause),
     };
-    note_call(
-        turn,
-        &reply,
-        returned,
-        &action.arguments,
-        reply.content.clone(),
-    );
+    note_call(turn, &reply, made, reply.content.clone());
     if reply.is_error {
         return compose::tool_refused(turn, action.failure.as_deref(), &reply);
     }
@@ -112,13 +111,7 @@ fn arguments(
 }
 
 /// Adds an ended call to the task's record of them.
-pub(crate) fn note_call(
-    turn: &mut Turn<'_>,
-    reply: &ToolReply,
-    returned: &Returned<'_>,
-    templates: &BTreeMap<String, Value>,
-    result: Value,
-) {
+pub(crate) fn note_call(turn: &mut Turn<'_>, reply: &ToolReply, made: Made, result: Value) {
     let Ok(server) = Name::new(&reply.server) else {
         return;
     };
@@ -127,19 +120,21 @@ pub(crate) fn note_call(
     } else {
         (ToolCallStatus::Completed, Some(result), None)
     };
-    let duration = turn.view.at.duration_since(returned.started_at).as_millis();
+    let duration = turn.view.at.duration_since(made.started_at).as_millis();
     let call = ToolCall::new(ToolCallFields {
-        id: returned.call,
+        id: made.call,
         model_call_id: None,
         server,
         tool: reply.tool.clone(),
         domain: None,
-        // The same slots give the same arguments as when the call was asked for.
-        arguments: arguments(turn, templates).unwrap_or_default(),
+        arguments: match turn.view.returned.map(|call| &call.request.0) {
+            Some(Ask::Tool(wish)) => (*wish.arguments).clone(),
+            _ => Map::new(),
+        },
         status,
         result,
         error,
-        started_at: Some(returned.started_at),
+        started_at: Some(made.started_at),
         completed_at: Some(turn.view.at),
         duration_ms: u64::try_from(duration).ok(),
     });

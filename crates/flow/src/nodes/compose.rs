@@ -1,11 +1,11 @@
 //! Compose: what the user reads, from the app's templates, with nothing in it that no tool confirmed.
 
-use convoke_engine::{Ending, Step};
+use convoke_engine::{Ending, Said, Step};
 use convoke_model::{Answer, AnswerFields, Message, MessageFields, Reliance, Role, Stage};
-use convoke_store::NewMessage;
 use serde_json::{Map, Value, json};
 
 use super::agent;
+use crate::calls::Request;
 use crate::memory::Memory;
 use crate::ports::ToolReply;
 use crate::turn::Turn;
@@ -20,7 +20,7 @@ pub(crate) fn say(
     context: Value,
     intent: &str,
     memory: Memory,
-) -> Step {
+) -> Step<Request> {
     let context = match context {
         Value::Object(fields) => fields,
         _ => Map::new(),
@@ -34,14 +34,16 @@ pub(crate) fn say(
 }
 
 /// Ends the task with a text as it is.
-pub(crate) fn speak(turn: &mut Turn<'_>, text: String, intent: &str, memory: Memory) -> Step {
+pub(crate) fn speak(
+    turn: &mut Turn<'_>,
+    text: String,
+    intent: &str,
+    memory: Memory,
+) -> Step<Request> {
     match answer(turn, text, intent, memory, false) {
         Some((answer, message)) => Step {
             stage: Some(Stage::Composing),
-            messages: vec![NewMessage {
-                message,
-                spoken: true,
-            }],
+            messages: vec![spoken(message)],
             end: Some(Ending::Completed(Box::new(answer))),
             ..Step::default()
         },
@@ -50,7 +52,7 @@ pub(crate) fn speak(turn: &mut Turn<'_>, text: String, intent: &str, memory: Mem
 }
 
 /// Ends the task because a budget is used up, before anything more is spent.
-pub(crate) fn out_of_budget(turn: &mut Turn<'_>, what: &str) -> Step {
+pub(crate) fn out_of_budget(turn: &mut Turn<'_>, what: &str) -> Step<Request> {
     let template = &turn.assistant.app.config.messages.failure;
     fail(
         turn,
@@ -61,7 +63,11 @@ pub(crate) fn out_of_budget(turn: &mut Turn<'_>, what: &str) -> Step {
 }
 
 /// Ends the task with what a tool said against it. The tool was reached and nothing was changed.
-pub(crate) fn tool_refused(turn: &mut Turn<'_>, template: Option<&str>, reply: &ToolReply) -> Step {
+pub(crate) fn tool_refused(
+    turn: &mut Turn<'_>,
+    template: Option<&str>,
+    reply: &ToolReply,
+) -> Step<Request> {
     let error = reply
         .content
         .get("message")
@@ -84,18 +90,18 @@ pub(crate) fn tool_refused(turn: &mut Turn<'_>, template: Option<&str>, reply: &
 
 /// Ends the task because something broke: the app's own words for the user, the cause for the
 /// operator.
-pub(crate) fn broken(turn: &mut Turn<'_>, cause: &str) -> Step {
+pub(crate) fn broken(turn: &mut Turn<'_>, cause: &str) -> Step<Request> {
     let template = &turn.assistant.app.config.messages.failure;
     fail(turn, template, cause, false)
 }
 
 /// Ends the task because its time is over.
-pub(crate) fn too_late(turn: &mut Turn<'_>) -> Step {
+pub(crate) fn too_late(turn: &mut Turn<'_>) -> Step<Request> {
     let template = &turn.assistant.app.config.messages.deadline;
     fail(turn, template, "the task's time was over", true)
 }
 
-fn fail(turn: &mut Turn<'_>, template: &str, cause: &str, partial: bool) -> Step {
+fn fail(turn: &mut Turn<'_>, template: &str, cause: &str, partial: bool) -> Step<Request> {
     let text = turn
         .assistant
         .templates
@@ -111,15 +117,20 @@ fn fail(turn: &mut Turn<'_>, template: &str, cause: &str, partial: bool) -> Step
         return Step::default();
     };
     Step {
-        messages: vec![NewMessage {
-            message,
-            spoken: true,
-        }],
+        messages: vec![spoken(message)],
         end: Some(Ending::Failed {
             message: Box::new(answer),
             cause: cause.to_owned(),
         }),
         ..Step::default()
+    }
+}
+
+/// A message that the user sees.
+fn spoken(message: Message) -> Said {
+    Said {
+        message,
+        spoken: true,
     }
 }
 

@@ -1,18 +1,16 @@
 //! Decide: what the user means, and whether everything is known to do it.
 
-use convoke_engine::{NewCall, Step};
+use convoke_engine::Step;
 use convoke_model::{Message, Name, SkillFields, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{act, agent, compose, resolve};
 use crate::assistant::Assistant;
+use crate::calls::{Ask, Request, Returned, is_default, one_call};
 use crate::interpret::{Meaning, interpret};
 use crate::memory::{Asks, Item, Memory, SkillRef};
-use crate::turn::{Returned, Turn};
-
-/// What the executor knows this call by.
-pub(crate) const KIND: &str = "decide";
+use crate::turn::Turn;
 
 /// What a decision gives: what is meant, and what of the conversation is needed to act on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,20 +21,14 @@ pub(crate) struct Decided {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) shown: Vec<Item>,
     /// Older messages that were left out.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) history_cut: usize,
 }
 
-pub(crate) fn start() -> Step {
+pub(crate) fn start() -> Step<Request> {
     Step {
         stage: Some(Stage::Planning),
-        calls: vec![NewCall {
-            kind: KIND,
-            label: "decide".into(),
-            request: json!({}),
-            approval: None,
-        }],
-        ..Step::default()
+        ..one_call("decide", Ask::Decide)
     }
 }
 
@@ -56,8 +48,8 @@ pub(crate) fn decide(
     }
 }
 
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
-    let decided: Decided = match returned.value() {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
+    let decided = match returned.decided() {
         Ok(decided) => decided,
         Err(cause) => return compose::broken(turn, &cause),
     };
@@ -97,7 +89,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
 }
 
 /// Goes on to whatever is next: ask for a slot, look one up, or act.
-pub(crate) fn advance(turn: &mut Turn<'_>) -> Step {
+pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
     let assistant = turn.assistant;
     let found = turn.state.target.clone().and_then(|target| {
         let skill = assistant.skills.get(&target)?;
@@ -147,7 +139,7 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step {
 }
 
 /// Hands the request to an agent with a model.
-fn think(turn: &mut Turn<'_>) -> Step {
+fn think(turn: &mut Turn<'_>) -> Step<Request> {
     let assistant = turn.assistant;
     let meant = turn.state.target.as_ref().map(|target| &target.agent);
     match assistant.thinker(meant) {
@@ -163,7 +155,7 @@ pub(crate) fn ask_slot(
     slot: &Name,
     question: &str,
     candidates: Vec<Item>,
-) -> Step {
+) -> Step<Request> {
     let mut slots = turn.state.slots.clone();
     let words = slots.shift_remove(slot.as_str()).unwrap_or_default();
     let mut context = slots.clone();
@@ -187,7 +179,7 @@ pub(crate) fn ask_slot(
     )
 }
 
-fn ask_which_skill(turn: &mut Turn<'_>, candidates: Vec<SkillRef>) -> Step {
+fn ask_which_skill(turn: &mut Turn<'_>, candidates: Vec<SkillRef>) -> Step<Request> {
     let skills = &turn.assistant.skills;
     let described: Vec<_> = candidates
         .iter()

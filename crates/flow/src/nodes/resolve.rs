@@ -6,22 +6,24 @@ use serde_json::{Map, Value, json};
 
 use super::{act, compose, decide};
 use crate::assistant::Node;
+use crate::calls::{Request, Returned};
 use crate::memory::{Item, Memory, SkillRef};
 use crate::ports::ToolReply;
 use crate::reference::{Found, find, is_named};
-use crate::turn::{Returned, Turn};
+use crate::turn::Turn;
 
-pub(crate) fn start(turn: &mut Turn<'_>, slot: &Name, reference: &Reference) -> Step {
+pub(crate) fn start(turn: &mut Turn<'_>, slot: &Name, reference: &Reference) -> Step<Request> {
     turn.state.node = Node::Resolve;
     turn.state.slot = Some(slot.clone());
     act::call(turn, &reference.tool, &reference.arguments)
 }
 
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     let Some((target, slot, reference)) = looked_up(turn) else {
         return compose::broken(turn, "the slot being looked up is gone");
     };
-    let reply: ToolReply = match returned.value() {
+    let made = returned.made;
+    let reply = match returned.tool() {
         Ok(reply) => reply,
         Err(cause) => return compose::broken(turn, &cause),
     };
@@ -32,7 +34,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
     let items: Vec<Item> = all.iter().map(|(item, _)| item.clone()).collect();
     // The journal has the whole list; the answer only needs to say that it was looked at.
     let summary = json!({ "items": items.len() });
-    act::note_call(turn, &reply, returned, &reference.arguments, summary);
+    act::note_call(turn, &reply, made, summary);
     read_by_label(turn, &slot, &items);
     let words = turn
         .state

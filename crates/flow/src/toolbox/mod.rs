@@ -87,7 +87,7 @@ impl Toolbox {
         })
     }
 
-    async fn find(&self, tool: &str) -> Result<ToolFacts, Failure> {
+    async fn find(&self, tool: &str) -> Result<Arc<ToolFacts>, Failure> {
         if let Some((server, name)) = tool.split_once('.')
             && let Some(tools) = self.tools_of(server)
         {
@@ -127,16 +127,16 @@ impl Toolbox {
 }
 
 impl Tools for Toolbox {
-    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<ToolFacts, Failure>> {
+    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<Arc<ToolFacts>, Failure>> {
         self.find(tool).boxed()
     }
 
-    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, Failure>> {
+    fn call<'a>(&'a self, request: &'a ToolRequest) -> BoxFuture<'a, Result<ToolReply, Failure>> {
         let Some(tools) = self.tools_of(&request.server) else {
             return self.servers.call(request);
         };
         if let Some(tool) = tools.get(&request.tool) {
-            return run(Arc::clone(tool), request).boxed();
+            return run(tool, request).boxed();
         }
         let wanted = format!("{}.{}", request.server, request.tool);
         std::future::ready(Err(unknown_tool(&wanted, tools.values()))).boxed()
@@ -144,8 +144,8 @@ impl Tools for Toolbox {
 }
 
 /// Runs a tool's own code, which may fail, take too long or panic without anybody else noticing.
-async fn run(tool: Arc<CheckedTool>, request: ToolRequest) -> Result<ToolReply, Failure> {
-    let mut arguments = request.arguments;
+async fn run(tool: &CheckedTool, request: &ToolRequest) -> Result<ToolReply, Failure> {
+    let mut arguments = (*request.arguments).clone();
     // Nobody can say who they are by way of an argument.
     arguments.retain(|name, _| !request.injected.contains_key(name));
     let arguments = tool
@@ -153,16 +153,17 @@ async fn run(tool: Arc<CheckedTool>, request: ToolRequest) -> Result<ToolReply, 
         .map_err(|complaint| no_effect("tool.arguments", complaint))?;
     let allowed = request.timeout;
     let context = ToolContext {
-        idempotency_key: request.idempotency_key,
-        injected: request.injected,
+        caller: request.caller,
+        idempotency_key: request.idempotency_key.clone(),
+        injected: request.injected.clone(),
         timeout: allowed,
     };
     // The handler is called where its panics are caught too, not only those of its future.
     let work = AssertUnwindSafe(async { (tool.handler)(context, arguments).await }).catch_unwind();
     match tokio::time::timeout(allowed, work).await {
         Ok(Ok(Ran::Done(result))) => Ok(ToolReply {
-            server: request.server,
-            tool: request.tool,
+            server: request.server.clone(),
+            tool: request.tool.clone(),
             text: match &result {
                 serde_json::Value::String(text) => text.clone(),
                 other => other.to_string(),
@@ -171,8 +172,8 @@ async fn run(tool: Arc<CheckedTool>, request: ToolRequest) -> Result<ToolReply, 
             is_error: false,
         }),
         Ok(Ok(Ran::Failed(error))) => Ok(ToolReply {
-            server: request.server,
-            tool: request.tool,
+            server: request.server.clone(),
+            tool: request.tool.clone(),
             content: serde_json::json!({ "code": error.code, "message": error.message }),
             text: error.message,
             is_error: true,

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::ports::ToolFacts;
+use crate::ports::{Caller, ToolFacts};
 
 /// The server that a Rust tool counts as belonging to, where it names no other.
 pub const DEFAULT_SERVER: &str = "rust";
@@ -36,6 +36,8 @@ pub enum ToolEffect {
 /// What a handler is told besides its arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolContext {
+    /// For whom it is called. No model and no argument can say otherwise.
+    pub caller: Caller,
     /// The effect id: the same however often the same call is made.
     pub idempotency_key: String,
     /// What the engine knows and the model cannot say: the user's id and the like.
@@ -216,8 +218,7 @@ fn ran<R: Serialize>(outcome: Result<R, ToolError>) -> Ran {
 pub(super) struct CheckedTool {
     pub(super) server: String,
     pub(super) name: String,
-    description: String,
-    schema: Arc<Value>,
+    facts: Arc<ToolFacts>,
     validator: Validator,
     pub(super) effect: ToolEffect,
     pub(super) handler: Handler,
@@ -247,11 +248,18 @@ impl CheckedTool {
             let message = format!("the schema of `{place}` cannot be used: {error}");
             Invalid::one("tool.schema", message)
         })?;
+        let facts = ToolFacts {
+            server: server.to_string(),
+            tool: tool.name.clone(),
+            read_only: tool.effect == ToolEffect::ReadOnly,
+            idempotent: tool.effect == ToolEffect::Idempotent,
+            description: tool.description,
+            parameters: Arc::new(tool.schema),
+        };
         Ok(Self {
             server: server.into(),
             name: tool.name,
-            description: tool.description,
-            schema: Arc::new(tool.schema),
+            facts: Arc::new(facts),
             validator,
             effect: tool.effect,
             handler: tool.handler,
@@ -262,15 +270,8 @@ impl CheckedTool {
         format!("{}.{}", self.server, self.name)
     }
 
-    pub(super) fn facts(&self) -> ToolFacts {
-        ToolFacts {
-            server: self.server.clone(),
-            tool: self.name.clone(),
-            read_only: self.effect == ToolEffect::ReadOnly,
-            idempotent: self.effect == ToolEffect::Idempotent,
-            description: self.description.clone(),
-            parameters: Arc::clone(&self.schema),
-        }
+    pub(super) fn facts(&self) -> Arc<ToolFacts> {
+        Arc::clone(&self.facts)
     }
 
     /// The arguments, if they fit the schema, or everything that does not.

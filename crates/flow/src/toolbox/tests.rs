@@ -9,8 +9,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use uuid::Uuid;
+
 use super::*;
-use crate::ports::NOT_REACHED;
+use crate::ports::{Caller, NOT_REACHED};
 
 /// Servers that know `desk.pay` and bare names, or fail with one code.
 #[derive(Default)]
@@ -21,7 +23,7 @@ struct Servers {
 }
 
 impl Tools for Servers {
-    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<ToolFacts, Failure>> {
+    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<Arc<ToolFacts>, Failure>> {
         let bare = tool.strip_prefix("desk.").unwrap_or(tool);
         let outcome = match self.failure {
             Some(code) => Err(no_effect(code, "no luck, desk.add, bank.add".into())),
@@ -35,11 +37,11 @@ impl Tools for Servers {
             }),
             None => Err(no_effect("desk.unknown_tool", format!("no `{tool}`"))),
         };
-        std::future::ready(outcome).boxed()
+        std::future::ready(outcome.map(Arc::new)).boxed()
     }
 
-    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, Failure>> {
-        self.called.lock().unwrap().push(request);
+    fn call<'a>(&'a self, request: &'a ToolRequest) -> BoxFuture<'a, Result<ToolReply, Failure>> {
+        self.called.lock().unwrap().push(request.clone());
         std::future::ready(Err(no_effect("desk.closed", "closed".into()))).boxed()
     }
 }
@@ -69,6 +71,12 @@ fn holding(tool: RustTool) -> Toolbox {
     over(Servers::default(), [tool])
 }
 
+const CALLER: Caller = Caller {
+    user: Uuid::from_u128(7),
+    conversation: None,
+    task: Uuid::from_u128(8),
+};
+
 fn request(tool: &str, arguments: Value) -> ToolRequest {
     let (server, tool) = tool.split_once('.').unwrap();
     ToolRequest {
@@ -76,13 +84,14 @@ fn request(tool: &str, arguments: Value) -> ToolRequest {
         tool: tool.into(),
         arguments: serde_json::from_value(arguments).unwrap(),
         injected: Map::new(),
+        caller: CALLER,
         idempotency_key: "key".into(),
         timeout: Duration::from_secs(30),
     }
 }
 
 async fn refused(toolbox: &Toolbox, tool: &str, arguments: Value) -> Failure {
-    toolbox.call(request(tool, arguments)).await.unwrap_err()
+    toolbox.call(&request(tool, arguments)).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -109,7 +118,7 @@ async fn a_tool_is_described_and_called() {
         );
     }
     let reply = toolbox
-        .call(request("rust.add", json!({ "a": 2, "b": 3 })))
+        .call(&request("rust.add", json!({ "a": 2, "b": 3 })))
         .await
         .unwrap();
     assert_eq!(reply.content, json!({ "sum": 5 }));
@@ -180,7 +189,7 @@ async fn a_handler_that_errs_gives_an_error_reply() {
         Err::<(), _>(ToolError::new("sums.closed", "No sums today."))
     }));
     let reply = toolbox
-        .call(request("rust.add", json!({ "a": 1, "b": 1 })))
+        .call(&request("rust.add", json!({ "a": 1, "b": 1 })))
         .await
         .unwrap();
     assert!(reply.is_error);
@@ -256,7 +265,7 @@ async fn a_handler_learns_what_the_engine_knows_and_nobody_else_can_say_it() {
     ));
     let mut request = request("rust.who", json!({ "user_id": "mallory", "n": 1 }));
     request.injected.insert("user_id".into(), json!("alice"));
-    let reply = toolbox.call(request).await.unwrap();
+    let reply = toolbox.call(&request).await.unwrap();
     let expected = json!({
         "key": "key", "injected": { "user_id": "alice" }, "given": { "n": 1 }, "seconds": 30,
     });
@@ -322,10 +331,7 @@ async fn what_is_not_here_goes_to_the_servers() {
     assert_eq!(toolbox.describe("pay").await.unwrap().server, "desk");
     assert_eq!(toolbox.describe("desk.pay").await.unwrap().server, "desk");
     let sent = request("desk.pay", json!({ "n": 1 }));
-    assert_eq!(
-        toolbox.call(sent.clone()).await.unwrap_err().code,
-        "desk.closed"
-    );
+    assert_eq!(toolbox.call(&sent).await.unwrap_err().code, "desk.closed");
     assert_eq!(*servers.called.lock().unwrap(), [sent]);
 }
 
@@ -374,8 +380,9 @@ fn what_can_be_no_tool_is_refused() {
 async fn the_built_in_tools_are_always_there() {
     let toolbox = over(Servers::default(), []);
     let content = |tool: &str, arguments| {
-        let call = toolbox.call(request(tool, arguments));
-        async { call.await.unwrap() }
+        let request = request(tool, arguments);
+        let toolbox = &toolbox;
+        async move { toolbox.call(&request).await.unwrap() }
     };
     let sum = content("builtin.calculate", json!({ "expression": "0.1 + 0.2" })).await;
     assert_eq!(sum.content, json!({ "result": 0.3 }));
@@ -406,7 +413,7 @@ async fn waiting_takes_its_time_and_has_a_limit() {
     let before = tokio::time::Instant::now();
     let mut waiting = request("builtin.wait", json!({ "seconds": MAX_WAIT_SECONDS }));
     waiting.timeout = Duration::from_secs(u64::from(MAX_WAIT_SECONDS) + 1);
-    toolbox.call(waiting).await.unwrap();
+    toolbox.call(&waiting).await.unwrap();
     assert_eq!(before.elapsed().as_secs(), u64::from(MAX_WAIT_SECONDS));
     for seconds in [
         json!(MAX_WAIT_SECONDS + 1),

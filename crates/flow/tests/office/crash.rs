@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use convoke_model::RetentionPolicy;
 use convoke_store::{
-    Batch, Claim, Claimed, ConversationRecord, Entry, Fence, Filter, Hint, Loaded, NewSignal,
-    NewTask, Page, Renewed, Scope, Signalled, Store, StoreFuture, Submitted, Swept, TaskPage,
+    Batch, Claim, Claimed, ConversationRecord, Entry, Fence, Loaded, Renewed, Store, StoreFuture,
     TaskRecord,
 };
 use futures::FutureExt;
@@ -70,10 +68,6 @@ impl Store for Crash {
         pending().boxed()
     }
 
-    fn submit(&self, task: NewTask) -> StoreFuture<Submitted> {
-        self.inner.submit(task)
-    }
-
     fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>> {
         if self.alive() {
             self.inner.claim(claim)
@@ -88,10 +82,6 @@ impl Store for Crash {
         } else {
             pending().boxed()
         }
-    }
-
-    fn signal(&self, signal: NewSignal) -> StoreFuture<Signalled> {
-        self.inner.signal(signal)
     }
 
     fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>> {
@@ -110,10 +100,6 @@ impl Store for Crash {
         }
     }
 
-    fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage> {
-        self.inner.query(filter, page)
-    }
-
     fn conversation(
         &self,
         id: Uuid,
@@ -127,15 +113,5 @@ impl Store for Crash {
         }
     }
 
-    fn conversations(&self, owner: Uuid, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
-        self.inner.conversations(owner, limit)
-    }
-
-    fn watch(&self, scope: Scope) -> Hint {
-        self.inner.watch(scope)
-    }
-
-    fn sweep(&self, policy: RetentionPolicy, dry_run: bool) -> StoreFuture<Swept> {
-        self.inner.sweep(policy, dry_run)
-    }
+    convoke_testkit::passes_on!(inner: submit rest);
 }

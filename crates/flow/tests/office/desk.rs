@@ -45,7 +45,7 @@ impl Desk {
 }
 
 impl Tools for Desk {
-    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<ToolFacts, Failure>> {
+    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<Arc<ToolFacts>, Failure>> {
         let (server, name) = tool.split_once('.').unwrap_or(("desk", tool));
         let facts = ToolFacts {
             server: server.into(),
@@ -55,17 +55,18 @@ impl Tools for Desk {
             description: format!("The tool {name}."),
             parameters: Arc::new(json!({ "type": "object", "properties": {} })),
         };
-        std::future::ready(Ok(facts)).boxed()
+        std::future::ready(Ok(Arc::new(facts))).boxed()
     }
 
-    fn call(&self, request: ToolRequest) -> BoxFuture<'_, Result<ToolReply, Failure>> {
-        let arguments = Value::Object(request.arguments);
+    fn call<'a>(&'a self, request: &'a ToolRequest) -> BoxFuture<'a, Result<ToolReply, Failure>> {
+        let arguments = Value::Object((*request.arguments).clone());
         let behaviour = self.behaviours.lock().unwrap().get(&request.tool).cloned();
         self.calls
             .lock()
             .unwrap()
             .push((request.tool.clone(), arguments.clone()));
-        self.keys.lock().unwrap().push(request.idempotency_key);
+        let key = request.idempotency_key.clone();
+        self.keys.lock().unwrap().push(key);
         async move {
             let outcome = match behaviour {
                 // As every port does, it waits no longer than it may.
@@ -75,8 +76,8 @@ impl Tools for Desk {
                 None => Ok(json!({ "did": request.tool })),
             };
             outcome.map(|content| ToolReply {
-                server: request.server,
-                tool: request.tool,
+                server: request.server.clone(),
+                tool: request.tool.clone(),
                 text: match &content {
                     Value::String(text) => text.clone(),
                     other => other.to_string(),

@@ -207,7 +207,7 @@ impl Office {
     }
 
     pub(crate) async fn answer(&self, waiting: &Ended, answer: Value) -> Ended {
-        let task = waiting.record.id;
+        let task = waiting.facts.id;
         let payload = json!({ "question": waiting.questions[0].id, "answer": answer });
         let signal = NewSignal {
             task,
@@ -218,7 +218,7 @@ impl Office {
         self.engine.signal(signal).await.unwrap();
         loop {
             let ended = self.engine.wait(task).await.unwrap();
-            if ended.record.status.is_final() {
+            if ended.status.is_final() {
                 return ended;
             }
             tokio::task::yield_now().await;
@@ -235,7 +235,7 @@ impl Office {
         let mut hint = self.store.watch(Scope::Task(task));
         loop {
             let ended = self.engine.wait(task).await.unwrap();
-            if ended.record.status.is_final() {
+            if ended.status.is_final() {
                 return ended;
             }
             for question in &ended.questions {

@@ -7,8 +7,14 @@ use std::time::Duration;
 use convoke_engine::{Engine, Options};
 use convoke_flow::Assistant;
 use convoke_model::{Clock, SystemClock, SystemIds};
-use convoke_store::{MemoryStore, Store};
+use convoke_store::{Keep, MemoryStore, Store};
 use serde_json::{Value, json};
+
+/// Tests read the journals of all their tasks afterwards.
+const EVERYTHING: Keep = Keep {
+    journals: usize::MAX,
+    tasks: usize::MAX,
+};
 
 /// How an office is set up.
 pub(crate) struct Setting {
@@ -101,7 +107,7 @@ impl Setting {
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         match &self.store {
             Some(store) => Arc::clone(store),
-            None => Arc::new(MemoryStore::new(Arc::clone(&self.clock))),
+            None => Arc::new(MemoryStore::keeping(EVERYTHING, Arc::clone(&self.clock))),
         }
     }
 

@@ -1,19 +1,22 @@
 //! How values stand in columns: ids and words as text that people can read, times as milliseconds.
 
+use convoke_model::Message;
 use jiff::Timestamp;
 use rusqlite::Row;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::StoreError;
-use crate::journal::{Entry, StoredMessage};
+use crate::journal::{Entry, NewMessage, StoredMessage};
 use crate::signal::Signal;
 use crate::task::TaskRecord;
 
-/// The columns of a task's row, in the order in which [`task`] reads them.
+/// The columns of a task's row `t`, in the order in which [`task`] reads them. Its sequence is that of
+/// its newest entry.
 pub(super) const TASK: &str = "id, ordinal, owner, conversation, channel, app, definition, \
-     description, parent, status, stage, epoch, seq, worker, ready_at, claims, created_at, \
+     description, parent, status, stage, epoch, \
+     (SELECT max(seq) FROM entries WHERE task = t.ordinal), worker, ready_at, claims, created_at, \
      started_at, completed_at, deadline, retention_days, tags, result, error";
 
 /// How many columns those are.
@@ -79,13 +82,45 @@ pub(super) fn entry(row: &Row<'_>, from: usize) -> Result<Entry, StoreError> {
     })
 }
 
-/// Reads `seq, spoken, message`.
-pub(super) fn message(row: &Row<'_>) -> Result<StoredMessage, StoreError> {
-    Ok(StoredMessage {
-        seq: row.get(0)?,
-        spoken: row.get(1)?,
-        message: serde_json::from_str(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?,
-    })
+/// Messages as they stand beside their entry.
+#[derive(Deserialize)]
+struct Kept {
+    spoken: bool,
+    message: Message,
+}
+
+/// Reads `seq, messages`.
+pub(super) fn messages(row: &Row<'_>) -> Result<Vec<StoredMessage>, StoreError> {
+    let seq = row.get(0)?;
+    let text = row.get_ref(1)?;
+    let kept: Vec<Kept> = serde_json::from_str(text.as_str().map_err(rusqlite::Error::from)?)?;
+    let stored = |Kept { spoken, message }| StoredMessage {
+        seq,
+        spoken,
+        message,
+    };
+    Ok(kept.into_iter().map(stored).collect())
+}
+
+/// How an entry's messages stand beside it: nothing where there are none.
+pub(super) fn messages_text(messages: &[NewMessage]) -> Option<String> {
+    if messages.is_empty() {
+        return None;
+    }
+    let length: usize = messages.iter().map(|new| new.message.len() + 32).sum();
+    let mut text = String::with_capacity(length + 2);
+    for new in messages {
+        text.push(if text.is_empty() { '[' } else { ',' });
+        text.push_str(if new.spoken {
+            r#"{"spoken":true,"message":"#
+        } else {
+            r#"{"spoken":false,"message":"#
+        });
+        text.push_str(&new.message);
+        text.push('}');
+    }
+    text.push(']');
+    Some(text)
 }
 
 /// Reads `id, kind, payload, at`.

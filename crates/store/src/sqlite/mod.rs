@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::conversation::ConversationRecord;
 use crate::error::StoreError;
-use crate::journal::{Batch, Entry, Fence, Hold};
+use crate::journal::{Batch, Entry, Fence};
 use crate::signal::{NewSignal, Signalled};
 use crate::task::{
     Claim, Claimed, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept, TaskPage, TaskRecord,
@@ -126,32 +126,29 @@ impl SqliteStore {
         .boxed()
     }
 
-    /// Writes, and hints at the scopes once the write is durable.
+    /// Writes, and hints at what the operation says once that is durable, also where nobody waits for
+    /// the outcome any more.
     fn write<T: Send + 'static>(
         &self,
-        scopes: Vec<Scope>,
-        operation: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        operation: impl FnOnce(&Connection) -> Result<(T, Vec<Scope>), StoreError> + Send + 'static,
     ) -> StoreFuture<T> {
-        let done = self.inner.writer.run(operation);
-        let hints = self.inner.hints.clone();
-        async move {
-            let result = done.await;
-            if result.is_ok() {
-                for scope in scopes {
-                    hints.tell(scope);
-                }
-            }
-            result
-        }
-        .boxed()
+        self.inner.writer.run(operation, &self.inner.hints)
     }
 }
 
 impl Store for SqliteStore {
     fn submit(&self, task: NewTask) -> StoreFuture<Submitted> {
         let now = self.inner.clock.now();
-        self.write(vec![Scope::Work], move |connection| {
-            write::submit(connection, &task, now)
+        if let Some(lease) = &task.hold {
+            self.inner.workers.register(&lease.worker);
+        }
+        self.write(move |connection| {
+            let submitted = write::submit(connection, &task, now)?;
+            let waits = matches!(submitted, Submitted::Created { held: false, .. });
+            Ok((
+                submitted,
+                waits.then_some(Scope::Work).into_iter().collect(),
+            ))
         })
     }
 
@@ -161,9 +158,9 @@ impl Store for SqliteStore {
         let dead = self.inner.workers.dead(now);
         let workers = Arc::clone(&self.inner.workers);
         let buried = dead.clone();
-        let claimed = self.write(Vec::new(), move |connection| {
+        let claimed = self.write(move |connection| {
             write::void_leases(connection, &dead, now)?;
-            write::claim(connection, &claim, now)
+            Ok((write::claim(connection, &claim, now)?, Vec::new()))
         });
         async move {
             let claimed = claimed.await?;
@@ -175,31 +172,25 @@ impl Store for SqliteStore {
 
     fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64> {
         let now = self.inner.clock.now();
-        let mut scopes = vec![Scope::Task(fence.task)];
-        if batch.status.is_final() || batch.hold != Hold::Keep {
-            scopes.push(Scope::Rest(fence.task));
-            scopes.push(Scope::Work);
-        }
-        self.write(scopes, move |connection| {
-            write::append(connection, fence, &batch, now)
-        })
+        self.write(move |connection| write::append(connection, fence, &batch, now))
     }
 
     fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<Renewed>> {
         let until = lease_end(self.inner.clock.now(), lease);
-        self.write(Vec::new(), move |connection| {
-            fences
+        self.write(move |connection| {
+            let renewed: Result<_, StoreError> = fences
                 .into_iter()
                 .map(|fence| write::renew(connection, fence, until))
-                .collect()
+                .collect();
+            Ok((renewed?, Vec::new()))
         })
     }
 
     fn signal(&self, signal: NewSignal) -> StoreFuture<Signalled> {
         let now = self.inner.clock.now();
-        let scopes = vec![Scope::Inbox(signal.task), Scope::Work];
-        self.write(scopes, move |connection| {
-            write::signal(connection, &signal, now)
+        self.write(move |connection| {
+            let scopes = vec![Scope::Inbox(signal.task), Scope::Work];
+            Ok((write::signal(connection, &signal, now)?, scopes))
         })
     }
 
@@ -247,9 +238,7 @@ impl Store for SqliteStore {
             for group in candidates.chunks(SWEEP_GROUP) {
                 let group = group.to_vec();
                 let removed = store
-                    .write(Vec::new(), move |connection| {
-                        write::remove(connection, &group)
-                    })
+                    .write(move |connection| Ok((write::remove(connection, &group)?, Vec::new())))
                     .await?;
                 swept.tasks.extend(removed);
             }

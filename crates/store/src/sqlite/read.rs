@@ -30,7 +30,7 @@ pub(super) fn rows<T>(
 }
 
 pub(super) fn task(connection: &Connection, id: Uuid) -> Result<Option<TaskRecord>, StoreError> {
-    let sql = format!("SELECT {} FROM tasks WHERE id = ?1", columns::TASK);
+    let sql = format!("SELECT {} FROM tasks t WHERE id = ?1", columns::TASK);
     Ok(rows(connection, &sql, [id.to_string()], columns::task)?.pop())
 }
 
@@ -51,12 +51,13 @@ pub(super) fn messages(
     connection: &Connection,
     ordinal: u64,
 ) -> Result<Vec<StoredMessage>, StoreError> {
-    rows(
+    let grouped = rows(
         connection,
-        "SELECT seq, spoken, message FROM messages WHERE task = ?1 ORDER BY rowid",
+        "SELECT seq, messages FROM entries WHERE task = ?1 AND messages IS NOT NULL ORDER BY seq",
         [ordinal],
-        columns::message,
-    )
+        columns::messages,
+    )?;
+    Ok(grouped.into_iter().flatten().collect())
 }
 
 pub(super) fn signals(connection: &Connection, ordinal: u64) -> Result<Vec<Signal>, StoreError> {
@@ -86,13 +87,10 @@ pub(super) fn newest(
     id: Uuid,
 ) -> Result<Option<(TaskRecord, Entry)>, StoreError> {
     let sql = format!(
-        "SELECT {}, e.seq, e.at, e.kind, e.event, e.state FROM tasks t \
-         JOIN entries e ON e.task = t.ordinal AND e.seq = t.seq WHERE t.id = ?1",
+        "SELECT {}, e.seq, e.at, e.kind, e.event, e.state \
+         FROM (SELECT * FROM tasks WHERE id = ?1) t JOIN entries e ON e.task = t.ordinal \
+         ORDER BY e.seq DESC LIMIT 1",
         columns::TASK
-            .split(", ")
-            .map(|column| format!("t.{}", column.trim()))
-            .collect::<Vec<_>>()
-            .join(", ")
     );
     let read = |row: &Row<'_>| {
         Ok((
@@ -161,7 +159,7 @@ pub(super) fn query(
         conditions.join(" AND ")
     };
     let sql = format!(
-        "SELECT {} FROM tasks WHERE {all} ORDER BY ordinal DESC LIMIT {}",
+        "SELECT {} FROM tasks t WHERE {all} ORDER BY ordinal DESC LIMIT {}",
         columns::TASK,
         page.limit.saturating_add(1).min(usize::from(u16::MAX)),
     );
@@ -199,27 +197,35 @@ pub(super) fn conversation(
             .optional()?,
     };
     let end = end.unwrap_or(i64::MAX);
-    let total: usize = connection
-        .prepare_cached(
-            "SELECT count(*) FROM tasks t JOIN messages m ON m.task = t.ordinal \
-             WHERE t.conversation = ?1 AND t.ordinal < ?2 AND m.spoken",
-        )?
-        .query_row(params![id.to_string(), end], |row| row.get(0))?;
-    let mut messages = rows(
+    // Whole entries are read until there are enough messages; one entry rarely adds more than one.
+    let spoken = rows(
         connection,
-        "SELECT m.seq, m.spoken, m.message FROM tasks t JOIN messages m ON m.task = t.ordinal \
-         WHERE t.conversation = ?1 AND t.ordinal < ?2 AND m.spoken \
-         ORDER BY t.ordinal DESC, m.rowid DESC LIMIT ?3",
+        "SELECT e.seq, e.messages FROM tasks t JOIN entries e ON e.task = t.ordinal \
+         WHERE t.conversation = ?1 AND t.ordinal < ?2 AND e.spoken > 0 \
+         ORDER BY t.ordinal DESC, e.seq DESC LIMIT ?3",
         params![
             id.to_string(),
             end,
             i64::try_from(limit).unwrap_or(i64::MAX)
         ],
-        columns::message,
+        columns::messages,
     )?;
-    messages.reverse();
+    let mut messages: Vec<_> = spoken
+        .into_iter()
+        .rev()
+        .flatten()
+        .filter(|stored| stored.spoken)
+        .map(|stored| stored.message)
+        .collect();
+    messages.drain(..messages.len().saturating_sub(limit));
+    let total: usize = connection
+        .prepare_cached(
+            "SELECT coalesce(sum(e.spoken), 0) FROM tasks t JOIN entries e ON e.task = t.ordinal \
+             WHERE t.conversation = ?1 AND t.ordinal < ?2 AND e.spoken > 0",
+        )?
+        .query_row(params![id.to_string(), end], |row| row.get(0))?;
     record.older = total - messages.len();
-    record.messages = messages.into_iter().map(|stored| stored.message).collect();
+    record.messages = messages;
     Ok(Some(record))
 }
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use crate::error::StoreError;
 
 /// Each step brings a file from the version of its index to the next. Steps are never edited.
-const MIGRATIONS: &[&str] = &[FIRST];
+const MIGRATIONS: &[&str] = &[FIRST, MESSAGES_WITH_THEIR_ENTRIES];
 
 const FIRST: &str = "
 CREATE TABLE conversations (
@@ -81,6 +81,25 @@ CREATE TABLE signals (
 );
 CREATE UNIQUE INDEX signals_by_key ON signals (task, key);
 CREATE INDEX signals_waiting ON signals (task, id) WHERE consumed = 0;
+";
+
+/// A step is one row: its messages stand beside what happened, and how many of them were spoken. A task's row changes only when the task
+/// stands elsewhere, so that its sequence is the journal's own.
+const MESSAGES_WITH_THEIR_ENTRIES: &str = "
+ALTER TABLE entries ADD COLUMN spoken INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE entries ADD COLUMN messages TEXT;
+UPDATE entries SET
+  spoken = (SELECT count(*) FROM messages m
+    WHERE m.task = entries.task AND m.seq = entries.seq AND m.spoken),
+  messages = (SELECT json_group_array(json_object(
+      'spoken', json(CASE WHEN m.spoken THEN 'true' ELSE 'false' END), 'message', json(m.message)))
+    FROM (SELECT * FROM messages n
+      WHERE n.task = entries.task AND n.seq = entries.seq ORDER BY n.rowid) m);
+UPDATE entries SET messages = NULL WHERE messages = '[]';
+CREATE INDEX entries_spoken ON entries (task, seq, spoken) WHERE spoken > 0;
+DROP TABLE messages;
+DROP INDEX tasks_held;
+ALTER TABLE tasks DROP COLUMN seq;
 ";
 
 /// Brings a file up to the newest version, or refuses one that is newer than this program.

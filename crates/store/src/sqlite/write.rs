@@ -9,9 +9,10 @@ use uuid::Uuid;
 use super::columns::{self, millis, word};
 use super::read;
 use crate::error::StoreError;
-use crate::journal::{Batch, Fence, Hold, NewEntry, NewMessage};
+use crate::journal::{Batch, Fence, Hold, NewEntry, NewMessage, Standing};
 use crate::signal::{NewSignal, Signalled};
-use crate::task::{Claim, Claimed, NewTask, Renewed, Submitted, lease_end};
+use crate::task::{Claim, Claimed, FIRST_EPOCH, NewTask, Renewed, Submitted, lease_end};
+use crate::watch::Scope;
 
 pub(super) fn submit(
     connection: &Connection,
@@ -33,15 +34,26 @@ pub(super) fn submit(
     if taken {
         return Err(StoreError::IdTaken { task: task.id });
     }
-    let now = millis(now);
+    let mut lease = task.hold.as_ref();
     if let Some(conversation) = task.conversation {
-        touch_conversation(connection, conversation, task, now)?;
+        touch_conversation(connection, conversation, task, millis(now))?;
+        if is_busy(connection, conversation)? {
+            lease = None;
+        }
     }
+    let held = lease.is_some();
+    let status = if held {
+        TaskState::Working
+    } else {
+        TaskState::Submitted
+    };
+    let ready_at = lease.map_or(now, |lease| lease_end(now, lease.time));
     connection
         .prepare_cached(
             "INSERT INTO tasks (id, key, owner, conversation, channel, app, definition, \
-             description, parent, status, seq, ready_at, created_at, deadline, retention_days, tags) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 1, ?11, ?11, ?12, ?13, ?14)",
+             description, parent, status, stage, epoch, worker, ready_at, created_at, started_at, \
+             deadline, retention_days, tags) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, \
+             ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
         )?
         .execute(params![
             task.id.to_string(),
@@ -53,8 +65,13 @@ pub(super) fn submit(
             task.definition,
             task.description,
             task.parent.map(|id| id.to_string()),
-            word(&TaskState::Submitted)?,
-            now,
+            word(&status)?,
+            task.stage.as_ref().map(word).transpose()?,
+            if held { FIRST_EPOCH } else { 0 },
+            lease.map(|lease| &*lease.worker),
+            millis(ready_at),
+            millis(now),
+            held.then_some(millis(now)),
             millis(task.deadline),
             task.retention_days,
             serde_json::to_string(&task.tags)?,
@@ -67,7 +84,16 @@ pub(super) fn submit(
         std::slice::from_ref(&task.entry),
         &task.messages,
     )?;
-    Ok(Submitted::Created(task.id))
+    Ok(Submitted::Created { id: task.id, held })
+}
+
+/// Whether something earlier in a conversation is unfinished.
+fn is_busy(connection: &Connection, conversation: Uuid) -> Result<bool, StoreError> {
+    Ok(connection
+        .prepare_cached(
+            "SELECT 1 FROM tasks WHERE conversation = ?1 AND status IN ('submitted', 'working')",
+        )?
+        .exists([conversation.to_string()])?)
 }
 
 /// Creates a conversation with its first task, and refuses one that belongs to somebody else.
@@ -109,7 +135,10 @@ pub(super) fn void_leases(
 ) -> Result<(), StoreError> {
     for worker in workers {
         connection
-            .prepare_cached("UPDATE tasks SET ready_at = min(ready_at, ?2) WHERE worker = ?1")?
+            .prepare_cached(
+                "UPDATE tasks SET ready_at = min(ready_at, ?2) \
+                 WHERE worker = ?1 AND ready_at IS NOT NULL",
+            )?
             .execute(params![worker, millis(now)])?;
     }
     Ok(())
@@ -181,24 +210,27 @@ pub(super) fn append(
     fence: Fence,
     batch: &Batch,
     now: Timestamp,
-) -> Result<u64, StoreError> {
-    let fenced = StoreError::Fenced { task: fence.task };
-    let found: Option<(i64, Option<String>)> = connection
-        .prepare_cached(
-            "SELECT ordinal, conversation FROM tasks \
-             WHERE id = ?1 AND epoch = ?2 AND seq = ?3 AND completed_at IS NULL",
-        )?
-        .query_row(
-            params![fence.task.to_string(), fence.epoch, fence.seq],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .optional()?;
-    let (ordinal, conversation) = found.ok_or(fenced)?;
+) -> Result<(u64, Vec<Scope>), StoreError> {
+    if insert_next(connection, fence, batch)? == 0 {
+        return Err(StoreError::Fenced { task: fence.task });
+    }
+    let seq = fence.seq + batch.entries.len() as u64;
+    let mut scopes = vec![Scope::Task(fence.task)];
+    let speaks = batch.messages.iter().any(|message| message.spoken);
+    if !speaks && batch.entries.len() == 1 && batch.consumed.is_empty() && batch.standing.is_none()
+    {
+        return Ok((seq, scopes));
+    }
+    let (ordinal, conversation): (i64, Option<String>) = connection
+        .prepare_cached("SELECT ordinal, conversation FROM tasks WHERE id = ?1")?
+        .query_row([fence.task.to_string()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
     insert(
         connection,
         ordinal,
-        fence.seq,
-        &batch.entries,
+        fence.seq + 1,
+        batch.entries.get(1..).unwrap_or_default(),
         &batch.messages,
     )?;
     for signal in &batch.consumed {
@@ -206,52 +238,101 @@ pub(super) fn append(
             .prepare_cached("UPDATE signals SET consumed = 1 WHERE id = ?1 AND task = ?2")?
             .execute(params![signal, ordinal])?;
     }
-    let seq = fence.seq + batch.entries.len() as u64;
+    if let Some(standing) = &batch.standing {
+        stand(connection, ordinal, standing, now)?;
+        if standing.rests() {
+            scopes.push(Scope::Rest(fence.task));
+            // What may go on now is the task itself, or the next of its conversation.
+            if !standing.status.is_final() || conversation.is_some() {
+                scopes.push(Scope::Work);
+            }
+        }
+    }
+    if let Some(conversation) = conversation
+        && speaks
+    {
+        connection
+            .prepare_cached("UPDATE conversations SET updated_at = ?2 WHERE id = ?1")?
+            .execute(params![conversation, millis(now)])?;
+    }
+    Ok((seq, scopes))
+}
+
+/// Adds the first entry of a batch if the fence still holds, which takes one statement. Gives how
+/// many were added.
+fn insert_next(connection: &Connection, fence: Fence, batch: &Batch) -> Result<usize, StoreError> {
+    let [entry, rest @ ..] = batch.entries.as_slice() else {
+        return Ok(0);
+    };
+    let messages = if rest.is_empty() {
+        &*batch.messages
+    } else {
+        &[]
+    };
+    Ok(connection
+        .prepare_cached(
+            "INSERT INTO entries (task, seq, at, kind, event, state, spoken, messages) \
+             SELECT ordinal, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM tasks \
+             WHERE id = ?1 AND epoch = ?2 AND completed_at IS NULL \
+             AND (SELECT max(seq) FROM entries WHERE task = ordinal) = ?3",
+        )?
+        .execute(params![
+            fence.task.to_string(),
+            fence.epoch,
+            fence.seq,
+            fence.seq + 1,
+            millis(entry.at),
+            entry.kind,
+            entry.event,
+            entry.state,
+            spoken(messages),
+            columns::messages_text(messages),
+        ])?)
+}
+
+fn stand(
+    connection: &Connection,
+    ordinal: i64,
+    standing: &Standing,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     let now = millis(now);
-    let ends = batch.status.is_final();
-    let releases = ends || batch.hold != Hold::Keep;
-    let wake_at = match batch.hold {
+    let ends = standing.status.is_final();
+    let wake_at = match standing.hold {
         Hold::Release { wake_at } if !ends => wake_at.map(millis),
         _ => None,
     };
     // A signal that came while the task was at work must not wait for the next one.
-    let waiting = releases
+    let waiting = standing.rests()
         && !ends
         && !read::signals(connection, u64::try_from(ordinal).unwrap_or(0))?.is_empty();
     let ready_at = if waiting { Some(now) } else { wake_at };
     connection
         .prepare_cached(
-            "UPDATE tasks SET seq = ?2, status = ?3, stage = ?4, \
-             result = coalesce(?5, result), error = coalesce(?6, error), \
-             claims = CASE WHEN ?7 THEN 0 ELSE claims END, \
-             worker = CASE WHEN ?8 THEN NULL ELSE worker END, \
-             ready_at = CASE WHEN ?8 THEN ?9 ELSE ready_at END, \
-             completed_at = CASE WHEN ?10 THEN ?11 ELSE NULL END \
+            "UPDATE tasks SET status = ?2, stage = ?3, \
+             result = coalesce(?4, result), error = coalesce(?5, error), \
+             claims = CASE WHEN ?6 THEN 0 ELSE claims END, \
+             worker = CASE WHEN ?7 THEN NULL ELSE worker END, \
+             ready_at = CASE WHEN ?7 THEN ?8 ELSE ready_at END, \
+             completed_at = CASE WHEN ?9 THEN ?10 ELSE NULL END \
              WHERE ordinal = ?1",
         )?
         .execute(params![
             ordinal,
-            seq,
-            word(&batch.status)?,
-            batch.stage.as_ref().map(word).transpose()?,
-            batch.result,
-            batch.error,
-            batch.progress,
-            releases,
+            word(&standing.status)?,
+            standing.stage.as_ref().map(word).transpose()?,
+            standing.result,
+            standing.error,
+            standing.progress,
+            standing.rests(),
             ready_at,
             ends,
             now,
         ])?;
-    if let Some(conversation) = conversation
-        && batch.messages.iter().any(|message| message.spoken)
-    {
-        connection
-            .prepare_cached("UPDATE conversations SET updated_at = ?2 WHERE id = ?1")?
-            .execute(params![conversation, now])?;
-    }
-    Ok(seq)
+    Ok(())
 }
 
+/// Adds entries, the last of them with the messages.
 fn insert(
     connection: &Connection,
     ordinal: i64,
@@ -259,13 +340,13 @@ fn insert(
     entries: &[NewEntry],
     messages: &[NewMessage],
 ) -> Result<(), StoreError> {
-    let mut seq = after;
-    for entry in entries {
-        seq += 1;
+    let last = entries.len();
+    for (seq, (index, entry)) in (after + 1..).zip((1..).zip(entries)) {
+        let messages = if index == last { messages } else { &[] };
         connection
             .prepare_cached(
-                "INSERT INTO entries (task, seq, at, kind, event, state) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT INTO entries (task, seq, at, kind, event, state, spoken, messages) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?
             .execute(params![
                 ordinal,
@@ -274,21 +355,15 @@ fn insert(
                 entry.kind,
                 entry.event,
                 entry.state,
-            ])?;
-    }
-    for NewMessage { message, spoken } in messages {
-        connection
-            .prepare_cached(
-                "INSERT INTO messages (task, seq, spoken, message) VALUES (?1, ?2, ?3, ?4)",
-            )?
-            .execute(params![
-                ordinal,
-                seq,
-                spoken,
-                serde_json::to_string(message)?
+                spoken(messages),
+                columns::messages_text(messages),
             ])?;
     }
     Ok(())
+}
+
+fn spoken(messages: &[NewMessage]) -> usize {
+    messages.iter().filter(|message| message.spoken).count()
 }
 
 pub(super) fn renew(
@@ -370,7 +445,7 @@ pub(super) fn remove(connection: &Connection, tasks: &[Uuid]) -> Result<Vec<Uuid
         let Some((ordinal, conversation)) = ended else {
             continue;
         };
-        for table in ["entries", "messages", "signals"] {
+        for table in ["entries", "signals"] {
             connection
                 .prepare_cached(&format!("DELETE FROM {table} WHERE task = ?1"))?
                 .execute([ordinal])?;

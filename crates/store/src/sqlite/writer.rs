@@ -11,9 +11,10 @@ use tokio::sync::oneshot;
 
 use crate::StoreFuture;
 use crate::error::StoreError;
+use crate::watch::{Hints, Scope};
 
 /// Operations in one transaction at most, so that the first of them does not wait for ever.
-const GROUP_LIMIT: usize = 256;
+const GROUP_LIMIT: usize = 1_024;
 
 /// Does its work inside the open transaction and gives back how to tell the caller afterwards.
 type Job = Box<dyn FnOnce(&Connection) -> Result<Tell, (Tell, StoreError)> + Send>;
@@ -40,13 +41,16 @@ impl Writer {
         })
     }
 
-    /// Queues an operation now; the future resolves when it is durable. An operation that refuses
+    /// Queues an operation now; the future resolves when it is durable, which is also when the scopes
+    /// that the operation gives are hinted at. An operation that refuses
     /// (any error but `Broken`) must have changed nothing: the transaction goes on without it.
     pub(super) fn run<T: Send + 'static>(
         &self,
-        operation: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        operation: impl FnOnce(&Connection) -> Result<(T, Vec<Scope>), StoreError> + Send + 'static,
+        hints: &Hints,
     ) -> StoreFuture<T> {
         let (reply, outcome) = oneshot::channel();
+        let hints = hints.clone();
         let job: Job = Box::new(move |connection| {
             let result = operation(connection);
             let broken = match &result {
@@ -54,8 +58,14 @@ impl Writer {
                 _ => None,
             };
             let tell: Tell = Box::new(move |committed| {
+                let outcome = committed.and(result).map(|(value, scopes)| {
+                    for scope in scopes {
+                        hints.tell(scope);
+                    }
+                    value
+                });
                 // The caller may have stopped waiting, which is its right.
-                let _ = reply.send(committed.and(result));
+                let _ = reply.send(outcome);
             });
             match broken {
                 None => Ok(tell),

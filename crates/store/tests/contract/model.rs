@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use convoke_model::{RetentionPolicy, RetentionPolicyFields, TaskState};
-use convoke_store::{Batch, Fence, Filter, Hold, NewSignal, Page, Store};
+use convoke_store::{
+    Batch, FIRST_EPOCH, Fence, Filter, Hold, Lease, NewSignal, Page, Standing, Store, Submitted,
+};
 use proptest::prelude::*;
 use serde_json::json;
 use uuid::Uuid;
@@ -19,6 +21,7 @@ enum Operation {
         ben: bool,
         conversation: Option<u128>,
         parent: Option<u128>,
+        hold: bool,
     },
     Claim {
         worker: u8,
@@ -50,8 +53,8 @@ enum Operation {
 fn operation() -> impl Strategy<Value = Operation> {
     let id = 1..12_u128;
     prop_oneof![
-        4 => (id.clone(), prop::option::of(0..4_u8), any::<bool>(), prop::option::of(100..103_u128), prop::option::of(1..12_u128))
-            .prop_map(|(id, key, ben, conversation, parent)| Operation::Submit { id, key, ben, conversation, parent }),
+        4 => (id.clone(), prop::option::of(0..4_u8), any::<bool>(), prop::option::of(100..103_u128), prop::option::of(1..12_u128), any::<bool>())
+            .prop_map(|(id, key, ben, conversation, parent, hold)| Operation::Submit { id, key, ben, conversation, parent, hold }),
         4 => (0..3_u8, 0..4_usize).prop_map(|(worker, limit)| Operation::Claim { worker, limit }),
         8 => (any::<usize>(), 1..3_usize, 0..5_u8, prop::option::of(0..30_u64), any::<bool>())
             .prop_map(|(claim, entries, outcome, wake, progress)| Operation::Append { claim, entries, outcome, wake, progress }),
@@ -76,13 +79,26 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
             ben,
             conversation,
             parent,
+            hold,
         } => {
             let mut task = world.task(id);
             task.key = key.map(|key| key.to_string());
             task.owner = if ben { BEN } else { ANN };
             task.conversation = conversation.map(Uuid::from_u128);
             task.parent = parent.map(Uuid::from_u128);
-            format!("{:?}", store.submit(task).await)
+            task.hold = hold.then(|| Lease {
+                worker: "worker-0".into(),
+                time: LEASE,
+            });
+            let submitted = store.submit(task).await;
+            if let Ok(Submitted::Created { id, held: true }) = submitted {
+                claims.push(Fence {
+                    task: id,
+                    epoch: FIRST_EPOCH,
+                    seq: 1,
+                });
+            }
+            format!("{submitted:?}")
         }
         Operation::Claim { worker, limit } => {
             let claimed = world.claim(&format!("worker-{worker}"), limit).await;
@@ -110,6 +126,18 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
             } else {
                 world.batch(status)
             };
+            let base_standing = base.standing.clone().unwrap();
+            let stands = Standing {
+                hold: if wake.is_none() && outcome == 1 {
+                    Hold::Release { wake_at: None }
+                } else {
+                    base_standing.hold
+                },
+                result: (outcome == 3).then(|| "done".into()),
+                error: (outcome == 4).then(|| "broken".into()),
+                progress,
+                ..base_standing
+            };
             let signals = store.load(claims[index].task, 1).await.unwrap();
             let batch = Batch {
                 entries: vec![base.entries[0].clone(); entries],
@@ -117,11 +145,6 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
                     vec![said("reply", base.entries[0].at)]
                 } else {
                     Vec::new()
-                },
-                hold: if wake.is_none() && outcome == 1 {
-                    Hold::Release { wake_at: None }
-                } else {
-                    base.hold
                 },
                 consumed: signals.map_or(Vec::new(), |loaded| {
                     loaded
@@ -131,10 +154,8 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
                         .map(|signal| signal.id)
                         .collect()
                 }),
-                result: (outcome == 3).then(|| "done".into()),
-                error: (outcome == 4).then(|| "broken".into()),
-                progress,
-                ..base
+                // Some steps change the journal only.
+                standing: (outcome != 0 || wake.is_some()).then_some(stands),
             };
             let appended = store.append(claims[index], batch).await;
             if let Ok(seq) = appended {

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use convoke_model::{Clock, RetentionPolicy, RetentionPolicyFields, TaskState};
-use convoke_store::{Claim, Filter, NewSignal, Page, Scope, Signalled, StoreError, Submitted};
+use convoke_store::{
+    Claim, FIRST_EPOCH, Fence, Filter, Lease, NewSignal, Page, Scope, Signalled, StoreError,
+    Submitted, TaskRecord,
+};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{ANN, BEN, LEASE, World, said};
+use crate::world::{ANN, BEN, LEASE, World, said, standing};
 
 fn policy() -> RetentionPolicy {
     RetentionPolicy::new(RetentionPolicyFields::default()).unwrap()
@@ -80,6 +83,70 @@ pub(crate) async fn a_taken_id_is_refused(world: &World) {
         world.store.submit(world.task(1)).await,
         Err(StoreError::IdTaken { task: id })
     );
+}
+
+fn lease(worker: &str) -> Lease {
+    Lease {
+        worker: worker.into(),
+        time: LEASE,
+    }
+}
+
+pub(crate) async fn a_task_can_be_held_from_the_start(world: &World) {
+    let mut task = world.task(1);
+    task.hold = Some(lease("a"));
+    let submitted = world.store.submit(task).await.unwrap();
+    let id = Uuid::from_u128(1);
+    assert_eq!(submitted, Submitted::Created { id, held: true });
+    let record = world.store.load(id, 1).await.unwrap().unwrap().record;
+    assert_eq!(record.status, TaskState::Working);
+    assert_eq!(record.worker.as_deref(), Some("a"));
+    assert_eq!(record.started_at, Some(world.clock.now()));
+    assert!(world.claim("b", 9).await.is_empty());
+    let fence = Fence {
+        task: id,
+        epoch: FIRST_EPOCH,
+        seq: 1,
+    };
+    let appended = world.store.append(fence, world.batch(TaskState::Working));
+    assert_eq!(appended.await, Ok(2));
+    world.clock.advance(LEASE);
+    assert_eq!(world.claim("b", 9).await.len(), 1, "its lease is over");
+}
+
+pub(crate) async fn a_task_that_has_to_wait_its_turn_is_not_held_from_the_start(world: &World) {
+    let conversation = Some(Uuid::from_u128(100));
+    let mut first = world.task(1);
+    first.conversation = conversation;
+    world.submit(first).await;
+    let mut second = world.task(2);
+    second.conversation = conversation;
+    second.hold = Some(lease("a"));
+    let submitted = world.store.submit(second).await.unwrap();
+    let id = Uuid::from_u128(2);
+    assert_eq!(submitted, Submitted::Created { id, held: false });
+    let claimed = world.claim("b", 9).await;
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].record.id, Uuid::from_u128(1));
+}
+
+pub(crate) async fn a_step_that_changes_nothing_but_the_journal_leaves_the_row_alone(
+    world: &World,
+) {
+    let id = world.submit(world.task(1)).await;
+    let claimed = world.claim_one("a").await;
+    let mut batch = world.batch(TaskState::Working);
+    batch.standing = None;
+    batch.messages = vec![said("a thought", world.clock.now())];
+    assert_eq!(world.store.append(claimed.fence(), batch).await, Ok(2));
+    let loaded = world.store.load(id, 2).await.unwrap().unwrap();
+    assert_eq!(loaded.entries.len(), 1);
+    assert_eq!(loaded.messages[1].seq, 2);
+    let expected = TaskRecord {
+        seq: 2,
+        ..claimed.record
+    };
+    assert_eq!(loaded.record, expected);
 }
 
 pub(crate) async fn sequences_are_contiguous_from_one(world: &World) {
@@ -421,7 +488,7 @@ pub(crate) async fn claims_without_progress_are_counted(world: &World) {
         let claimed = world.claim_one("w").await;
         assert_eq!(claimed.record.claims, claims);
         let mut batch = world.batch(TaskState::Working);
-        batch.progress = false;
+        standing(&mut batch).progress = false;
         world.store.append(claimed.fence(), batch).await.unwrap();
         world.clock.advance(LEASE);
     }

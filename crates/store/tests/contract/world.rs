@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use convoke_model::{Channel, Clock, Message, TaskState};
 use convoke_store::{
-    Batch, Claim, Claimed, Hold, MemoryStore, NewEntry, NewMessage, NewTask, SqliteStore, Store,
-    Submitted,
+    Batch, Claim, Claimed, Hold, MemoryStore, NewEntry, NewMessage, NewTask, SqliteStore, Standing,
+    Store, Submitted,
 };
 use convoke_testkit::SimClock;
 use uuid::Uuid;
@@ -59,14 +59,16 @@ impl World {
             deadline: at + Duration::from_mins(1),
             retention_days: None,
             tags: Vec::new(),
+            stage: None,
             entry: entry("submitted", at),
             messages: vec![said(&format!("hello {id}"), at)],
+            hold: None,
         }
     }
 
     pub(crate) async fn submit(&self, task: NewTask) -> Uuid {
         match self.store.submit(task).await.unwrap() {
-            Submitted::Created(id) => id,
+            Submitted::Created { id, .. } => id,
             Submitted::Existing(id) => panic!("{id} was there already"),
         }
     }
@@ -93,23 +95,29 @@ impl World {
         Batch {
             entries: vec![entry("step", self.clock.now())],
             messages: Vec::new(),
-            status,
-            stage: None,
-            hold: Hold::Keep,
             consumed: Vec::new(),
-            result: None,
-            error: None,
-            progress: true,
+            standing: Some(Standing {
+                status,
+                stage: None,
+                hold: Hold::Keep,
+                result: None,
+                error: None,
+                progress: true,
+            }),
         }
     }
 
     pub(crate) fn pause(&self, wake_after: Option<Duration>) -> Batch {
         let wake_at = wake_after.map(|after| self.clock.now() + after);
-        Batch {
-            hold: Hold::Release { wake_at },
-            ..self.batch(TaskState::InputRequired)
-        }
+        let mut batch = self.batch(TaskState::InputRequired);
+        standing(&mut batch).hold = Hold::Release { wake_at };
+        batch
     }
+}
+
+/// Where a batch says that the task stands.
+pub(crate) fn standing(batch: &mut Batch) -> &mut Standing {
+    batch.standing.as_mut().unwrap()
 }
 
 pub(crate) fn entry(kind: &'static str, at: jiff::Timestamp) -> NewEntry {
@@ -122,8 +130,5 @@ pub(crate) fn entry(kind: &'static str, at: jiff::Timestamp) -> NewEntry {
 }
 
 pub(crate) fn said(text: &str, at: jiff::Timestamp) -> NewMessage {
-    NewMessage {
-        message: Message::user(text, at).unwrap(),
-        spoken: true,
-    }
+    NewMessage::spoken(&Message::user(text, at).unwrap())
 }

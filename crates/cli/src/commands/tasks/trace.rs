@@ -50,7 +50,7 @@ pub(crate) async fn trace(store: &dyn Store, task: Uuid, json: bool) -> anyhow::
 
 /// What an entry says, in a line, and how long it took where it took time.
 fn describe(entry: &Entry) -> (String, Option<u64>) {
-    let Ok(event) = serde_json::from_value::<Event>(entry.event.clone()) else {
+    let Ok(event) = serde_json::from_value::<Event<Value>>(entry.event.clone()) else {
         return (entry.kind.clone(), None);
     };
     match event {
@@ -87,18 +87,34 @@ fn describe(entry: &Entry) -> (String, Option<u64>) {
     }
 }
 
-/// What matters of an outcome: a decision's choice, a tool's result, else all of it.
+/// What matters of an outcome: a decision's choice, a thought's words or calls, a tool's result, else
+/// all of it.
 fn gist(value: &Value) -> String {
-    if let Some(meaning) = value.get("meaning").and_then(Value::as_str) {
-        let skill = value["target"]["skill"].as_str().unwrap_or(meaning);
-        let slots = value.get("slots").and_then(Value::as_object);
+    if let Some(decided) = value.get("decided") {
+        let meaning = decided["meaning"].as_str().unwrap_or_default();
+        let skill = decided["target"]["skill"].as_str().unwrap_or(meaning);
+        let slots = decided.get("slots").and_then(Value::as_object);
         let slots = slots
             .into_iter()
             .flatten()
             .map(|(name, slot)| format!(" {name}={slot}"));
         return format!("{skill}{}", slots.collect::<String>());
     }
-    value.get("content").unwrap_or(value).to_string()
+    if let Some(thought) = value.get("thought") {
+        let calls = thought.get("calls").and_then(Value::as_array);
+        let calls: Vec<&str> = calls
+            .into_iter()
+            .flatten()
+            .filter_map(|call| call["name"].as_str())
+            .collect();
+        return if calls.is_empty() {
+            thought["text"].as_str().unwrap_or_default().to_owned()
+        } else {
+            format!("calls {}", calls.join(", "))
+        };
+    }
+    let said = value.get("tool").and_then(|reply| reply.get("content"));
+    said.unwrap_or(value).to_string()
 }
 
 /// Characters of an outcome that a line shows.

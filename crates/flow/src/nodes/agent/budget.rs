@@ -2,16 +2,19 @@
 
 use convoke_model::{AgentFields, Budget};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::transcript::Thought;
+use crate::calls::is_default;
+use crate::ports::ToolReply;
 
 /// What a run has spent so far. It is part of the journaled state, so a crash forgets none of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Spent {
     pub(crate) model_calls: u32,
     pub(crate) input_tokens: u64,
     pub(crate) output_tokens: u64,
+    #[serde(skip_serializing_if = "is_default")]
     pub(crate) cost: f64,
 }
 
@@ -36,11 +39,8 @@ impl Spent {
     }
 
     /// Adds what a child has spent beyond what the family had spent before it.
-    pub(crate) fn add_child(&mut self, request: &Value, reply: &Value) {
-        let read = |value: &Value| serde_json::from_value::<Self>(value.clone()).ok();
-        if let (Some(before), Some(after)) =
-            (read(&request["spent"]), read(&reply["content"]["spent"]))
-        {
+    pub(crate) fn add_child(&mut self, before: &Self, reply: &ToolReply) {
+        if let Ok(after) = Self::deserialize(&reply.content["spent"]) {
             self.model_calls += after.model_calls.saturating_sub(before.model_calls);
             self.input_tokens += after.input_tokens.saturating_sub(before.input_tokens);
             self.output_tokens += after.output_tokens.saturating_sub(before.output_tokens);

@@ -10,22 +10,18 @@ pub(crate) mod sub_agents;
 mod tools;
 mod transcript;
 
-use convoke_engine::{NewCall, Step};
+use convoke_engine::{Failure, NewCall, Outcome, Said, Step};
 use convoke_model::{AgentFields, Message, Name, Stage};
-use convoke_store::NewMessage;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::compose;
 use crate::assistant::Node;
-use crate::turn::{Returned, Turn};
+use crate::calls::{Ask, Given, Reply, Request, Returned, is_default};
+use crate::turn::Turn;
 
 pub(crate) use budget::Spent;
 pub(crate) use tools::{Wanted, calls_of};
-pub(crate) use transcript::{Offered, Thinking, Thought, think as perform};
-
-/// What the executor knows a thought by.
-pub(crate) const KIND: &str = "model";
+pub(crate) use transcript::{Offer, Offered, Thinking, Thought, think as perform};
 
 /// How far an agent's run has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,9 +29,9 @@ pub(crate) struct Run {
     pub(crate) agent: Name,
     pub(crate) phase: Phase,
     /// Thoughts that called tools.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) iterations: u32,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) spent: Spent,
     /// The calls of the last thought, in its order, until all have results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -43,13 +39,13 @@ pub(crate) struct Run {
     /// An answer that is being looked at once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) draft: Option<String>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) reflections: u32,
     /// Whether the answer was sent back because it did not fit its schema.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) repaired: bool,
     /// Attempts that failed for a passing reason.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) retries: u32,
     /// What is left of a plan, the present step first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -62,7 +58,7 @@ pub(crate) struct Asked {
     pub(crate) agent: Name,
     pub(crate) phase: Phase,
     /// How long to wait first, after an attempt that failed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
 }
 
@@ -81,12 +77,16 @@ pub(crate) enum Phase {
 }
 
 /// Begins an agent's run.
-pub(crate) fn start(turn: &mut Turn<'_>, agent: &AgentFields) -> Step {
+pub(crate) fn start(turn: &mut Turn<'_>, agent: &AgentFields) -> Step<Request> {
     start_having_spent(turn, agent, Spent::default())
 }
 
 /// Begins the run of an agent that works for another: what the family has spent counts for it too.
-pub(crate) fn start_having_spent(turn: &mut Turn<'_>, agent: &AgentFields, spent: Spent) -> Step {
+pub(crate) fn start_having_spent(
+    turn: &mut Turn<'_>,
+    agent: &AgentFields,
+    spent: Spent,
+) -> Step<Request> {
     turn.state.node = Node::Agent;
     turn.state.run = Some(Box::new(Run {
         agent: agent.name.clone(),
@@ -104,20 +104,29 @@ pub(crate) fn start_having_spent(turn: &mut Turn<'_>, agent: &AgentFields, spent
 }
 
 /// Takes in a thought, or the result of a call.
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
-    let made = turn
-        .view
-        .returned
-        .map(|call| (call.kind.clone(), call.request.clone()));
-    match made {
-        Some((kind, _)) if kind == KIND => take_thought(turn, returned),
-        Some((_, request)) => tools::take_result(turn, returned, &request),
-        None => compose::broken(turn, "an outcome came without its call"),
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
+    match turn.view.returned.map(|call| &call.request.0) {
+        Some(Ask::Model(_)) => match returned.outcome {
+            Outcome::Done(Reply(Given::Thought(thought))) => take_thought(turn, *thought),
+            Outcome::Done(_) => compose::broken(turn, "a thought came back as something else"),
+            Outcome::Failed(failure) => try_again(turn, &failure),
+        },
+        Some(Ask::Tool(wish)) => {
+            tools::take_result(turn, returned.outcome, wish.index, &wish.arguments, None)
+        }
+        Some(Ask::Child(errand)) => tools::take_result(
+            turn,
+            returned.outcome,
+            Some(errand.index),
+            &errand.arguments,
+            Some(&errand.spent),
+        ),
+        Some(Ask::Decide) | None => compose::broken(turn, "an outcome came without its call"),
     }
 }
 
 /// Asks for the next thought, after adding what it is to take into account.
-pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step {
+pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request> {
     let (Some(run), Some(agent)) = (turn.state.run.as_deref(), agent_of(turn)) else {
         return compose::broken(turn, "the agent is gone");
     };
@@ -125,9 +134,12 @@ pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step {
         return compose::out_of_budget(turn, exhausted);
     }
     let call = NewCall {
-        kind: KIND,
         label: format!("{} {}", run.agent, run.phase.word()),
-        request: json!({ "agent": run.agent, "phase": run.phase, "delay_ms": delay(run, agent) }),
+        request: Request(Ask::Model(Asked {
+            agent: run.agent.clone(),
+            phase: run.phase,
+            delay_ms: delay(run, agent),
+        })),
         approval: None,
     };
     Step {
@@ -142,11 +154,7 @@ pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step {
     }
 }
 
-fn take_thought(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
-    let thought: Thought = match returned.value() {
-        Ok(thought) => thought,
-        Err(cause) => return try_again(turn, returned, &cause),
-    };
+fn take_thought(turn: &mut Turn<'_>, thought: Thought) -> Step<Request> {
     let Some(agent) = agent_of(turn) else {
         return compose::broken(turn, "the agent is gone");
     };
@@ -159,25 +167,26 @@ fn take_thought(turn: &mut Turn<'_>, returned: &Returned<'_>) -> Step {
     match run.phase {
         Phase::Plan => patterns::take_plan(turn, &thought),
         Phase::Critique => patterns::take_critique(turn, &thought),
-        Phase::Think if !thought.calls.is_empty() => tools::call(turn, agent, &thought),
+        Phase::Think if !thought.calls.is_empty() => tools::call(turn, agent, thought),
         Phase::Think | Phase::Conclude => patterns::take_answer(turn, agent, &thought.text),
     }
 }
 
 /// A model that could not answer for a passing reason is asked again, a few times.
-fn try_again(turn: &mut Turn<'_>, returned: &Returned<'_>, cause: &str) -> Step {
+fn try_again(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
+    let cause = format!("{}: {}", failure.code, failure.message);
     let Some(agent) = agent_of(turn) else {
-        return compose::broken(turn, cause);
+        return compose::broken(turn, &cause);
     };
     let most = agent.limits.max_retries;
     if let Some(run) = turn.state.run.as_mut()
-        && returned.is_transient()
+        && failure.transient
         && run.retries < most
     {
         run.retries += 1;
         return think(turn, Vec::new());
     }
-    compose::broken(turn, cause)
+    compose::broken(turn, &cause)
 }
 
 /// The agent whose run it is.
@@ -190,8 +199,8 @@ pub(crate) fn agent_of<'a>(turn: &Turn<'a>) -> Option<&'a AgentFields> {
 }
 
 /// A message of the transcript that the user never sees.
-pub(crate) fn unspoken(message: Message) -> NewMessage {
-    NewMessage {
+pub(crate) fn unspoken(message: Message) -> Said {
+    Said {
         message,
         spoken: false,
     }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::transcript::Thought;
 use super::{Phase, agent_of, think};
+use crate::calls::Request;
 use crate::memory::Memory;
 use crate::nodes::compose;
 use crate::turn::Turn;
@@ -48,7 +49,7 @@ struct Critique {
 }
 
 /// A plan that cannot be read is no plan: the request is then worked on as it is.
-pub(crate) fn take_plan(turn: &mut Turn<'_>, thought: &Thought) -> Step {
+pub(crate) fn take_plan(turn: &mut Turn<'_>, thought: &Thought) -> Step<Request> {
     let most = agent_of(turn).map_or(1, |agent| agent.budget.plan_steps as usize);
     let plan =
         extract_json(&thought.text).and_then(|value| serde_json::from_value::<Plan>(value).ok());
@@ -80,7 +81,7 @@ fn step_message(turn: &Turn<'_>, step: &str) -> Option<Message> {
 }
 
 /// An answer of the loop: the end of a plan's step, or something to look at once more, or the answer.
-pub(crate) fn take_answer(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step {
+pub(crate) fn take_answer(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step<Request> {
     if text.trim().is_empty() {
         return compose::broken(turn, "agent.said_nothing: the model said nothing");
     }
@@ -119,7 +120,7 @@ fn next_step(turn: &mut Turn<'_>) -> Option<String> {
     }
 }
 
-pub(crate) fn take_critique(turn: &mut Turn<'_>, thought: &Thought) -> Step {
+pub(crate) fn take_critique(turn: &mut Turn<'_>, thought: &Thought) -> Step<Request> {
     let critique = extract_json(&thought.text)
         .and_then(|value| serde_json::from_value::<Critique>(value).ok());
     let agent = agent_of(turn);
@@ -142,7 +143,7 @@ pub(crate) fn take_critique(turn: &mut Turn<'_>, thought: &Thought) -> Step {
 }
 
 /// The answer, if it fits the agent's schema; one that does not is sent back once.
-fn finish(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step {
+fn finish(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step<Request> {
     let Some(schema) = &agent.output_schema else {
         return compose::speak(
             turn,

@@ -8,15 +8,26 @@ use convoke_llm::ToolSpec;
 use convoke_model::{AgentFields, Message, Name};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Spent;
 use super::transcript::Offered;
 use crate::assistant::Assistant;
-use crate::ports::ToolReply;
+use crate::calls::{Ask, Request};
+use crate::ports::{Arguments, ToolReply};
 
-/// What the executor knows such a call by.
-pub(crate) const KIND: &str = "child";
+/// A part of the work for another agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Errand {
+    pub(crate) agent: Name,
+    /// What the model said: the task, in words.
+    pub(crate) arguments: Arguments,
+    /// Which of a thought's calls it is.
+    pub(crate) index: usize,
+    /// What the family has spent before it.
+    #[serde(default)]
+    pub(crate) spent: Spent,
+}
 
 /// Stands for the server of an agent that is called as a tool.
 pub(crate) const SERVER: &str = "agents";
@@ -75,15 +86,19 @@ pub(crate) fn find(agent: &AgentFields, name: &str) -> Option<String> {
 /// The call that asks another agent, if the tool is one.
 pub(crate) fn call(
     tool: &str,
-    arguments: &Map<String, Value>,
+    arguments: &Arguments,
     index: usize,
-    spent: &Spent,
-) -> Option<NewCall> {
+    spent: Option<&Spent>,
+) -> Option<NewCall<Request>> {
     let name = tool.strip_prefix(SERVER)?.strip_prefix('.')?;
     Some(NewCall {
-        kind: KIND,
         label: format!("{SERVER}.{name}"),
-        request: json!({ "agent": name, "arguments": arguments, "index": index, "spent": spent }),
+        request: Request(Ask::Child(Errand {
+            agent: Name::new(name).ok()?,
+            arguments: Arc::clone(arguments),
+            index,
+            spent: spent.cloned().unwrap_or_default(),
+        })),
         approval: None,
     })
 }
@@ -92,31 +107,32 @@ pub(crate) fn call(
 pub(crate) async fn perform(
     performing: &Performing,
     key: String,
-    request: &Value,
+    errand: &Errand,
     at: Timestamp,
-) -> Result<Value, Failure> {
-    let agent: Name = serde_json::from_value(request["agent"].clone())
-        .map_err(|error| failure("agent.unreadable", error.to_string()))?;
-    let task = request["arguments"]["task"]
-        .as_str()
+) -> Result<ToolReply, Failure> {
+    let agent = &errand.agent;
+    let task = errand
+        .arguments
+        .get("task")
+        .and_then(Value::as_str)
         .unwrap_or_default()
         .trim()
         .to_owned();
     let message = Message::user(task, at)
         .map_err(|_| failure("tool.arguments", "task is empty; say what to do".to_owned()))?;
-    let spent: Spent = serde_json::from_value(request["spent"].clone()).unwrap_or_default();
     let input = serde_json::to_value(ChildInput {
         agent: agent.clone(),
-        spent,
+        spent: errand.spent.clone(),
     })
     .map_err(|error| failure("agent.unwritable", error.to_string()))?;
+    let child = NewChild {
+        key,
+        message,
+        input,
+    };
     let ended = performing
         .children
-        .run(NewChild {
-            key,
-            message,
-            input,
-        })
+        .run(child, performing.deadline)
         .await
         .map_err(|error| failure(error.code(), error.to_string()))?;
     let said = ended
@@ -129,19 +145,18 @@ pub(crate) async fn perform(
         .answer
         .as_ref()
         .and_then(|answer| answer.metadata.get("spent").cloned());
-    let failed = ended.record.error.is_some();
-    let reply = ToolReply {
+    let failed = ended.error.is_some();
+    Ok(ToolReply {
         server: SERVER.into(),
         tool: agent.to_string(),
-        content: json!({ "task": ended.record.id, "spent": spent }),
+        content: json!({ "task": ended.facts.id, "spent": spent }),
         text: if failed {
             format!("{agent} could not do it. {text}")
         } else {
             text
         },
         is_error: failed,
-    };
-    serde_json::to_value(reply).map_err(|error| failure("agent.unwritable", error.to_string()))
+    })
 }
 
 fn failure(code: &str, message: String) -> Failure {

@@ -1,17 +1,21 @@
 //! The tools that a thought calls: found among those that the agent lists, made in parallel, answered
 //! in order.
 
+use std::sync::Arc;
+
 use convoke_engine::{NewCall, Outcome, Step};
 use convoke_model::{AgentFields, Approval, Message, Name, Role, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::transcript::{Thought, ThoughtCall};
-use super::{Phase, sub_agents, think, unspoken};
-use crate::nodes::{act, compose};
-use crate::ports::ToolReply;
-use crate::turn::{Returned, Turn};
+use super::transcript::Thought;
+use super::{Phase, Spent, sub_agents, think, unspoken};
+use crate::assistant::Assistant;
+use crate::calls::{Ask, Given, Reply, Request, ToolWish, is_default};
+use crate::nodes::compose;
+use crate::ports::Arguments;
+use crate::turn::Turn;
 
 /// Stands for the server of a tool that the agent lists by its name alone.
 pub(crate) const UNNAMED_SERVER: &str = "tools";
@@ -23,12 +27,11 @@ pub(crate) struct Wanted {
     pub(crate) id: String,
     /// The tool, as the agent lists it.
     pub(crate) tool: String,
-    pub(crate) arguments: Map<String, Value>,
     /// Whether a person gave it other arguments than the model.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) modified: bool,
     /// How many of the tool's fallbacks were tried.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) fallbacks: usize,
     /// What came of it, in words for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,45 +40,46 @@ pub(crate) struct Wanted {
 
 /// Begins the calls of a thought. What cannot be called is answered at once, so that the model sees
 /// why.
-pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: &Thought) -> Step {
+pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -> Step<Request> {
     let mut wanted = Vec::new();
     let mut calls = Vec::new();
     let mut spoken_of = Vec::new();
-    for called in &thought.calls {
+    let number = thought.calls.len();
+    for called in thought.calls {
         let effect_id = turn.view.call_id(calls.len());
         let found = match sub_agents::find(agent, &called.name) {
             Some(other) => Ok(other),
             None => find(agent, &called.name).map(str::to_owned),
         };
-        let (tool, result) = match (&found, &called.arguments) {
-            (Err(complaint), _) => (called.name.clone(), Some(complaint.clone())),
+        let (tool, arguments, result) = match (found, called.arguments) {
+            (Err(complaint), arguments) => {
+                (called.name, arguments.unwrap_or_default(), Some(complaint))
+            }
             (Ok(tool), Err(raw)) => {
                 let complaint = format!("The arguments are not a JSON object: {raw}");
-                (tool.clone(), Some(complaint))
+                (tool, Map::new(), Some(complaint))
             }
-            (Ok(tool), Ok(_)) => (tool.clone(), None),
+            (Ok(tool), Ok(arguments)) => (tool, arguments, None),
         };
-        let arguments = called.arguments.clone().unwrap_or_default();
         // A call that is not made has an id of its own, beyond those of the calls that are.
         let id = match result {
             None => effect_id,
-            Some(_) => turn.view.call_id(thought.calls.len() + wanted.len()),
+            Some(_) => turn.view.call_id(number + wanted.len()),
         };
-        spoken_of.extend(recorded(called, &tool, id, &arguments));
+        spoken_of.extend(recorded(called.id.as_deref(), &tool, id, &arguments));
         if result.is_none() {
-            calls.push(made(turn, &tool, &arguments, wanted.len()));
+            calls.push(made(turn, &tool, Arc::new(arguments), wanted.len()));
         }
-        let answered_by = called.id.clone().unwrap_or_else(|| id.to_string());
+        let answered_by = called.id.unwrap_or_else(|| id.to_string());
         wanted.push(Wanted {
             id: answered_by,
             tool,
-            arguments,
             modified: false,
             fallbacks: 0,
             result,
         });
     }
-    let Ok(message) = Message::calling(thought.text.clone(), spoken_of, turn.view.at) else {
+    let Ok(message) = Message::calling(thought.text, spoken_of, turn.view.at) else {
         return compose::broken(turn, "the model called no tool that can be named");
     };
     if let Some(run) = turn.state.run.as_mut() {
@@ -95,41 +99,35 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: &Thought) 
 }
 
 /// Takes in what came of one call, and goes on once all have come.
-pub(crate) fn take_result(turn: &mut Turn<'_>, returned: &Returned<'_>, request: &Value) -> Step {
-    let index = request
-        .get("index")
-        .and_then(Value::as_u64)
-        .and_then(|index| usize::try_from(index).ok());
+pub(crate) fn take_result(
+    turn: &mut Turn<'_>,
+    outcome: Outcome<Reply>,
+    index: Option<usize>,
+    made_with: &Arguments,
+    spent_before: Option<&Spent>,
+) -> Step<Request> {
+    let asked_for = index.and_then(|index| asked_for(turn.view.messages, index));
     let known = turn
         .state
         .run
-        .as_ref()
+        .as_mut()
         .zip(index)
-        .and_then(|(run, index)| Some((index, run.wanted.get(index)?.clone())));
-    let Some((index, mut wanted)) = known else {
+        .and_then(|(run, index)| Some((index, &mut run.spent, run.wanted.get_mut(index)?)));
+    let Some((index, spent, wanted)) = known else {
         return compose::broken(turn, "a result came for a call that nobody made");
     };
-    if let (Some(run), Outcome::Done(value)) = (turn.state.run.as_mut(), returned.outcome) {
-        run.spent.add_child(request, value);
+    if let (Some(before), Outcome::Done(Reply(Given::Tool(reply)))) = (spent_before, &outcome) {
+        spent.add_child(before, reply);
     }
-    let (mut text, failed) = in_words(returned.outcome);
-    let made_with = request["arguments"]
-        .as_object()
-        .cloned()
-        .unwrap_or_default();
-    if made_with != wanted.arguments {
-        wanted.arguments = made_with;
-        wanted.modified = true;
-    }
+    wanted.modified |= asked_for.is_some_and(|arguments| *arguments != **made_with);
+    let may_fall_back = !is_final(&outcome);
+    let (mut text, failed) = in_words(outcome);
     if failed
-        && !is_final(returned.outcome)
-        && let Some(fallback) = fallback(turn, &wanted)
+        && may_fall_back
+        && let Some(fallback) = fallback(turn.assistant, wanted)
     {
         wanted.fallbacks += 1;
-        let call = made(turn, &fallback, &wanted.arguments, index);
-        if let Some(run) = turn.state.run.as_mut() {
-            run.wanted[index] = wanted;
-        }
+        let call = made(turn, &fallback, Arc::clone(made_with), index);
         return Step {
             calls: vec![call],
             ..Step::default()
@@ -137,25 +135,31 @@ pub(crate) fn take_result(turn: &mut Turn<'_>, returned: &Returned<'_>, request:
     }
     if wanted.modified {
         // Else the model would tell the user of what it wanted, not of what was done.
-        let note = format!(
-            "\nA person changed the arguments to {}.",
-            json!(wanted.arguments)
-        );
+        let note = format!("\nA person changed the arguments to {}.", json!(made_with));
         text.push_str(&note);
     }
     wanted.result = Some(text);
-    if let Some(run) = turn.state.run.as_mut() {
-        run.wanted[index] = wanted;
-        if run.wanted.iter().any(|wanted| wanted.result.is_none()) {
-            return Step::default();
-        }
+    if let Some(run) = turn.state.run.as_ref()
+        && run.wanted.iter().any(|wanted| wanted.result.is_none())
+    {
+        return Step::default();
     }
     let messages = results(turn);
     go_on(turn, messages)
 }
 
+/// The arguments that the model gave a call of its last thought.
+fn asked_for(messages: &[Message], index: usize) -> Option<&Map<String, Value>> {
+    let calls = messages
+        .iter()
+        .rev()
+        .map(|message| &message.tool_calls)
+        .find(|calls| !calls.is_empty())?;
+    calls.get(index).map(|call| &call.arguments)
+}
+
 /// The next thought, or, once it may call tools no more, the conclusion.
-fn go_on(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step {
+fn go_on(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request> {
     let most = super::agent_of(turn).map_or(0, |agent| agent.max_iterations);
     if let Some(run) = turn.state.run.as_mut() {
         run.phase = if run.iterations >= most {
@@ -220,35 +224,33 @@ fn find<'a>(agent: &'a AgentFields, name: &str) -> Result<&'a str, String> {
     }
 }
 
-fn made(turn: &Turn<'_>, tool: &str, arguments: &Map<String, Value>, index: usize) -> NewCall {
-    let spent = turn
-        .state
-        .run
-        .as_ref()
-        .map(|run| run.spent.clone())
-        .unwrap_or_default();
-    if let Some(call) = sub_agents::call(tool, arguments, index, &spent) {
+fn made(turn: &Turn<'_>, tool: &str, arguments: Arguments, index: usize) -> NewCall<Request> {
+    let spent = turn.state.run.as_ref().map(|run| &run.spent);
+    if let Some(call) = sub_agents::call(tool, &arguments, index, spent) {
         return call;
     }
-    let approval = settings(turn, tool).and_then(|(approval, _)| {
+    let approval = settings(turn.assistant, tool).and_then(|(approval, _)| {
         (approval == Approval::Required)
             .then(|| format!("May I call {tool} with {}?", json!(arguments)))
     });
     NewCall {
-        kind: act::KIND,
         label: tool.to_owned(),
-        request: json!({ "tool": tool, "arguments": arguments, "index": index }),
+        request: Request(Ask::Tool(ToolWish {
+            tool: tool.to_owned(),
+            arguments,
+            index: Some(index),
+        })),
         approval,
     }
 }
 
 /// What the app says of a tool: whether a person must agree, and what to try when it fails.
-fn settings<'a>(turn: &Turn<'a>, tool: &str) -> Option<(Approval, &'a [String])> {
+fn settings<'a>(assistant: &'a Assistant, tool: &str) -> Option<(Approval, &'a [String])> {
     let (server, name) = match tool.split_once('.') {
         Some((server, name)) => (Some(server), name),
         None => (None, tool),
     };
-    turn.assistant
+    assistant
         .app
         .servers
         .iter()
@@ -258,13 +260,13 @@ fn settings<'a>(turn: &Turn<'a>, tool: &str) -> Option<(Approval, &'a [String])>
 }
 
 /// The next tool to try in the place of one that failed.
-fn fallback(turn: &Turn<'_>, wanted: &Wanted) -> Option<String> {
-    let (_, fallbacks) = settings(turn, &wanted.tool)?;
+fn fallback(assistant: &Assistant, wanted: &Wanted) -> Option<String> {
+    let (_, fallbacks) = settings(assistant, &wanted.tool)?;
     fallbacks.get(wanted.fallbacks).cloned()
 }
 
 fn recorded(
-    called: &ThoughtCall,
+    model_call_id: Option<&str>,
     tool: &str,
     id: Uuid,
     arguments: &Map<String, Value>,
@@ -279,35 +281,33 @@ fn recorded(
         None => (Name::new(UNNAMED_SERVER).ok()?, tool),
     };
     let call = ToolCall::pending(id, server, name, arguments.clone()).ok()?;
-    call.with(|fields| fields.model_call_id.clone_from(&called.id))
+    call.with(|fields| fields.model_call_id = model_call_id.map(str::to_owned))
         .ok()
 }
 
 /// Whether no other tool is to be tried in the place of one that failed: a person decided against the
 /// call, or its arguments are wrong, which the model can mend.
-fn is_final(outcome: &Outcome) -> bool {
+fn is_final(outcome: &Outcome<Reply>) -> bool {
     let codes = ["call.rejected", "call.unanswered", "tool.arguments"];
     matches!(outcome, Outcome::Failed(failure) if codes.contains(&&*failure.code))
 }
 
 /// An outcome in words for a model, and whether it is a failure.
-fn in_words(outcome: &Outcome) -> (String, bool) {
+fn in_words(outcome: Outcome<Reply>) -> (String, bool) {
     match outcome {
-        Outcome::Done(value) => match serde_json::from_value::<ToolReply>(value.clone()) {
-            Ok(reply) => {
-                let text = if reply.text.is_empty() {
-                    reply.content.to_string()
-                } else {
-                    reply.text
-                };
-                if reply.is_error {
-                    (format!("Error: {text}"), true)
-                } else {
-                    (text, false)
-                }
+        Outcome::Done(Reply(Given::Tool(reply))) => {
+            let text = if reply.text.is_empty() {
+                reply.content.to_string()
+            } else {
+                reply.text
+            };
+            if reply.is_error {
+                (format!("Error: {text}"), true)
+            } else {
+                (text, false)
             }
-            Err(_) => (value.to_string(), false),
-        },
+        }
+        Outcome::Done(_) => ("Error: the call gave something else".into(), true),
         Outcome::Failed(failure) => (format!("Error: {}", failure.message), true),
     }
 }

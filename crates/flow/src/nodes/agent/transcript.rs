@@ -11,10 +11,12 @@ use convoke_llm::{
 };
 use convoke_llm::{bare_calls, estimate_tokens, extract_json};
 use convoke_model::{AgentFields, LlmConfig, Message, Role, ToolCall, ToolMode};
+use convoke_store::text_of;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Phase, patterns};
+use crate::calls::is_default;
 use crate::ports::ToolFacts;
 
 /// What a model said, as it stands in the journal.
@@ -27,7 +29,7 @@ pub(crate) struct Thought {
     pub(crate) usage: Usage,
     pub(crate) model: String,
     /// Older messages that did not fit into the model's window.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) cut: usize,
 }
 
@@ -54,9 +56,8 @@ impl From<ModelCall> for ThoughtCall {
 /// What a thought is made from.
 pub(crate) struct Thinking<'a> {
     pub(crate) agent: &'a AgentFields,
-    pub(crate) models: Vec<LlmConfig>,
+    pub(crate) offer: &'a Offer,
     pub(crate) phase: Phase,
-    pub(crate) tools: Arc<[Offered]>,
     /// What was said in the conversation before the task.
     pub(crate) history: &'a [Message],
     /// How much of the conversation is older still and was left out.
@@ -77,7 +78,7 @@ pub(crate) async fn think(
         Err(error)
             if !by_schema && lacks_tools(&error) && thinking.agent.tool_mode == ToolMode::Auto =>
         {
-            ask(client, thinking, true).await
+            Box::pin(ask(client, thinking, true)).await
         }
         outcome => outcome,
     };
@@ -104,27 +105,26 @@ async fn ask(
     thinking: &Thinking<'_>,
     by_schema: bool,
 ) -> Result<Thought, LlmError> {
-    let offered: &[Offered] = match thinking.phase {
-        Phase::Think => &thinking.tools,
+    let specs: &[ToolSpec] = match thinking.phase {
+        Phase::Think => &thinking.offer.specs,
         Phase::Plan | Phase::Conclude | Phase::Critique => &[],
     };
-    let specs: Vec<ToolSpec> = offered.iter().map(|tool| tool.spec.clone()).collect();
     // A model that knows no tool calls is shown none, also where it may make none.
     let in_words = by_schema;
     let by_schema = by_schema && !specs.is_empty();
-    let system = system(thinking, &specs, by_schema);
+    let system = system(thinking, specs, by_schema);
     let (messages, cut) = shown(thinking, &system, in_words);
     let schema = if by_schema {
-        Some(call_or_reply(&specs))
+        Some(call_or_reply(specs))
     } else {
-        output_schema(thinking, &specs)
+        output_schema(thinking, specs)
     };
-    let names = Names(&thinking.tools);
+    let names = Names(&thinking.offer.tools);
     let mut request = ChatRequest {
-        models: &thinking.models,
+        models: &thinking.offer.models,
         system: &system,
         messages: &messages,
-        tools: if by_schema { &[] } else { &specs },
+        tools: if by_schema { &[] } else { specs },
         tool_names: &names,
         temperature: thinking.agent.temperature,
         max_output_tokens: None,
@@ -150,7 +150,7 @@ async fn ask(
             ) =>
         {
             request.output = Output::Text;
-            client.complete(&request, None).await?
+            Box::pin(client.complete(&request, None)).await?
         }
         outcome => outcome?,
     };
@@ -163,7 +163,7 @@ async fn ask(
     if by_schema {
         (text, calls) = read_step(&text);
     } else if calls.is_empty() && thinking.agent.tool_mode == ToolMode::Auto {
-        calls = bare_calls(&text, &specs)
+        calls = bare_calls(&text, specs)
             .into_iter()
             .map(ThoughtCall::from)
             .collect();
@@ -181,6 +181,27 @@ async fn ask(
     })
 }
 
+/// What an agent's model is offered, and which model that is. Made once for many thoughts.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    tools: Vec<Offered>,
+    /// The same tools as the model is told of them.
+    specs: Vec<ToolSpec>,
+    /// The model to ask, then those to fall back to.
+    models: Vec<LlmConfig>,
+}
+
+impl Offer {
+    pub(crate) fn new(agent: &AgentFields, tools: impl Iterator<Item = Offered>) -> Self {
+        let tools: Vec<_> = tools.collect();
+        Self {
+            specs: tools.iter().map(|tool| tool.spec.clone()).collect(),
+            tools,
+            models: agent.models().cloned().collect(),
+        }
+    }
+}
+
 /// A tool as it is offered to a model.
 #[derive(Debug, Clone)]
 pub(crate) struct Offered {
@@ -192,7 +213,7 @@ pub(crate) struct Offered {
 impl Offered {
     /// Tools as a model sees them: by their own names, or with their server's where two servers have
     /// one of the same name.
-    pub(crate) fn of(facts: &[ToolFacts]) -> impl Iterator<Item = Self> {
+    pub(crate) fn of(facts: &[Arc<ToolFacts>]) -> impl Iterator<Item = Self> {
         let named = |tool: &str| facts.iter().filter(|other| other.tool == tool).count();
         facts.iter().map(move |tool| {
             let name = if named(&tool.tool) == 1 {
@@ -248,8 +269,12 @@ fn allowed(name: &str) -> Cow<'_, str> {
 }
 
 /// The instruction: the agent's own, then what its way of calling tools and answering asks for.
-fn system(thinking: &Thinking<'_>, specs: &[ToolSpec], by_schema: bool) -> String {
-    let mut system = thinking.agent.system_prompt.trim().to_owned();
+fn system<'a>(thinking: &Thinking<'a>, specs: &[ToolSpec], by_schema: bool) -> Cow<'a, str> {
+    let prompt = thinking.agent.system_prompt.trim();
+    if !by_schema && thinking.agent.output_schema.is_none() {
+        return Cow::Borrowed(prompt);
+    }
+    let mut system = prompt.to_owned();
     if by_schema {
         system.push_str("\n\nYou can call these tools:\n");
         for spec in specs {
@@ -270,7 +295,7 @@ fn system(thinking: &Thinking<'_>, specs: &[ToolSpec], by_schema: bool) -> Strin
         system.push_str("\n\nYour final answer is JSON that fits this schema, and nothing else: ");
         system.push_str(&schema.to_string());
     }
-    system
+    Cow::Owned(system)
 }
 
 /// Structured output where nothing else is asked for.
@@ -348,10 +373,10 @@ fn shown<'a>(
         Phase::Critique => Some(patterns::CRITIQUE),
     };
     let window = thinking
+        .offer
         .models
         .first()
         .map_or(u64::MAX, |config| u64::from(config.context_tokens));
-    let size = |messages: &[Message]| messages.iter().map(tokens).sum::<u64>();
     // A conversation begins with what its user said, or some endpoints refuse it.
     let unasked = thinking
         .history
@@ -359,6 +384,7 @@ fn shown<'a>(
         .take_while(|message| message.role != Role::User)
         .count();
     let history = &thinking.history[unasked..];
+    let size = |messages: &[Message]| messages.iter().map(tokens).sum::<u64>();
     let fits = size(task) + size(history) + estimate_tokens(system) + ANSWER_TOKENS <= window;
     if fits && history.is_empty() && instruction.is_none() && !in_words {
         return (Cow::Borrowed(task), unasked);
@@ -385,7 +411,7 @@ fn tokens(message: &Message) -> u64 {
     let calls: u64 = message
         .tool_calls
         .iter()
-        .map(|call| estimate_tokens(&json!(call.arguments).to_string()))
+        .map(|call| estimate_tokens(&text_of(&call.arguments)))
         .sum();
     estimate_tokens(&message.content) + calls + 4
 }

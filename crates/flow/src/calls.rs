@@ -1,0 +1,166 @@
+//! What the nodes ask the performer for, and what it gives back. Both stand in the journal.
+
+use std::sync::Arc;
+
+use convoke_engine::{NewCall, Outcome, Step};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::nodes::agent::sub_agents::Errand;
+use crate::nodes::agent::{Asked, Thought};
+use crate::nodes::decide::Decided;
+use crate::ports::{Arguments, ToolReply};
+
+/// What an assistant's call asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Request(pub(crate) Ask);
+
+/// What an assistant's call gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Reply(pub(crate) Given);
+
+/// What is to be done outside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Ask {
+    /// Find out what the user means.
+    Decide,
+    /// Call a tool.
+    Tool(ToolWish),
+    /// Let a model think.
+    Model(Asked),
+    /// Let another agent do a part of the work.
+    Child(Errand),
+}
+
+/// A tool that is to be called.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ToolWish {
+    /// As `tool` or `server.tool`.
+    pub(crate) tool: String,
+    pub(crate) arguments: Arguments,
+    /// Which of a thought's calls it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) index: Option<usize>,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Given {
+    /// What the user means.
+    Decided(Box<Decided>),
+    /// What a tool, or another agent, said.
+    Tool(Box<ToolReply>),
+    /// What a model said.
+    Thought(Box<Thought>),
+}
+
+impl Request {
+    /// The same request with other arguments, as a person wants it.
+    pub(crate) fn with_arguments(&self, value: Value) -> Result<Self, String> {
+        let Value::Object(arguments) = value else {
+            return Err("arguments are a JSON object".into());
+        };
+        let arguments = Arc::new(arguments);
+        let ask = match &self.0 {
+            Ask::Tool(wish) => Ask::Tool(ToolWish {
+                arguments,
+                ..wish.clone()
+            }),
+            Ask::Child(errand) => Ask::Child(Errand {
+                arguments,
+                ..errand.clone()
+            }),
+            Ask::Decide | Ask::Model(_) => return Err("this call takes no arguments".into()),
+        };
+        Ok(Self(ask))
+    }
+
+    /// What a person says came of the call.
+    pub(crate) fn replied_by_hand(&self, value: Value) -> Result<Reply, String> {
+        let Ask::Tool(wish) = &self.0 else {
+            return Err("only the result of a tool can be given by hand".into());
+        };
+        let (server, tool) = wish.tool.split_once('.').unwrap_or(("", &wish.tool));
+        Ok(Reply(Given::Tool(Box::new(ToolReply {
+            server: server.to_owned(),
+            tool: tool.to_owned(),
+            text: match &value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            },
+            content: value,
+            is_error: false,
+        }))))
+    }
+}
+
+impl From<Ask> for Request {
+    fn from(ask: Ask) -> Self {
+        Self(ask)
+    }
+}
+
+/// What every entry would repeat is not written.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// A step that makes one call, which needs nobody's leave.
+pub(crate) fn one_call(label: impl Into<String>, ask: Ask) -> Step<Request> {
+    Step {
+        calls: vec![NewCall {
+            label: label.into(),
+            request: ask.into(),
+            approval: None,
+        }],
+        ..Step::default()
+    }
+}
+
+/// A call that has just come back.
+pub(crate) struct Returned {
+    pub(crate) made: Made,
+    pub(crate) outcome: Outcome<Reply>,
+}
+
+/// Which call it was, and when it was made.
+#[derive(Clone, Copy)]
+pub(crate) struct Made {
+    pub(crate) call: Uuid,
+    pub(crate) started_at: Timestamp,
+}
+
+impl Returned {
+    /// What was decided, or why nothing was, for the operator.
+    pub(crate) fn decided(self) -> Result<Decided, String> {
+        match self.given()? {
+            Given::Decided(decided) => Ok(*decided),
+            _ => Err(not_asked_for()),
+        }
+    }
+
+    /// What the tool said, or why it said nothing, for the operator.
+    pub(crate) fn tool(self) -> Result<ToolReply, String> {
+        match self.given()? {
+            Given::Tool(reply) => Ok(*reply),
+            _ => Err(not_asked_for()),
+        }
+    }
+
+    fn given(self) -> Result<Given, String> {
+        match self.outcome {
+            Outcome::Done(Reply(given)) => Ok(given),
+            Outcome::Failed(failure) => Err(format!("{}: {}", failure.code, failure.message)),
+        }
+    }
+}
+
+fn not_asked_for() -> String {
+    "the call gave something else than was asked for".into()
+}

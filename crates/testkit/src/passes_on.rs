@@ -1,0 +1,89 @@
+//! Stores that pass most calls on to another: a test says what is special about its own, and this the
+//! rest.
+
+/// Inside an `impl Store`, passes the named methods on to the store in a field:
+/// `passes_on!(inner: submit claim watch);`. `rest` stands for what no test store treats specially.
+#[macro_export]
+macro_rules! passes_on {
+    ($field:ident: $($method:ident)+) => { $($crate::passes_on!(@ $field $method);)+ };
+    (@ $field:ident submit) => {
+        fn submit(&self, task: $crate::store::NewTask) -> $crate::store::StoreFuture<$crate::store::Submitted> {
+            self.$field.submit(task)
+        }
+    };
+    (@ $field:ident claim) => {
+        fn claim(&self, claim: $crate::store::Claim) -> $crate::store::StoreFuture<Vec<$crate::store::Claimed>> {
+            self.$field.claim(claim)
+        }
+    };
+    (@ $field:ident append) => {
+        fn append(&self, fence: $crate::store::Fence, batch: $crate::store::Batch) -> $crate::store::StoreFuture<u64> {
+            self.$field.append(fence, batch)
+        }
+    };
+    (@ $field:ident renew) => {
+        fn renew(
+            &self,
+            fences: Vec<$crate::store::Fence>,
+            lease: std::time::Duration,
+        ) -> $crate::store::StoreFuture<Vec<$crate::store::Renewed>> {
+            self.$field.renew(fences, lease)
+        }
+    };
+    (@ $field:ident load) => {
+        fn load(&self, task: uuid::Uuid, from: u64) -> $crate::store::StoreFuture<Option<$crate::store::Loaded>> {
+            self.$field.load(task, from)
+        }
+    };
+    (@ $field:ident newest) => {
+        fn newest(
+            &self,
+            task: uuid::Uuid,
+        ) -> $crate::store::StoreFuture<Option<($crate::store::TaskRecord, $crate::store::Entry)>> {
+            self.$field.newest(task)
+        }
+    };
+    (@ $field:ident conversation) => {
+        fn conversation(
+            &self,
+            id: uuid::Uuid,
+            before: Option<uuid::Uuid>,
+            limit: usize,
+        ) -> $crate::store::StoreFuture<Option<$crate::store::ConversationRecord>> {
+            self.$field.conversation(id, before, limit)
+        }
+    };
+    (@ $field:ident rest) => {
+        fn signal(&self, signal: $crate::store::NewSignal) -> $crate::store::StoreFuture<$crate::store::Signalled> {
+            self.$field.signal(signal)
+        }
+
+        fn query(
+            &self,
+            filter: $crate::store::Filter,
+            page: $crate::store::Page,
+        ) -> $crate::store::StoreFuture<$crate::store::TaskPage> {
+            self.$field.query(filter, page)
+        }
+
+        fn conversations(
+            &self,
+            owner: uuid::Uuid,
+            limit: usize,
+        ) -> $crate::store::StoreFuture<Vec<$crate::store::ConversationRecord>> {
+            self.$field.conversations(owner, limit)
+        }
+
+        fn watch(&self, scope: $crate::store::Scope) -> $crate::store::Hint {
+            self.$field.watch(scope)
+        }
+
+        fn sweep(
+            &self,
+            policy: $crate::RetentionPolicy,
+            dry_run: bool,
+        ) -> $crate::store::StoreFuture<$crate::store::Swept> {
+            self.$field.sweep(policy, dry_run)
+        }
+    };
+}
