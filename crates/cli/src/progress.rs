@@ -32,11 +32,16 @@ impl Spinner {
         self.0.enable_steady_tick(Duration::from_millis(100));
         work.await
     }
+
+    /// Goes, because something else shows that there is life.
+    pub(crate) fn hide(&self) {
+        self.0.finish_and_clear();
+    }
 }
 
 impl Drop for Spinner {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.hide();
     }
 }
 

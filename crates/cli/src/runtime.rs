@@ -84,6 +84,7 @@ impl Runtime {
                 channel: Channel::Terminal,
                 text: text.into(),
                 key: None,
+                live: None,
             })
             .await?;
         match ended.answer {

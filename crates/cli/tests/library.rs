@@ -78,6 +78,7 @@ fn said(text: &str, conversation: Uuid) -> Incoming {
         channel: Channel::Terminal,
         text: text.into(),
         key: None,
+        live: None,
     }
 }
 
@@ -288,6 +289,7 @@ async fn a_request_under_the_same_key_is_the_same_task() {
         .unwrap();
     let keyed = || Incoming {
         key: Some("k".into()),
+        live: None,
         ..said("Do it.", Uuid::from_u128(8))
     };
     let first = runtime.submit(keyed()).await.unwrap();

@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use crate::children::Children;
+use crate::live::Live;
 use crate::program::{Facts, Program};
 
 /// A call that is in the journal and has no outcome there yet.
@@ -90,6 +91,8 @@ pub struct Performing {
     pub scratch: Arc<Scratch>,
     /// Where parts of the task become tasks of their own.
     pub children: Arc<dyn Children>,
+    /// Who listens while the task is worked on.
+    pub live: Option<Live>,
 }
 
 /// Carries out a program's calls. One executor serves all tasks at once.

@@ -86,6 +86,7 @@ impl<P: Program> Children for ChildRunner<P> {
                 key: Some(child.key),
                 message: child.message,
                 input: child.input,
+                live: None,
             };
             let _away = places.give_up();
             let mut ended = engine.run_child(request, parent.id, deadline).await?;

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::drive::Durable;
 use crate::engine::Ended;
+use crate::live::Live;
 use crate::machine::Machine;
 use crate::program::Program;
 
@@ -19,6 +20,8 @@ pub(crate) struct Handed<P: Program> {
     pub(crate) fence: Fence,
     /// When the task itself is durable.
     pub(crate) durable: Durable,
+    /// Who listens meanwhile.
+    pub(crate) live: Option<Live>,
     /// Who waits for the end.
     pub(crate) waiter: Option<oneshot::Sender<Ended>>,
 }

@@ -127,6 +127,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         drive.row.status = TaskState::Working;
         drive.row.progress = true;
         drive.waiter = handed.waiter;
+        drive.performing.live = handed.live;
         drive
     }
 
@@ -168,9 +169,10 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             performing: Performing {
                 facts: Arc::clone(machine.facts()),
                 messages: Arc::default(),
-                deadline: machine.snapshot().deadline,
+                deadline: machine.deadline(),
                 scratch: Arc::default(),
                 children: Arc::clone(&children) as _,
+                live: None,
             },
             row: Row {
                 status: machine.snapshot().status,
@@ -256,7 +258,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
     fn take_up(&mut self) {
         let now = self.workshop.engine.0.clock.now();
         let interrupted = self.machine.snapshot().open.iter().any(|call| call.started);
-        if interrupted || now >= self.machine.snapshot().deadline {
+        if interrupted || now >= self.machine.deadline() {
             let deadline = now
                 .checked_add(self.workshop.engine.0.task_time)
                 .unwrap_or(Timestamp::MAX);
@@ -296,7 +298,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         self.taking_up = false;
         if self.under_way.is_empty() {
             // Nothing to do but wait for a person: the entry that says so also puts the task down.
-            let deadline = self.machine.snapshot().deadline;
+            let deadline = self.machine.deadline();
             self.record(Event::Resumed { deadline }, None);
         }
     }
@@ -327,7 +329,6 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             call: call.id,
             label: call.label.clone(),
             outcome,
-            started_at,
             duration_ms: u64::try_from(duration).unwrap_or(0),
         };
         self.record(event, None);
@@ -466,7 +467,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         let durable = self.durable.clone();
         let performing = Performing {
             messages: Arc::clone(self.machine.messages()),
-            deadline: self.machine.snapshot().deadline,
+            deadline: self.machine.deadline(),
             ..self.performing.clone()
         };
         self.under_way
@@ -474,7 +475,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
     }
 
     fn time_left(&self) -> Duration {
-        let deadline = self.machine.snapshot().deadline;
+        let deadline = self.machine.deadline();
         deadline
             .duration_since(self.workshop.engine.0.clock.now())
             .try_into()

@@ -17,6 +17,7 @@ use crate::desk::{Desk, Handed};
 use crate::drive::Durable;
 use crate::error::EngineError;
 use crate::event::Event;
+use crate::live::Live;
 use crate::machine::Machine;
 use crate::program::{Facts, Program};
 use crate::snapshot::{Question, Snapshot};
@@ -60,6 +61,8 @@ pub struct NewRequest {
     pub message: Message,
     /// What else the program works on.
     pub input: Value,
+    /// Who listens while it is worked on, as long as that is in this process.
+    pub live: Option<Live>,
 }
 
 /// Where a task stands once it has ended or waits for a person.
@@ -172,11 +175,12 @@ impl<P: Program> Engine<P> {
             channel: request.channel,
             parent,
             created_at: now,
+            deadline,
         };
         // A task with neither a key nor a conversation can meet no other, so that work on it begins
         // while the store still writes it down.
         let at_once = request.key.is_none() && request.conversation.is_none();
-        let mut machine = Machine::new(Arc::clone(&self.0.program), facts, deadline);
+        let mut machine = Machine::new(Arc::clone(&self.0.program), facts);
         let description = request.message.content.clone();
         let mut messages = vec![NewMessage::spoken(&request.message)];
         machine.begin_with([request.message]);
@@ -224,6 +228,7 @@ impl<P: Program> Engine<P> {
                 machine,
                 fence,
                 durable: durable.clone(),
+                live: request.live,
                 waiter,
             };
             seat.hand_over(handed, place);
@@ -238,6 +243,7 @@ impl<P: Program> Engine<P> {
                 machine,
                 fence,
                 durable: Durable::Now,
+                live: request.live,
                 waiter,
             };
             seat.hand_over(handed, place);

@@ -34,9 +34,7 @@ pub enum Event<T> {
         label: String,
         /// What came of it.
         outcome: Outcome<T>,
-        /// When it was made.
-        started_at: Timestamp,
-        /// How long it took.
+        /// How long it took until the entry.
         duration_ms: u64,
     },
     /// A call may or may not have taken effect and must not be made again unasked.

@@ -42,11 +42,11 @@ impl<R> Default for Transition<R> {
 
 impl<P: Program> Machine<P> {
     /// A task that nothing has happened to yet.
-    pub fn new(program: Arc<P>, facts: Facts, deadline: Timestamp) -> Self {
+    pub fn new(program: Arc<P>, facts: Facts) -> Self {
         let snapshot = Snapshot {
             status: TaskState::Submitted,
             stage: None,
-            deadline,
+            deadline: None,
             open: Vec::new(),
             questions: Vec::new(),
             answer: None,
@@ -89,6 +89,11 @@ impl<P: Program> Machine<P> {
         &self.snapshot
     }
 
+    /// When the task's time is over.
+    pub fn deadline(&self) -> Timestamp {
+        self.snapshot.deadline.unwrap_or(self.facts.deadline)
+    }
+
     /// Where the task stands, for whoever needs no machine any more.
     pub fn into_snapshot(self) -> Snapshot<P::State, P::Request> {
         self.snapshot
@@ -128,7 +133,7 @@ impl<P: Program> Machine<P> {
                 Transition::default()
             }
             Event::Resumed { deadline } => {
-                self.snapshot.deadline = deadline;
+                self.snapshot.deadline = Some(deadline);
                 self.settle();
                 Transition::default()
             }
@@ -339,7 +344,6 @@ impl<P: Program> Machine<P> {
             call: id,
             label: call.label.clone(),
             outcome,
-            started_at: at,
             duration_ms: 0,
         };
         self.ask_program(returned, Some(&call), at)

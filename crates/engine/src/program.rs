@@ -28,6 +28,8 @@ pub struct Facts {
     pub parent: Option<Uuid>,
     /// When it was accepted.
     pub created_at: Timestamp,
+    /// When its time is over, unless that was begun anew.
+    pub deadline: Timestamp,
 }
 
 impl From<&TaskRecord> for Facts {
@@ -39,6 +41,7 @@ impl From<&TaskRecord> for Facts {
             channel: record.channel,
             parent: record.parent,
             created_at: record.created_at,
+            deadline: record.deadline,
         }
     }
 }

@@ -17,8 +17,9 @@ pub struct Snapshot<S, R> {
     /// The finer step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
-    /// When the task's time is over.
-    pub deadline: Timestamp,
+    /// When the task's time is over, if it was begun anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
     /// Calls without an outcome.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<Arc<Call<R>>>,

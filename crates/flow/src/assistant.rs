@@ -98,12 +98,12 @@ impl Assistant {
     fn begin(&self, turn: &mut Turn<'_>, input: Value) -> Step<Request> {
         if let Ok(child) = ChildInput::deserialize(input) {
             return match self.app.agent(child.agent.as_str()) {
-                Some(agent) => agent::start_having_spent(turn, agent, child.spent),
+                Some(agent) => agent::start(turn, agent, child.allowance),
                 None => compose::broken(turn, "the agent is gone"),
             };
         }
         match self.thinker(None) {
-            Some(agent) if self.skills.is_empty() => agent::start(turn, agent),
+            Some(agent) if self.skills.is_empty() => agent::start(turn, agent, None),
             _ => decide::start(),
         }
     }
@@ -157,9 +157,11 @@ impl Program for Assistant {
             Event::Returned {
                 call,
                 outcome,
-                started_at,
+                duration_ms,
                 ..
             } => {
+                let took = Duration::from_millis(duration_ms);
+                let started_at = turn.view.at.checked_sub(took).unwrap_or(turn.view.at);
                 let made = Made { call, started_at };
                 let returned = Returned { made, outcome };
                 match turn.state.node {

@@ -46,6 +46,9 @@ pub(crate) struct ToolWish {
     /// Which of a thought's calls it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<usize>,
+    /// When the time of the run that calls it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until_ms: Option<u64>,
 }
 
 /// What was done.

@@ -10,6 +10,7 @@ use convoke_llm::ModelClient;
 use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name};
 use convoke_store::Store;
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::assistant::Assistant;
@@ -143,8 +144,7 @@ impl Performer {
             history: &history.messages,
             older: history.older,
             performing,
-            time_left: Duration::from_millis(agent.limits.timeout_ms)
-                .min(self.time_left(performing)),
+            time_left: self.time_left(deadline(performing, Some(asked.until_ms))),
         };
         let thought = agent::perform(&self.models, &thinking).await?;
         Ok(Given::Thought(Box::new(thought)))
@@ -198,7 +198,7 @@ impl Performer {
                 task: performing.facts.id,
             },
             idempotency_key: key,
-            timeout: self.time_for(server, &facts, performing),
+            timeout: self.time_for(server, &facts, deadline(performing, wish.until_ms)),
             server: facts.server.clone(),
             tool: facts.tool.clone(),
         };
@@ -240,20 +240,19 @@ impl Performer {
         &self,
         server: Option<&McpServer>,
         facts: &ToolFacts,
-        performing: &Performing,
+        deadline: Timestamp,
     ) -> Duration {
         let limits = &self.assistant.app.config.limits;
         let own = server
             .and_then(|server| server.tools.get(&facts.tool))
             .and_then(|settings| settings.timeout_seconds)
             .unwrap_or(limits.tool_seconds);
-        Duration::from_secs(own.into()).min(self.time_left(performing))
+        Duration::from_secs(own.into()).min(self.time_left(deadline))
     }
 
-    /// What is left of the task's time.
-    fn time_left(&self, performing: &Performing) -> Duration {
-        performing
-            .deadline
+    /// What is left until then.
+    fn time_left(&self, deadline: Timestamp) -> Duration {
+        deadline
             .duration_since(self.clock.now())
             .try_into()
             .unwrap_or_default()
@@ -291,8 +290,8 @@ impl Executor<Assistant> for Performer {
                 reply.map(|reply| Given::Tool(Box::new(reply)))
             }
             Ask::Child(errand) => {
-                let at = self.clock.now();
-                let reply = Box::pin(sub_agents::perform(performing, key(), errand, at)).await;
+                let (at, end) = (self.clock.now(), deadline(performing, errand.until_ms));
+                let reply = Box::pin(sub_agents::perform(performing, key(), errand, at, end)).await;
                 reply.map(|reply| Given::Tool(Box::new(reply)))
             }
         };
@@ -301,6 +300,21 @@ impl Executor<Assistant> for Performer {
             Err(failure) => Outcome::Failed(failure),
         }
     }
+}
+
+/// When a call's time is over: the task's end, or the end of the run that makes it. Where the task's
+/// time began anew, so does the run's.
+fn deadline(performing: &Performing, until_ms: Option<u64>) -> Timestamp {
+    let Some(until_ms) = until_ms else {
+        return performing.deadline;
+    };
+    let facts = &performing.facts;
+    let moved = performing.deadline.duration_since(facts.deadline);
+    let run = facts
+        .created_at
+        .checked_add(Duration::from_millis(until_ms))
+        .and_then(|end| end.checked_add(moved));
+    run.map_or(performing.deadline, |run| run.min(performing.deadline))
 }
 
 /// Whether a server says the same of a tool as before. Most do not even say it anew.

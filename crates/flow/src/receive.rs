@@ -1,7 +1,7 @@
 //! The way in: bounds a request before anything works on it, and makes it what the engine accepts.
 
 use convoke_app::Limits;
-use convoke_engine::NewRequest;
+use convoke_engine::{Live, NewRequest};
 use convoke_model::{Channel, Invalid, Message, Request, RequestLimits, UserId};
 use jiff::Timestamp;
 use serde_json::json;
@@ -20,6 +20,8 @@ pub struct Incoming {
     pub text: String,
     /// The same user's same key is the same request.
     pub key: Option<String>,
+    /// Who listens to the answer as it is made.
+    pub live: Option<Live>,
 }
 
 /// Checks a request against the app's limits. A refused one changes nothing.
@@ -41,5 +43,6 @@ pub fn receive(incoming: Incoming, limits: &Limits, at: Timestamp) -> Result<New
         key: incoming.key,
         message: Message::user(request.message.clone(), at)?,
         input: json!({}),
+        live: incoming.live,
     })
 }

@@ -102,8 +102,9 @@ fn begin(assistant: &Arc<Assistant>) -> Machine<Assistant> {
         channel: Channel::Terminal,
         parent: None,
         created_at: Timestamp::UNIX_EPOCH,
+        deadline: Timestamp::MAX,
     };
-    let mut machine = Machine::new(Arc::clone(assistant), facts, Timestamp::MAX);
+    let mut machine = Machine::new(Arc::clone(assistant), facts);
     machine.begin_with([Message::user("Do it.", Timestamp::UNIX_EPOCH).unwrap()]);
     machine
 }
@@ -170,7 +171,7 @@ impl Story {
         }
         if asks_model(&call) {
             let outcome = self.thought(&call);
-            return returned(&call, outcome, self.at);
+            return returned(&call, outcome);
         }
         if call.started && self.dice.roll(8) == 0 {
             return Event::OutcomeUnknown {
@@ -179,7 +180,7 @@ impl Story {
             };
         }
         let outcome = self.result();
-        returned(&call, outcome, self.at)
+        returned(&call, outcome)
     }
 
     fn answer(&mut self, about: About) -> Answered {
@@ -269,12 +270,11 @@ fn done(reply: Value) -> Outcome<Given> {
     Outcome::Done(serde_json::from_value(reply).unwrap())
 }
 
-fn returned(call: &Call<Request>, outcome: Outcome<Given>, at: Timestamp) -> Event<Given> {
+fn returned(call: &Call<Request>, outcome: Outcome<Given>) -> Event<Given> {
     Event::Returned {
         call: call.id,
         label: call.label.clone(),
         outcome,
-        started_at: at,
         duration_ms: 5,
     }
 }

@@ -121,7 +121,7 @@ impl fmt::Debug for LlmConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentLimits {
-    /// Milliseconds for one thought, all attempts of the model client together.
+    /// Milliseconds for one attempt at the whole run: its thoughts and its tool calls together.
     #[schemars(range(min = 1))]
     pub timeout_ms: u64,
     /// Further attempts after a transient failure.

@@ -15,10 +15,10 @@ use uuid::Uuid;
 
 use super::run::{as_json, show};
 use super::speaker::Speaker;
+use super::telling::Telling;
 use crate::cli::ChatArgs;
 use crate::exit::Exit;
 use crate::output;
-use crate::progress::Spinner;
 use crate::start;
 
 /// How long an answer takes to appear at most, however long it is.
@@ -90,7 +90,9 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
             }
             _ => {}
         }
-        let incoming = speaker.says(line, &args.speaker, None);
+        let mut telling = Telling::new(json);
+        let mut incoming = speaker.says(line, &args.speaker, None);
+        incoming.live = telling.live();
         let task = match runtime.submit(incoming).await {
             // A message that is refused is no reason to end the conversation.
             Err(error @ RuntimeError::Invalid(_)) => {
@@ -100,18 +102,17 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
             outcome => outcome?,
         };
         last = Some(task);
-        let spinner = Spinner::new("working");
         let ended = tokio::select! {
-            ended = spinner.wait(runtime.wait(task)) => ended?,
+            ended = telling.follow(runtime.wait(task)) => ended?,
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
-        drop(spinner);
+        let told = telling.end(&ended);
         if json {
             output::json_line(&as_json(&ended));
-        } else if input.is_terminal() {
+        } else if input.is_terminal() && !told {
             appear(&ended, runtime).await;
-        } else {
-            show(&ended, runtime, false);
+        } else if !input.is_terminal() {
+            show(&ended, runtime, false, told);
         }
     }
 }
@@ -119,7 +120,7 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
 /// Lets an answer appear word by word, as if it were being said.
 async fn appear(ended: &Ended, runtime: &Runtime) {
     let Some(answer) = &ended.answer else {
-        show(ended, runtime, false);
+        show(ended, runtime, false, false);
         return;
     };
     let words: Vec<&str> = answer.text.split_inclusive(' ').collect();

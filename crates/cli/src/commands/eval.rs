@@ -120,6 +120,7 @@ async fn say(
         channel: Channel::Terminal,
         text: text.to_owned(),
         key: None,
+        live: None,
     };
     Ok(runtime.ask(incoming).await?)
 }

@@ -9,6 +9,7 @@ mod run;
 mod schema;
 mod speaker;
 mod tasks;
+mod telling;
 mod tools;
 
 use crate::cli::{Cli, Command};

@@ -9,10 +9,10 @@ use tokio::io::AsyncBufReadExt;
 use uuid::Uuid;
 
 use super::speaker::Speaker;
+use super::telling::Telling;
 use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::output;
-use crate::progress::Spinner;
 use crate::start;
 
 pub(crate) async fn run(args: &RunArgs, json: bool) -> anyhow::Result<Exit> {
@@ -34,11 +34,14 @@ async fn answer(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::Result
     if args.message == "-" {
         return answer_lines(args, json, runtime).await;
     }
-    let task = submit(args, args.message.clone(), args.key.clone(), runtime, None).await?;
-    let spinner = Spinner::new("working");
-    let ended = spinner.wait(runtime.wait(task)).await?;
-    drop(spinner);
-    Ok(show(&ended, runtime, json))
+    let mut telling = Telling::new(json);
+    let speaker = Speaker::find(&args.speaker, runtime).await?;
+    let mut incoming = speaker.says(args.message.clone(), &args.speaker, args.key.clone());
+    incoming.live = telling.live();
+    let task = runtime.submit(incoming).await?;
+    let ended = telling.follow(runtime.wait(task)).await?;
+    let told = telling.end(&ended);
+    Ok(show(&ended, runtime, json, told))
 }
 
 /// One task a line. Each is acknowledged once it is on disk; answers come in the order of the lines.
@@ -66,7 +69,7 @@ async fn answer_lines(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::
                 }
             },
             Some(ended) = waiting.next() => {
-                let exit = show(&ended?, runtime, json);
+                let exit = show(&ended?, runtime, json, false);
                 if exit != Exit::Done {
                     worst = exit;
                 }
@@ -91,8 +94,8 @@ async fn submit(
     Ok(runtime.submit(incoming).await?)
 }
 
-/// Prints what came of a task.
-pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool) -> Exit {
+/// Prints what came of a task; the answer only if it was not told already.
+pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool, told: bool) -> Exit {
     if json {
         output::json_line(&as_json(ended));
     } else if ended.status.awaits_person() {
@@ -104,7 +107,9 @@ pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool) -> Exit {
             ended.facts.id
         ));
     } else {
-        output::line(text_of(ended, runtime));
+        if !told {
+            output::line(text_of(ended, runtime));
+        }
         if output::is_watched() {
             let took = ended.answer.as_ref().map_or(0, |answer| answer.total_ms);
             output::note(

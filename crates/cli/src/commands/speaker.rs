@@ -44,6 +44,7 @@ impl Speaker {
             channel: args.channel,
             text,
             key,
+            live: None,
         }
     }
 }

@@ -165,7 +165,6 @@ pub(crate) struct World {
     pub(crate) clock: Arc<SimClock>,
     pub(crate) engine: Engine<Words>,
     hands: Arc<Hands>,
-    task_time: Duration,
 }
 
 impl World {
@@ -190,7 +189,6 @@ impl World {
             clock,
             engine,
             hands: Arc::default(),
-            task_time,
         }
     }
 
@@ -285,6 +283,7 @@ impl World {
             key: None,
             message,
             input: json!({}),
+            live: None,
         };
         self.engine.submit(request).await.unwrap().id()
     }
@@ -331,8 +330,7 @@ impl World {
     pub(crate) async fn assert_replays(&self, task: Uuid) {
         let journal = self.store.load(task, 1).await.unwrap().unwrap();
         let facts = Facts::from(&journal.record);
-        let deadline = journal.record.created_at + self.task_time;
-        let mut machine = Machine::new(Arc::new(Words), facts, deadline);
+        let mut machine = Machine::new(Arc::new(Words), facts);
         machine.begin_with(journal.messages.iter().map(|stored| stored.message.clone()));
         for entry in &journal.entries {
             let event: Event<Value> = serde_json::from_value(entry.event.clone()).unwrap();

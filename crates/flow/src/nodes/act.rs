@@ -38,6 +38,7 @@ pub(crate) fn call(
                     tool: tool.to_owned(),
                     arguments: Arc::new(arguments),
                     index: None,
+                    until_ms: None,
                 }),
             )
         },

@@ -180,6 +180,7 @@ impl Office {
             channel: Channel::Terminal,
             text: text.into(),
             key: None,
+            live: None,
         };
         let now = self.setting.clock.now();
         let request = receive(incoming, &self.app.config.limits, now).unwrap();

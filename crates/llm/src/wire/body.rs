@@ -193,11 +193,14 @@ struct Quoted<'a>(&'a mut Vec<u8>);
 
 impl Write for Quoted<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for &byte in bytes {
-            if matches!(byte, b'"' | b'\\') {
-                self.0.push(b'\\');
+        for piece in bytes.split_inclusive(|byte| matches!(byte, b'"' | b'\\')) {
+            match piece {
+                [plain @ .., quoted @ (b'"' | b'\\')] => {
+                    self.0.extend_from_slice(plain);
+                    self.0.extend_from_slice(&[b'\\', *quoted]);
+                }
+                plain => self.0.extend_from_slice(plain),
             }
-            self.0.push(byte);
         }
         Ok(bytes.len())
     }

@@ -1,4 +1,4 @@
-//! What a run has spent, and when that is enough.
+//! What a run may spend and has spent, and when that is enough.
 
 use convoke_model::{AgentFields, Budget};
 use serde::{Deserialize, Serialize};
@@ -38,26 +38,74 @@ impl Spent {
         }
     }
 
-    /// Adds what a child has spent beyond what the family had spent before it.
-    pub(crate) fn add_child(&mut self, before: &Self, reply: &ToolReply) {
-        if let Ok(after) = Self::deserialize(&reply.content["spent"]) {
-            self.model_calls += after.model_calls.saturating_sub(before.model_calls);
-            self.input_tokens += after.input_tokens.saturating_sub(before.input_tokens);
-            self.output_tokens += after.output_tokens.saturating_sub(before.output_tokens);
-            self.cost += (after.cost - before.cost).max(0.0);
+    /// Adds what a child has spent.
+    pub(crate) fn add_child(&mut self, reply: &ToolReply) {
+        if let Ok(child) = Self::deserialize(&reply.content["spent"]) {
+            self.model_calls += child.model_calls;
+            self.input_tokens += child.input_tokens;
+            self.output_tokens += child.output_tokens;
+            self.cost += child.cost;
         }
     }
 
     /// What is used up, if anything is.
-    pub(crate) fn exhausted(&self, budget: &Budget) -> Option<&'static str> {
-        if self.model_calls >= budget.model_calls {
+    pub(crate) fn exhausted(&self, allowance: &Allowance) -> Option<&'static str> {
+        if self.model_calls >= allowance.model_calls {
             Some("model_calls")
-        } else if self.input_tokens + self.output_tokens >= budget.tokens {
+        } else if self.input_tokens + self.output_tokens >= allowance.tokens {
             Some("tokens")
-        } else if budget.cost.is_some_and(|cost| self.cost >= cost) {
+        } else if allowance.cost.is_some_and(|cost| self.cost >= cost) {
             Some("cost")
         } else {
             None
+        }
+    }
+}
+
+/// What a run may spend.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Allowance {
+    model_calls: u32,
+    tokens: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
+}
+
+impl Allowance {
+    /// What an agent's budget allows, and no more than another allows it.
+    pub(crate) fn of(budget: &Budget, at_most: Option<&Self>) -> Self {
+        let own = Self {
+            model_calls: budget.model_calls,
+            tokens: budget.tokens,
+            cost: budget.cost,
+        };
+        let Some(other) = at_most else {
+            return own;
+        };
+        Self {
+            model_calls: own.model_calls.min(other.model_calls),
+            tokens: own.tokens.min(other.tokens),
+            cost: match (own.cost, other.cost) {
+                (Some(own), Some(other)) => Some(own.min(other)),
+                (own, other) => own.or(other),
+            },
+        }
+    }
+
+    /// The equal share of each of so many children that work at once, so that all of them together stay
+    /// within what is left; one thought is kept back to make something of what they find.
+    pub(crate) fn share(&self, spent: &Spent, children: u32) -> Self {
+        let children = children.max(1);
+        let left = self.model_calls.saturating_sub(spent.model_calls);
+        let tokens = self
+            .tokens
+            .saturating_sub(spent.input_tokens + spent.output_tokens);
+        Self {
+            model_calls: left.saturating_sub(1) / children,
+            tokens: tokens / u64::from(children),
+            cost: self
+                .cost
+                .map(|cost| (cost - spent.cost).max(0.0) / f64::from(children)),
         }
     }
 }

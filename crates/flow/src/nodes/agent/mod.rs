@@ -7,6 +7,7 @@
 mod budget;
 mod patterns;
 pub(crate) mod sub_agents;
+mod telling;
 mod tools;
 mod transcript;
 
@@ -19,9 +20,12 @@ use crate::assistant::Node;
 use crate::calls::{Ask, Given, Reply, Request, Returned, is_default};
 use crate::turn::Turn;
 
-pub(crate) use budget::Spent;
+pub(crate) use budget::{Allowance, Spent};
 pub(crate) use tools::{Wanted, calls_of};
 pub(crate) use transcript::{Offer, Offered, Thinking, Thought, think as perform};
+
+/// By which code a model client says that the time was over.
+const TIMED_OUT: &str = "llm.timed_out";
 
 /// How far an agent's run has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +37,12 @@ pub(crate) struct Run {
     pub(crate) iterations: u32,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) spent: Spent,
+    /// What it may spend, where it works for another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) allowance: Option<Allowance>,
+    /// When its time is over, in milliseconds from when the task was accepted.
+    #[serde(default)]
+    pub(crate) until_ms: u64,
     /// The calls of the last thought, in its order, until all have results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) wanted: Vec<Wanted>,
@@ -57,6 +67,9 @@ pub(crate) struct Run {
 pub(crate) struct Asked {
     pub(crate) agent: Name,
     pub(crate) phase: Phase,
+    /// When the run's time is over.
+    #[serde(default)]
+    pub(crate) until_ms: u64,
     /// How long to wait first, after an attempt that failed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
@@ -76,23 +89,20 @@ pub(crate) enum Phase {
     Critique,
 }
 
-/// Begins an agent's run.
-pub(crate) fn start(turn: &mut Turn<'_>, agent: &AgentFields) -> Step<Request> {
-    start_having_spent(turn, agent, Spent::default())
-}
-
-/// Begins the run of an agent that works for another: what the family has spent counts for it too.
-pub(crate) fn start_having_spent(
+/// Begins an agent's run. One that works for another spends no more than that one allows it.
+pub(crate) fn start(
     turn: &mut Turn<'_>,
     agent: &AgentFields,
-    spent: Spent,
+    allowance: Option<Allowance>,
 ) -> Step<Request> {
     turn.state.node = Node::Agent;
     turn.state.run = Some(Box::new(Run {
         agent: agent.name.clone(),
         phase: patterns::first_phase(agent),
         iterations: 0,
-        spent,
+        spent: Spent::default(),
+        allowance,
+        until_ms: run_ends(turn, agent),
         wanted: Vec::new(),
         draft: None,
         reflections: 0,
@@ -112,15 +122,11 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
             Outcome::Failed(failure) => try_again(turn, &failure),
         },
         Some(Ask::Tool(wish)) => {
-            tools::take_result(turn, returned.outcome, wish.index, &wish.arguments, None)
+            tools::take_result(turn, returned, wish.index, &wish.arguments, false)
         }
-        Some(Ask::Child(errand)) => tools::take_result(
-            turn,
-            returned.outcome,
-            Some(errand.index),
-            &errand.arguments,
-            Some(&errand.spent),
-        ),
+        Some(Ask::Child(errand)) => {
+            tools::take_result(turn, returned, Some(errand.index), &errand.arguments, true)
+        }
         Some(Ask::Decide) | None => compose::broken(turn, "an outcome came without its call"),
     }
 }
@@ -130,7 +136,7 @@ pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request
     let (Some(run), Some(agent)) = (turn.state.run.as_deref(), agent_of(turn)) else {
         return compose::broken(turn, "the agent is gone");
     };
-    if let Some(exhausted) = run.spent.exhausted(&agent.budget) {
+    if let Some(exhausted) = run.spent.exhausted(&run.may_spend(agent)) {
         return compose::out_of_budget(turn, exhausted);
     }
     let call = NewCall {
@@ -138,6 +144,7 @@ pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request
         request: Request(Ask::Model(Asked {
             agent: run.agent.clone(),
             phase: run.phase,
+            until_ms: run.until_ms,
             delay_ms: delay(run, agent),
         })),
         approval: None,
@@ -174,19 +181,32 @@ fn take_thought(turn: &mut Turn<'_>, thought: Thought) -> Step<Request> {
 
 /// A model that could not answer for a passing reason is asked again, a few times.
 fn try_again(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
-    let cause = format!("{}: {}", failure.code, failure.message);
+    let mut cause = format!("{}: {}", failure.code, failure.message);
     let Some(agent) = agent_of(turn) else {
         return compose::broken(turn, &cause);
     };
+    if failure.code == TIMED_OUT {
+        let limit = agent.limits.timeout_ms;
+        cause = format!("agent.timeout: {} took longer than {limit} ms", agent.name);
+    }
     let most = agent.limits.max_retries;
+    // An attempt has the whole of the agent's time.
+    let until_ms = run_ends(turn, agent) + agent.limits.retry_delay_ms;
     if let Some(run) = turn.state.run.as_mut()
         && failure.transient
         && run.retries < most
     {
         run.retries += 1;
+        run.until_ms = until_ms;
         return think(turn, Vec::new());
     }
     compose::broken(turn, &cause)
+}
+
+/// When the time of a run that begins now is over, in milliseconds from when the task was accepted.
+fn run_ends(turn: &Turn<'_>, agent: &AgentFields) -> u64 {
+    let since = turn.view.at.duration_since(turn.view.facts.created_at);
+    u64::try_from(since.as_millis()).unwrap_or(0) + agent.limits.timeout_ms
 }
 
 /// The agent whose run it is.
@@ -211,6 +231,13 @@ fn delay(run: &Run, agent: &AgentFields) -> u64 {
         0
     } else {
         agent.limits.retry_delay_ms
+    }
+}
+
+impl Run {
+    /// What it may spend in all.
+    pub(crate) fn may_spend(&self, agent: &AgentFields) -> Allowance {
+        Allowance::of(&agent.budget, self.allowance.as_ref())
     }
 }
 

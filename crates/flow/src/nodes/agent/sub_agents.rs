@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Spent;
+use super::Allowance;
 use super::transcript::Offered;
 use crate::assistant::Assistant;
 use crate::calls::{Ask, Request};
@@ -24,9 +24,12 @@ pub(crate) struct Errand {
     pub(crate) arguments: Arguments,
     /// Which of a thought's calls it is.
     pub(crate) index: usize,
-    /// What the family has spent before it.
-    #[serde(default)]
-    pub(crate) spent: Spent,
+    /// What it may spend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) allowance: Option<Allowance>,
+    /// When the time of the run that asks is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until_ms: Option<u64>,
 }
 
 /// Stands for the server of an agent that is called as a tool.
@@ -43,9 +46,9 @@ const SUMMARY_CHARACTERS: usize = 8_000;
 pub(crate) struct ChildInput {
     /// The agent that works on it.
     pub(crate) agent: Name,
-    /// What the whole family has spent before it.
+    /// What it may spend.
     #[serde(default)]
-    pub(crate) spent: Spent,
+    pub(crate) allowance: Option<Allowance>,
 }
 
 /// The agents that an agent may ask, as tools.
@@ -83,24 +86,31 @@ pub(crate) fn find(agent: &AgentFields, name: &str) -> Option<String> {
     Some(format!("{SERVER}.{found}"))
 }
 
-/// The call that asks another agent, if the tool is one.
-pub(crate) fn call(
-    tool: &str,
-    arguments: &Arguments,
-    index: usize,
-    spent: Option<&Spent>,
-) -> Option<NewCall<Request>> {
+/// The agent that a tool stands for, if it stands for one.
+pub(crate) fn named(tool: &str) -> Option<Name> {
     let name = tool.strip_prefix(SERVER)?.strip_prefix('.')?;
-    Some(NewCall {
-        label: format!("{SERVER}.{name}"),
+    Name::new(name).ok()
+}
+
+/// The call that asks another agent.
+pub(crate) fn call(
+    agent: Name,
+    arguments: Arguments,
+    index: usize,
+    allowance: Option<Allowance>,
+    until_ms: Option<u64>,
+) -> NewCall<Request> {
+    NewCall {
+        label: format!("{SERVER}.{agent}"),
         request: Request(Ask::Child(Errand {
-            agent: Name::new(name).ok()?,
-            arguments: Arc::clone(arguments),
+            agent,
+            arguments,
             index,
-            spent: spent.cloned().unwrap_or_default(),
+            allowance,
+            until_ms,
         })),
         approval: None,
-    })
+    }
 }
 
 /// Runs the child and hands back its answer. Called by the performer.
@@ -109,6 +119,7 @@ pub(crate) async fn perform(
     key: String,
     errand: &Errand,
     at: Timestamp,
+    deadline: Timestamp,
 ) -> Result<ToolReply, Failure> {
     let agent = &errand.agent;
     let task = errand
@@ -122,7 +133,7 @@ pub(crate) async fn perform(
         .map_err(|_| failure("tool.arguments", "task is empty; say what to do".to_owned()))?;
     let input = serde_json::to_value(ChildInput {
         agent: agent.clone(),
-        spent: errand.spent.clone(),
+        allowance: errand.allowance.clone(),
     })
     .map_err(|error| failure("agent.unwritable", error.to_string()))?;
     let child = NewChild {
@@ -132,7 +143,7 @@ pub(crate) async fn perform(
     };
     let ended = performing
         .children
-        .run(child, performing.deadline)
+        .run(child, deadline)
         .await
         .map_err(|error| failure(error.code(), error.to_string()))?;
     let said = ended

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::transcript::Thought;
-use super::{Phase, Spent, sub_agents, think, unspoken};
+use super::transcript::{Thought, ThoughtCall};
+use super::{Phase, sub_agents, think, unspoken};
 use crate::assistant::Assistant;
-use crate::calls::{Ask, Given, Reply, Request, ToolWish, is_default};
+use crate::calls::{Ask, Given, Reply, Request, Returned, ToolWish, is_default};
 use crate::nodes::compose;
 use crate::ports::Arguments;
 use crate::turn::Turn;
@@ -45,6 +45,8 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
     let mut calls = Vec::new();
     let mut spoken_of = Vec::new();
     let number = thought.calls.len();
+    let is_child = |called: &&ThoughtCall| sub_agents::find(agent, &called.name).is_some();
+    let children = thought.calls.iter().filter(is_child).count();
     for called in thought.calls {
         let effect_id = turn.view.call_id(calls.len());
         let found = match sub_agents::find(agent, &called.name) {
@@ -68,7 +70,14 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
         };
         spoken_of.extend(recorded(called.id.as_deref(), &tool, id, &arguments));
         if result.is_none() {
-            calls.push(made(turn, &tool, Arc::new(arguments), wanted.len()));
+            calls.push(made(
+                turn,
+                agent,
+                &tool,
+                Arc::new(arguments),
+                wanted.len(),
+                children,
+            ));
         }
         let answered_by = called.id.unwrap_or_else(|| id.to_string());
         wanted.push(Wanted {
@@ -101,23 +110,32 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
 /// Takes in what came of one call, and goes on once all have come.
 pub(crate) fn take_result(
     turn: &mut Turn<'_>,
-    outcome: Outcome<Reply>,
+    returned: Returned,
     index: Option<usize>,
     made_with: &Arguments,
-    spent_before: Option<&Spent>,
+    is_child: bool,
 ) -> Step<Request> {
+    let Some(agent) = super::agent_of(turn) else {
+        return compose::broken(turn, "the agent is gone");
+    };
+    let outcome = returned.outcome;
+    let created_at = turn.view.facts.created_at;
     let asked_for = index.and_then(|index| asked_for(turn.view.messages, index));
-    let known = turn
-        .state
-        .run
-        .as_mut()
-        .zip(index)
-        .and_then(|(run, index)| Some((index, &mut run.spent, run.wanted.get_mut(index)?)));
-    let Some((index, spent, wanted)) = known else {
+    let known = turn.state.run.as_mut().zip(index).and_then(|(run, index)| {
+        let wanted = run.wanted.get_mut(index)?;
+        Some((index, &mut run.spent, &mut run.until_ms, wanted))
+    });
+    let Some((index, spent, until_ms, wanted)) = known else {
         return compose::broken(turn, "a result came for a call that nobody made");
     };
-    if let (Some(before), Outcome::Done(Reply(Given::Tool(reply)))) = (spent_before, &outcome) {
-        spent.add_child(before, reply);
+    if let (true, Outcome::Done(Reply(Given::Tool(reply)))) = (is_child, &outcome) {
+        spent.add_child(reply);
+    }
+    if needs_leave(turn.assistant, &wanted.tool) {
+        // The time that a person took is not the agent's.
+        let since = returned.made.started_at.duration_since(created_at);
+        let since = u64::try_from(since.as_millis()).unwrap_or(0);
+        *until_ms = since + agent.limits.timeout_ms;
     }
     wanted.modified |= asked_for.is_some_and(|arguments| *arguments != **made_with);
     let may_fall_back = !is_final(&outcome);
@@ -127,7 +145,7 @@ pub(crate) fn take_result(
         && let Some(fallback) = fallback(turn.assistant, wanted)
     {
         wanted.fallbacks += 1;
-        let call = made(turn, &fallback, Arc::clone(made_with), index);
+        let call = made(turn, agent, &fallback, Arc::clone(made_with), index, 1);
         return Step {
             calls: vec![call],
             ..Step::default()
@@ -224,24 +242,38 @@ fn find<'a>(agent: &'a AgentFields, name: &str) -> Result<&'a str, String> {
     }
 }
 
-fn made(turn: &Turn<'_>, tool: &str, arguments: Arguments, index: usize) -> NewCall<Request> {
-    let spent = turn.state.run.as_ref().map(|run| &run.spent);
-    if let Some(call) = sub_agents::call(tool, &arguments, index, spent) {
-        return call;
+fn made(
+    turn: &Turn<'_>,
+    agent: &AgentFields,
+    tool: &str,
+    arguments: Arguments,
+    index: usize,
+    children: usize,
+) -> NewCall<Request> {
+    let run = turn.state.run.as_deref();
+    let until_ms = run.map(|run| run.until_ms);
+    if let Some(name) = sub_agents::named(tool) {
+        let children = u32::try_from(children).unwrap_or(u32::MAX);
+        let allowance = run.map(|run| run.may_spend(agent).share(&run.spent, children));
+        return sub_agents::call(name, arguments, index, allowance, until_ms);
     }
-    let approval = settings(turn.assistant, tool).and_then(|(approval, _)| {
-        (approval == Approval::Required)
-            .then(|| format!("May I call {tool} with {}?", json!(arguments)))
-    });
+    let approval = needs_leave(turn.assistant, tool)
+        .then(|| format!("May I call {tool} with {}?", json!(arguments)));
     NewCall {
         label: tool.to_owned(),
         request: Request(Ask::Tool(ToolWish {
             tool: tool.to_owned(),
             arguments,
             index: Some(index),
+            until_ms,
         })),
         approval,
     }
+}
+
+/// Whether a person must agree before the tool is called.
+fn needs_leave(assistant: &Assistant, tool: &str) -> bool {
+    settings(assistant, tool).is_some_and(|(approval, _)| approval == Approval::Required)
 }
 
 /// What the app says of a tool: whether a person must agree, and what to try when it fails.

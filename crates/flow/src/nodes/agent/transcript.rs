@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use convoke_engine::{Failure, FailureKind, Performing};
 use convoke_llm::{
-    ChatRequest, Feature, LlmError, LlmProblem, ModelCall, ModelClient, Output, ToolNames,
-    ToolSpec, Usage,
+    ChatRequest, Delta, Feature, Live, LlmError, LlmProblem, ModelCall, ModelClient, Output,
+    ToolNames, ToolSpec, Usage,
 };
 use convoke_llm::{bare_calls, estimate_tokens, extract_json};
-use convoke_model::{AgentFields, LlmConfig, Message, Role, ToolCall, ToolMode};
+use convoke_model::{AgentFields, LlmConfig, Message, Pattern, Role, ToolCall, ToolMode};
 use convoke_store::text_of;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::telling::Telling;
 use super::{Phase, patterns};
 use crate::calls::is_default;
 use crate::ports::ToolFacts;
@@ -137,7 +138,18 @@ async fn ask(
         stream: false,
         time_left: thinking.time_left,
     };
-    let reply = match client.complete(&request, None).await {
+    let may_be_call = thinking.agent.tool_mode == ToolMode::Auto && !specs.is_empty();
+    let telling = listener(thinking, schema.is_some()).map(|live| Telling::new(live, may_be_call));
+    let passed_on = |delta: Delta<'_>| {
+        if let Some(telling) = &telling {
+            telling.take(delta);
+        }
+    };
+    let live: Live<'_> = telling
+        .as_ref()
+        .map(|_| &passed_on as &(dyn Fn(Delta<'_>) + Send + Sync));
+    request.stream = live.is_some();
+    let reply = match client.complete(&request, live).await {
         // The schema is also in the instruction, so that an endpoint without structured output is
         // merely more likely to get it wrong.
         Err(error)
@@ -200,6 +212,18 @@ impl Offer {
             models: agent.models().cloned().collect(),
         }
     }
+}
+
+/// Who hears the thought as it is made: it must be meant for the user, and not be looked at once more
+/// before.
+fn listener<'a>(thinking: &Thinking<'a>, by_schema: bool) -> Option<&'a convoke_engine::Live> {
+    let is_answer = matches!(thinking.phase, Phase::Think | Phase::Conclude);
+    let goes_on = |pattern| thinking.agent.patterns.contains(pattern);
+    let is_last = ![Pattern::Reflection, Pattern::PlanExecute]
+        .iter()
+        .any(goes_on);
+    let live = thinking.performing.live.as_ref();
+    live.filter(|_| is_answer && is_last && !by_schema && thinking.agent.output_schema.is_none())
 }
 
 /// A tool as it is offered to a model.

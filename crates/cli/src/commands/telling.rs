@@ -1,0 +1,87 @@
+//! Follows a task at the terminal: a sign of life while nothing is said, then the answer as it is made.
+
+use std::io::{IsTerminal, Write};
+
+use convoke::{Ended, Heard, Live};
+use tokio::sync::mpsc;
+
+use crate::output;
+use crate::progress::Spinner;
+
+/// What is said of one task while it is worked on.
+pub(crate) struct Telling {
+    pieces: mpsc::UnboundedReceiver<Option<String>>,
+    /// Who passes the pieces on. Nobody, where nobody is looking.
+    live: Option<Live>,
+    spinner: Spinner,
+    /// What stands on the terminal since the answer began.
+    said: String,
+}
+
+impl Telling {
+    pub(crate) fn new(json: bool) -> Self {
+        let (sender, pieces) = mpsc::unbounded_channel();
+        let live = Live::new(move |heard| {
+            let piece = match heard {
+                Heard::Text(text) => Some(text.to_owned()),
+                Heard::Again => None,
+            };
+            // Nobody listens any more once the task has ended.
+            let _ = sender.send(piece);
+        });
+        Self {
+            pieces,
+            live: (!json && std::io::stdout().is_terminal()).then_some(live),
+            spinner: Spinner::new("working"),
+            said: String::new(),
+        }
+    }
+
+    /// Who is to hear of the task.
+    pub(crate) fn live(&self) -> Option<Live> {
+        self.live.clone()
+    }
+
+    /// Waits for the task, and shows what is said meanwhile.
+    pub(crate) async fn follow<T>(&mut self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        loop {
+            let done = tokio::select! {
+                biased;
+                Some(piece) = self.pieces.recv() => {
+                    self.show(piece);
+                    continue;
+                }
+                done = self.spinner.wait(&mut work) => done,
+            };
+            while let Ok(piece) = self.pieces.try_recv() {
+                self.show(piece);
+            }
+            return done;
+        }
+    }
+
+    fn show(&mut self, piece: Option<String>) {
+        let mut out = anstream::stdout().lock();
+        if let Some(text) = piece {
+            self.spinner.hide();
+            let _ = write!(out, "{text}");
+            self.said.push_str(&text);
+        } else if !self.said.is_empty() {
+            let _ = writeln!(out);
+            self.said.clear();
+        }
+        let _ = out.flush();
+    }
+
+    /// Ends the line, and says whether the answer stands there already.
+    pub(crate) fn end(self, ended: &Ended) -> bool {
+        self.spinner.hide();
+        if self.said.is_empty() {
+            return false;
+        }
+        output::line("");
+        let answer = ended.answer.as_ref().map(|answer| answer.text.trim());
+        answer == Some(self.said.trim())
+    }
+}

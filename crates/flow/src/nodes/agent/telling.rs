@@ -1,0 +1,104 @@
+//! Passes a thought on to whoever listens, as it is made.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use convoke_engine::{Heard, Live};
+use convoke_llm::Delta;
+
+/// One thought on its way to a listener.
+pub(super) struct Telling<'a> {
+    live: &'a Live,
+    /// Whether text that looks like JSON may be a call, which is nothing to hear.
+    may_be_call: bool,
+    /// What is known of the text so far.
+    so_far: AtomicU8,
+}
+
+/// Nothing was said yet.
+const NOTHING: u8 = 0;
+/// It is for the user.
+const WORDS: u8 = 1;
+/// It looks like a call.
+const CALL: u8 = 2;
+
+impl<'a> Telling<'a> {
+    /// Whatever an earlier thought said, it was not the answer.
+    pub(super) fn new(live: &'a Live, may_be_call: bool) -> Self {
+        live.say(Heard::Again);
+        Self {
+            live,
+            may_be_call,
+            so_far: AtomicU8::new(NOTHING),
+        }
+    }
+
+    /// Passes a piece on.
+    pub(super) fn take(&self, delta: Delta<'_>) {
+        let Delta::Text(text) = delta else {
+            self.so_far.store(NOTHING, Ordering::Relaxed);
+            self.live.say(Heard::Again);
+            return;
+        };
+        let mut so_far = self.so_far.load(Ordering::Relaxed);
+        if so_far == NOTHING {
+            let Some(first) = text.chars().find(|letter| !letter.is_whitespace()) else {
+                return;
+            };
+            so_far = if self.may_be_call && matches!(first, '{' | '[' | '`' | '<') {
+                CALL
+            } else {
+                WORDS
+            };
+            self.so_far.store(so_far, Ordering::Relaxed);
+        }
+        if so_far == WORDS {
+            self.live.say(Heard::Text(text));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    fn heard(may_be_call: bool, deltas: &[Delta<'_>]) -> String {
+        let heard = Arc::new(Mutex::new(String::new()));
+        let into = Arc::clone(&heard);
+        let live = Live::new(move |piece| {
+            into.lock().unwrap().push_str(match piece {
+                Heard::Text(text) => text,
+                Heard::Again => "|",
+            });
+        });
+        let telling = Telling::new(&live, may_be_call);
+        for delta in deltas {
+            telling.take(*delta);
+        }
+        heard.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn words_are_passed_on_as_they_come() {
+        let deltas = [Delta::Text("It "), Delta::Text("is {4}.")];
+        assert_eq!(heard(true, &deltas), "|It is {4}.");
+    }
+
+    #[test]
+    fn what_looks_like_a_call_is_not_heard() {
+        let deltas = [
+            Delta::Text("\n"),
+            Delta::Text("{\"name\""),
+            Delta::Text(": 1}"),
+        ];
+        assert_eq!(heard(true, &deltas), "|");
+        assert_eq!(heard(false, &deltas), "|{\"name\": 1}");
+    }
+
+    #[test]
+    fn a_stream_that_broke_starts_over() {
+        let deltas = [Delta::Text("It"), Delta::Reset, Delta::Text("It is.")];
+        assert_eq!(heard(false, &deltas), "|It|It is.");
+    }
+}
