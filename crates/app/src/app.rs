@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use convoke_model::{
-    Agent, Channel, ChannelSpec, Domain, Invalid, McpServer, Name, Report, RetentionPolicy,
-    RetentionPolicyFields, Rules, StyleGuide, Valid, Workflow,
+    Agent, AgentFields, Channel, ChannelSpec, Domain, Invalid, McpServer, Name, Report,
+    RetentionPolicy, RetentionPolicyFields, Rules, StyleGuide, Valid, Workflow,
 };
 
 use crate::builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
@@ -193,6 +193,12 @@ impl App {
     /// An agent by its name, in either spelling.
     pub fn agent(&self, name: &str) -> Option<&Agent> {
         self.agents.iter().find(|agent| agent.name.is_spelt(name))
+    }
+
+    /// Milliseconds that one attempt at an agent's run may take: the agent's own limit, else the app's.
+    pub fn agent_time_ms(&self, agent: &AgentFields) -> u64 {
+        let own = agent.limits.timeout_ms;
+        own.unwrap_or_else(|| u64::from(self.config.limits.agent_seconds) * 1_000)
     }
 
     /// A tool server by its name, in either spelling.

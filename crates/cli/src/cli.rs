@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use convoke_model::{Channel, TaskState};
+use convoke_model::{Channel, TaskState, ToolMode};
 
 /// Runs assistants described in a folder of YAML. Every step is journaled: kill it anywhere, and it
 /// resumes with nothing lost and no effect repeated.
@@ -93,6 +93,15 @@ pub(crate) struct ModelArgs {
     /// name there, such as `http://127.0.0.1:11434/v1#qwen3`. A key is taken from `CONVOKE_API_KEY`
     #[arg(long, value_name = "URL#MODEL", env = "CONVOKE_MODEL")]
     pub(crate) model: Option<String>,
+
+    /// How that model calls tools: natively, by structured output, or either (`auto`). Small local
+    /// models do best with `schema`
+    #[arg(long, value_name = "MODE", value_parser = tool_mode, requires = "model")]
+    pub(crate) tool_mode: Option<ToolMode>,
+
+    /// Seconds that an agent may think, and a task take, where the model is slow
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) patience: Option<u32>,
 }
 
 /// Who speaks, and where.
@@ -172,6 +181,15 @@ pub(crate) struct EvalArgs {
     /// Only cases whose title or file contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
+
+    /// Let the agents' models decide everything: skills are put away, and what is judged is what was
+    /// done, not in which words
+    #[arg(long)]
+    pub(crate) by_model: bool,
+
+    /// Cases under way at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) concurrent: u16,
 
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -276,6 +294,10 @@ fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
 }
 
 fn channel(text: &str) -> Result<Channel, String> {
+    word(text)
+}
+
+fn tool_mode(text: &str) -> Result<ToolMode, String> {
     word(text)
 }
 

@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke::{App, Diagnostics, LlmConfig, Runtime, RuntimeError, Store, StoreChoice};
+use convoke::{
+    AgentFields, App, Diagnostics, LlmConfig, Runtime, RuntimeError, Store, StoreChoice,
+};
 use convoke_app::Loaded;
+use convoke_model::ToolMode;
 
 use crate::cli::{ModelArgs, StoreArgs};
 use crate::exit::{BrokenApp, UsageError};
@@ -55,7 +58,10 @@ fn load(
         Ok(loaded) => {
             let mut app = loaded.app;
             if let Some(text) = &model.model {
-                give_model(&mut app, &read_model(text, &environment)?)?;
+                give_model(&mut app, &read_model(text, &environment)?, model.tool_mode)?;
+            }
+            if let Some(seconds) = model.patience {
+                be_patient(&mut app, seconds)?;
             }
             Ok(Arc::new(app))
         }
@@ -89,15 +95,41 @@ fn read_model(
 }
 
 /// Gives a model to every agent that names none itself.
-fn give_model(app: &mut App, model: &LlmConfig) -> anyhow::Result<()> {
-    for agent in app
-        .agents
-        .iter_mut()
-        .filter(|agent| agent.llm_config.is_none())
-    {
-        *agent = agent
-            .clone()
-            .with(|fields| fields.llm_config = Some(model.clone()))?;
+fn give_model(app: &mut App, model: &LlmConfig, mode: Option<ToolMode>) -> anyhow::Result<()> {
+    change_agents(app, |agent| {
+        if agent.llm_config.is_none() {
+            agent.llm_config = Some(model.clone());
+            agent.tool_mode = mode.unwrap_or(agent.tool_mode);
+        }
+    })
+}
+
+/// Gives agents and tasks at least so much time.
+fn be_patient(app: &mut App, seconds: u32) -> anyhow::Result<()> {
+    let limits = &mut app.config.limits;
+    limits.task_seconds = limits.task_seconds.max(seconds);
+    limits.agent_seconds = limits.agent_seconds.max(seconds);
+    change_agents(app, |agent| {
+        if let Some(limit) = &mut agent.limits.timeout_ms {
+            *limit = (*limit).max(u64::from(seconds) * 1_000);
+        }
+    })
+}
+
+/// Leaves every decision to the agents' models.
+pub(crate) fn put_skills_away(app: &Arc<App>) -> anyhow::Result<Arc<App>> {
+    let mut app = App::clone(app);
+    change_agents(&mut app, |agent| agent.skills.clear())?;
+    if app.agents.iter().all(|agent| agent.llm_config.is_none()) {
+        let message = "no agent has a model; give one with --model URL#MODEL";
+        return Err(UsageError::new("eval.no_model", message).into());
+    }
+    Ok(Arc::new(app))
+}
+
+fn change_agents(app: &mut App, change: impl Fn(&mut AgentFields)) -> anyhow::Result<()> {
+    for agent in &mut app.agents {
+        *agent = agent.clone().with(&change)?;
     }
     Ok(())
 }

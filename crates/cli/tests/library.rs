@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use convoke::{
     AgentFields, App, Channel, Incoming, Runtime, RuntimeBuilder, RuntimeError, RustTool,
-    StoreChoice, TaskState, ToolError, local_user,
+    StoreChoice, TaskState, ToolContext, ToolError, UserId, local_user,
 };
 use convoke_testkit::{Reply, Script, ScriptedModel};
 use schemars::JsonSchema;
@@ -404,4 +404,27 @@ fn outside_tokio_building_is_refused() {
         panic!("building did not end");
     };
     assert_eq!(error.code(), "runtime.no_executor");
+}
+
+#[tokio::test]
+async fn a_function_of_the_program_is_told_for_whom_it_is_called() {
+    let spoofed = json!({ "user": Uuid::from_u128(1) });
+    let model = model([call("whoami", spoofed), Reply::text("You are you.")]).await;
+    let agent = agent(&model, &["rust.whoami"]);
+    let whoami = RustTool::with_schema(
+        "whoami",
+        "Who asks.",
+        json!({ "type": "object" }),
+        |context: ToolContext, _: Value| async move { Ok(context.caller.user.to_string()) },
+    );
+    let runtime = Runtime::builder().agent(agent).tool(whoami).build();
+    let runtime = runtime.await.unwrap();
+    let (user, conversation) = (Uuid::from_u128(0xB0B), Uuid::from_u128(2));
+    let incoming = Incoming {
+        user: UserId::from(user),
+        ..said("Who am I?", conversation)
+    };
+    runtime.ask(incoming).await.unwrap();
+    assert_eq!(told(&model), user.to_string());
+    runtime.shutdown().await.unwrap();
 }

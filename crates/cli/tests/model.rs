@@ -7,9 +7,9 @@
 
 mod program;
 
-use convoke_testkit::{Reply, ScriptedModel};
+use convoke_testkit::{Reply, Script, ScriptedModel};
 use program::{Program, text};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_answers_what_no_skill_covers_and_acts_through_the_same_tools() {
@@ -59,4 +59,45 @@ fn a_model_that_cannot_be_read_is_refused() {
             "{output:?}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn evals_can_judge_what_a_model_does_on_its_own() {
+    let script = Script::by(|asked| {
+        let messages = asked.body["messages"].as_array().unwrap();
+        if messages.last().unwrap()["role"] == "tool" {
+            return Reply::text("Done, I think.");
+        }
+        // It takes everything for a task to be added, which is right for some and wrong for others.
+        Reply::tool_calls([("add_task", json!({"title": "buy milk"}))])
+    });
+    let model = ScriptedModel::start(script).await.unwrap();
+    let program = Program::new();
+    let chosen = format!("{}#scripted", model.endpoint());
+    let eval = |only: &str| {
+        let app = program.app();
+        let arguments = [
+            "--json",
+            "eval",
+            &app,
+            "--only",
+            only,
+            "--by-model",
+            "--model",
+            &chosen,
+        ];
+        let output = program.run(&arguments);
+        let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        (output.status.code(), report)
+    };
+    let (code, report) = eval("remind me to buy milk");
+    assert_eq!(code, Some(0), "{report}");
+    assert_eq!(report["measures"].as_array().unwrap().len(), 1, "{report}");
+    assert!(!model.requests().is_empty(), "no skill decided");
+    let (code, report) = eval("mark buy milk as done");
+    assert_eq!(code, Some(1), "{report}");
+
+    let output = program.run(&["eval", &program.app(), "--by-model"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("error[eval.no_model]"));
 }

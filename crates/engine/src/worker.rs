@@ -63,30 +63,39 @@ pub struct Worker<P: Program, X: Executor<P>> {
     engine: Engine<P>,
     executor: Arc<X>,
     options: Options,
+    places: Places,
+    handed: mpsc::UnboundedReceiver<(Handed<P>, Place)>,
 }
 
 impl<P: Program, X: Executor<P>> Worker<P, X> {
-    /// A worker for an engine's app.
+    /// A worker for an engine's app. From now on the engine hands it tasks, which wait until it runs.
     pub fn new(engine: Engine<P>, executor: Arc<X>, options: Options) -> Self {
+        let places = Places::new(options.concurrent_tasks);
+        let desk = &engine.0.desk;
         Self {
+            handed: desk.open(&options.worker, options.lease, places.clone()),
             engine,
             executor,
             options,
+            places,
         }
     }
 
     /// Works until told to stop. Then it takes nothing more, waits for calls under way as long as
     /// the grace lasts, and puts the rest down for the next worker.
     pub async fn run(self, stop: CancellationToken) -> Result<(), EngineError> {
-        let places = Places::new(self.options.concurrent_tasks);
-        let workshop = Arc::new(Workshop {
-            engine: self.engine,
-            executor: self.executor,
-            options: self.options,
-            stop,
-            places,
-        });
-        let mut bench = Bench::new(Arc::clone(&workshop));
+        let mut bench = Bench {
+            workshop: Arc::new(Workshop {
+                engine: self.engine,
+                executor: self.executor,
+                options: self.options,
+                stop,
+                places: self.places,
+            }),
+            handed: self.handed,
+            running: JoinSet::new(),
+            held: HashMap::new(),
+        };
         bench.work().await?;
         bench.finish().await;
         Ok(())
@@ -109,17 +118,6 @@ struct Bench<P: Program, X: Executor<P>> {
 }
 
 impl<P: Program, X: Executor<P>> Bench<P, X> {
-    fn new(workshop: Arc<Workshop<P, X>>) -> Self {
-        let options = &workshop.options;
-        let desk = &workshop.engine.0.desk;
-        Self {
-            handed: desk.open(&options.worker, options.lease, workshop.places.clone()),
-            workshop,
-            running: JoinSet::new(),
-            held: HashMap::new(),
-        }
-    }
-
     async fn work(&mut self) -> Result<(), EngineError> {
         let workshop = Arc::clone(&self.workshop);
         let mut work = workshop.engine.0.store.watch(Scope::Work);

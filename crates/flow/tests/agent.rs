@@ -7,8 +7,13 @@
 
 mod office;
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use convoke_engine::{Heard, Live};
 use convoke_model::TaskState;
 use convoke_testkit::{Reply, Script};
+use futures::FutureExt;
 use office::{Office, failure};
 use serde_json::{Value, json};
 
@@ -338,4 +343,50 @@ async fn what_does_not_fit_the_window_is_cut_at_the_old_end_and_the_cut_recorded
         assert_eq!(shown.last().unwrap()["content"], format!("Turn {turn}"));
     }
     assert!(cut.as_u64().unwrap() > 0);
+}
+
+#[tokio::test]
+async fn the_time_of_an_agent_covers_its_thoughts_and_its_tools_together() {
+    let agent = json!({
+        "limits": { "timeout_ms": 300, "max_retries": 0 },
+        "max_iterations": 1_000, "budget": { "model_calls": 1_000 },
+    });
+    let office = Office::open(agent, Script::by(|_| call("get_time", json!({})))).await;
+    office.desk.behave("get_time", |_| {
+        async {
+            tokio::time::sleep(Duration::from_millis(40)).await;
+            Ok(json!("noon"))
+        }
+        .boxed()
+    });
+    let ended = office.ask("What time is it, again and again?").await;
+    let error = ended.error.unwrap();
+    assert!(error.starts_with("agent.timeout"), "{error}");
+    assert!(
+        office.calls().len() > 1,
+        "each call alone is well within the time"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_is_heard_while_it_is_made() {
+    let replies = vec![
+        call("get_time", json!({})),
+        Reply::text("It is noon, and time for lunch."),
+    ];
+    let office = Office::open(json!({}), replies).await;
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&heard);
+    let live = Live::new(move |piece| {
+        into.lock().unwrap().push(match piece {
+            Heard::Text(text) => text.to_owned(),
+            Heard::Again => "|".to_owned(),
+        });
+    });
+    let ended = office.ask_live("What time is it?", live).await;
+    let heard = heard.lock().unwrap().clone();
+    assert!(heard.len() > 4, "it comes in pieces: {heard:?}");
+    let last = heard.concat();
+    let last = last.rsplit('|').next().unwrap();
+    assert_eq!(last, text(&ended));
 }

@@ -206,3 +206,27 @@ async fn children_are_called_off_with_their_parent() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn children_that_work_at_once_stay_within_the_budget_together() {
+    let script = Script::by(|asked| {
+        if system(asked).contains("researcher") {
+            return Reply::tool_calls([("get_time", json!({}))]);
+        }
+        let task = json!({"task": "Look for ever."});
+        Reply::tool_calls(["ask_researcher"; 3].map(|name| (name, task.clone())))
+    });
+    let researcher = json!({
+        "name": "researcher", "role": "Looks.", "system_prompt": "You are a researcher.",
+        "tools": ["desk.get_time"],
+    });
+    let agent = json!({ "agents": ["researcher"], "tools": [], "budget": { "model_calls": 8 } });
+    let office = Office::open_with_others(agent, vec![researcher], script).await;
+    let ended = office.ask("Ask everybody.").await;
+    assert!(ended.error.unwrap().starts_with("budget.model_calls"));
+    assert_eq!(
+        office.model.requests().len(),
+        8,
+        "two of the parent's, and two of each of three children's"
+    );
+}

@@ -121,9 +121,11 @@ impl fmt::Debug for LlmConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentLimits {
-    /// Milliseconds for one attempt at the whole run: its thoughts and its tool calls together.
+    /// Milliseconds for one attempt at the whole run, its thoughts and its tool calls together; the app's
+    /// `agent_seconds` otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub timeout_ms: u64,
+    pub timeout_ms: Option<u64>,
     /// Further attempts after a transient failure.
     pub max_retries: u32,
     /// Milliseconds between attempts.
@@ -135,7 +137,7 @@ pub struct AgentLimits {
 impl Default for AgentLimits {
     fn default() -> Self {
         Self {
-            timeout_ms: 30_000,
+            timeout_ms: None,
             max_retries: 2,
             retry_delay_ms: 1_000,
             enable_telemetry: true,
@@ -209,7 +211,7 @@ impl Rules for AgentFields {
             ),
         );
         report.require(
-            self.limits.timeout_ms > 0,
+            self.limits.timeout_ms != Some(0),
             "limits",
             "agent.timeout_zero",
             "timeout_ms must be at least 1",

@@ -21,9 +21,6 @@ use crate::output;
 use crate::progress;
 use crate::start;
 
-/// Cases under way at once.
-const CONCURRENT_CASES: usize = 16;
-
 /// What came of one case. A measure that the case does not speak of is left out.
 #[derive(Debug, Serialize)]
 struct Verdict {
@@ -42,28 +39,57 @@ struct Verdict {
 pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
     let data = tempfile::tempdir().context("no folder for the cases' data can be made")?;
     let app = start::load_app_to_eval(&args.app, data.path(), &args.model, json)?;
+    let judge = Judge {
+        lookups: args.by_model.then(|| lookups(&app)),
+    };
     let cases = chosen(&app, args.only.as_deref());
     if cases.is_empty() {
         return Err(UsageError::new("eval.no_cases", "there are no eval cases to run").into());
     }
-    let runtime = start::runtime(Arc::clone(&app), StoreChoice::Memory).await?;
+    let running = if args.by_model {
+        start::put_skills_away(&app)?
+    } else {
+        Arc::clone(&app)
+    };
+    let runtime = start::runtime(running, StoreChoice::Memory).await?;
     let bar = progress::bar(cases.len(), "cases");
     let verdicts: Vec<anyhow::Result<Verdict>> = stream::iter(cases)
         .map(|(file, case)| {
-            let (runtime, bar) = (&runtime, &bar);
+            let (runtime, bar, judge) = (&runtime, &bar, &judge);
             async move {
-                let verdict = judge(runtime, file, case).await;
+                let verdict = judge.hear(runtime, file, case).await;
                 bar.inc(1);
                 verdict
             }
         })
-        .buffered(CONCURRENT_CASES)
+        .buffered(args.concurrent.into())
         .collect()
         .await;
     bar.finish_and_clear();
     runtime.shutdown().await?;
     let verdicts = verdicts.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(report(&verdicts, &app.config.evals, json))
+    Ok(report(&verdicts, &app.config.evals, args.by_model, json))
+}
+
+/// How cases are judged.
+struct Judge {
+    /// Tools that only look things up, where the way to a call is the model's own.
+    lookups: Option<Vec<String>>,
+}
+
+/// The tools by which the app's skills find what words point at.
+fn lookups(app: &App) -> Vec<String> {
+    let skills = app.agents.iter().flat_map(|agent| &agent.skills);
+    let slots = skills.flat_map(|skill| skill.slots.values());
+    let references = slots.filter_map(|slot| slot.refers_to.as_ref());
+    references
+        .map(|reference| bare(&reference.tool).to_owned())
+        .collect()
+}
+
+/// A tool's name without its server's.
+fn bare(tool: &str) -> &str {
+    tool.rsplit('.').next().unwrap_or(tool)
 }
 
 fn chosen<'a>(app: &'a App, only: Option<&str>) -> Vec<(&'a str, &'a EvalCase)> {
@@ -76,36 +102,46 @@ fn chosen<'a>(app: &'a App, only: Option<&str>) -> Vec<(&'a str, &'a EvalCase)> 
         .collect()
 }
 
-async fn judge(runtime: &Runtime, file: &str, case: &EvalCase) -> anyhow::Result<Verdict> {
-    let (user, conversation) = (UserId::from(runtime.ids().next()), runtime.ids().next());
-    for earlier in &case.before {
-        say(runtime, user, conversation, earlier).await?;
+impl Judge {
+    async fn hear(
+        &self,
+        runtime: &Runtime,
+        file: &str,
+        case: &EvalCase,
+    ) -> anyhow::Result<Verdict> {
+        let (user, conversation) = (UserId::from(runtime.ids().next()), runtime.ids().next());
+        for earlier in &case.before {
+            say(runtime, user, conversation, earlier).await?;
+        }
+        let ended = say(runtime, user, conversation, &case.say).await?;
+        let mut verdict = Verdict {
+            file: file.to_owned(),
+            case: case.title().to_owned(),
+            said: case.say.clone(),
+            reply: ended
+                .answer
+                .as_ref()
+                .map(|answer| answer.text.clone())
+                .unwrap_or_default(),
+            intent: None,
+            slots: None,
+            calls: None,
+            reply_fits: None,
+            wrong: Vec::new(),
+        };
+        let Some(answer) = &ended.answer else {
+            verdict
+                .wrong
+                .push(format!("no answer: {}", ended.error.unwrap_or_default()));
+            verdict.intent = Some(false);
+            return Ok(verdict);
+        };
+        match &self.lookups {
+            Some(lookups) => compare_effects(&mut verdict, case, answer, lookups),
+            None => compare(&mut verdict, runtime, case, answer),
+        }
+        Ok(verdict)
     }
-    let ended = say(runtime, user, conversation, &case.say).await?;
-    let mut verdict = Verdict {
-        file: file.to_owned(),
-        case: case.title().to_owned(),
-        said: case.say.clone(),
-        reply: ended
-            .answer
-            .as_ref()
-            .map(|answer| answer.text.clone())
-            .unwrap_or_default(),
-        intent: None,
-        slots: None,
-        calls: None,
-        reply_fits: None,
-        wrong: Vec::new(),
-    };
-    let Some(answer) = &ended.answer else {
-        verdict
-            .wrong
-            .push(format!("no answer: {}", ended.error.unwrap_or_default()));
-        verdict.intent = Some(false);
-        return Ok(verdict);
-    };
-    compare(&mut verdict, runtime, case, answer);
-    Ok(verdict)
 }
 
 async fn say(
@@ -179,6 +215,44 @@ fn compare(verdict: &mut Verdict, runtime: &Runtime, case: &EvalCase, answer: &A
         let complaints = reply_complaints(wanted, &answer.text);
         verdict.reply_fits = Some(complaints.is_empty());
         verdict.wrong.extend(complaints);
+    }
+}
+
+/// Compares what was done: the calls that are no mere looking up, in their order. Where looking up is all
+/// that was wanted, it must have been done and nothing else.
+fn compare_effects(verdict: &mut Verdict, case: &EvalCase, answer: &Answer, lookups: &[String]) {
+    let Some(wanted) = &case.expect.calls else {
+        return;
+    };
+    let is_lookup = |tool: &str| lookups.iter().any(|lookup| lookup == bare(tool));
+    let only_looks = !wanted.is_empty() && wanted.iter().all(|call| is_lookup(&call.tool));
+    let wanted: Vec<_> = wanted
+        .iter()
+        .filter(|call| !is_lookup(&call.tool))
+        .collect();
+    let done: Vec<_> = answer
+        .tool_calls
+        .iter()
+        .filter(|call| !is_lookup(&call.tool))
+        .collect();
+    let fits = wanted.len() == done.len()
+        && wanted.iter().zip(&done).all(|(wanted, call)| {
+            fits_call(wanted, call.server.as_str(), &call.tool, &call.arguments)
+        })
+        && (!only_looks || answer.tool_calls.iter().any(|call| is_lookup(&call.tool)));
+    verdict.calls = Some(fits);
+    if !fits {
+        let got = answer.tool_calls.iter();
+        let got: Vec<_> = got
+            .map(|call| format!("{}{}", call.tool, json!(call.arguments)))
+            .collect();
+        let wanted: Vec<_> = wanted
+            .iter()
+            .map(|call| format!("{}{}", call.tool, json!(call.arguments)))
+            .collect();
+        verdict
+            .wrong
+            .push(format!("calls: wanted {wanted:?}, got {got:?}"));
     }
 }
 
@@ -273,8 +347,8 @@ fn measure(name: &'static str, results: impl Iterator<Item = bool>, bar: f64) ->
     }
 }
 
-fn report(verdicts: &[Verdict], bar: &EvalBar, json: bool) -> Exit {
-    let measures = [
+fn report(verdicts: &[Verdict], bar: &EvalBar, by_model: bool, json: bool) -> Exit {
+    let mut measures = vec![
         measure(
             "intents",
             verdicts.iter().filter_map(|one| one.intent),
@@ -296,6 +370,9 @@ fn report(verdicts: &[Verdict], bar: &EvalBar, json: bool) -> Exit {
             bar.replies,
         ),
     ];
+    if by_model {
+        measures.retain(|measure| measure.name == "calls");
+    }
     let passed = measures.iter().all(|measure| measure.passed);
     if json {
         output::json_line(&json!({ "passed": passed, "measures": measures, "cases": verdicts }));

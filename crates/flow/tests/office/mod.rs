@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use convoke_app::App;
-use convoke_engine::{Ended, Engine, EngineError, Failure, Question, Worker};
+use convoke_engine::{Ended, Engine, EngineError, Failure, Live, NewRequest, Question, Worker};
 use convoke_flow::{Assistant, Incoming, Performer, PerformerOptions, receive};
 use convoke_llm::ModelClient;
 use convoke_model::{Channel, UserId};
@@ -133,7 +133,13 @@ impl Office {
                 pause: Duration::from_millis(1),
             },
         );
-        let engine = self.setting.engine(assistant, store);
+        // Over the office's own store it takes tasks over the desk, as in one process; over another it
+        // claims them, as in two.
+        let engine = if Arc::ptr_eq(&store, &self.store) {
+            self.engine.clone()
+        } else {
+            self.setting.engine(assistant, store)
+        };
         let worker = Worker::new(engine, Arc::new(performer), self.setting.worker.clone());
         let stop = self.stop.clone();
         let running =
@@ -174,17 +180,33 @@ impl Office {
         conversation: Option<u128>,
         text: &str,
     ) -> Result<Uuid, EngineError> {
+        let request = self.request(user, conversation, text, None);
+        Ok(self.engine.submit(request).await?.id())
+    }
+
+    fn request(
+        &self,
+        user: u128,
+        conversation: Option<u128>,
+        text: &str,
+        live: Option<Live>,
+    ) -> NewRequest {
         let incoming = Incoming {
             user: UserId::from(Uuid::from_u128(user)),
             conversation: conversation.map(Uuid::from_u128),
             channel: Channel::Terminal,
             text: text.into(),
             key: None,
-            live: None,
+            live,
         };
         let now = self.setting.clock.now();
-        let request = receive(incoming, &self.app.config.limits, now).unwrap();
-        Ok(self.engine.submit(request).await?.id())
+        receive(incoming, &self.app.config.limits, now).unwrap()
+    }
+
+    /// Asks something, and listens to the answer.
+    pub(crate) async fn ask_live(&self, text: &str, live: Live) -> Ended {
+        let request = self.request(7, Some(8), text, Some(live));
+        self.engine.run(request).await.unwrap()
     }
 
     /// Submits a request that belongs to no conversation.

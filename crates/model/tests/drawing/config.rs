@@ -53,7 +53,7 @@ pub(crate) fn budget(draw: &mut Draw) -> Budget {
 
 pub(crate) fn agent_limits(draw: &mut Draw) -> AgentLimits {
     AgentLimits {
-        timeout_ms: draw.count().into(),
+        timeout_ms: Some(draw.count().into()),
         max_retries: draw.number(),
         retry_delay_ms: draw.number().into(),
         enable_telemetry: draw.flag(),

@@ -186,7 +186,7 @@ fn try_again(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
         return compose::broken(turn, &cause);
     };
     if failure.code == TIMED_OUT {
-        let limit = agent.limits.timeout_ms;
+        let limit = turn.assistant.app.agent_time_ms(agent);
         cause = format!("agent.timeout: {} took longer than {limit} ms", agent.name);
     }
     let most = agent.limits.max_retries;
@@ -206,7 +206,7 @@ fn try_again(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
 /// When the time of a run that begins now is over, in milliseconds from when the task was accepted.
 fn run_ends(turn: &Turn<'_>, agent: &AgentFields) -> u64 {
     let since = turn.view.at.duration_since(turn.view.facts.created_at);
-    u64::try_from(since.as_millis()).unwrap_or(0) + agent.limits.timeout_ms
+    u64::try_from(since.as_millis()).unwrap_or(0) + turn.assistant.app.agent_time_ms(agent)
 }
 
 /// The agent whose run it is.

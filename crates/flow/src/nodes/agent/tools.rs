@@ -135,7 +135,7 @@ pub(crate) fn take_result(
         // The time that a person took is not the agent's.
         let since = returned.made.started_at.duration_since(created_at);
         let since = u64::try_from(since.as_millis()).unwrap_or(0);
-        *until_ms = since + agent.limits.timeout_ms;
+        *until_ms = since + turn.assistant.app.agent_time_ms(agent);
     }
     wanted.modified |= asked_for.is_some_and(|arguments| *arguments != **made_with);
     let may_fall_back = !is_final(&outcome);
