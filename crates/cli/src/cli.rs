@@ -182,7 +182,11 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
 
-    /// Let the agents' models decide everything: skills are put away, and what is judged is what was
+    /// At most so many cases, spread evenly over all of them, where a model is slow
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) sample: Option<u16>,
+
+    /// Let the agents' models decide everything: skills are put away but for their examples, and what is judged is what was
     /// done, not in which words
     #[arg(long)]
     pub(crate) by_model: bool,

@@ -7,7 +7,7 @@ use convoke::{
     AgentFields, App, Diagnostics, LlmConfig, Runtime, RuntimeError, Store, StoreChoice,
 };
 use convoke_app::Loaded;
-use convoke_model::ToolMode;
+use convoke_model::{SkillFields, ToolMode};
 
 use crate::cli::{ModelArgs, StoreArgs};
 use crate::exit::{BrokenApp, UsageError};
@@ -119,12 +119,27 @@ fn be_patient(app: &mut App, seconds: u32) -> anyhow::Result<()> {
 /// Leaves every decision to the agents' models.
 pub(crate) fn put_skills_away(app: &Arc<App>) -> anyhow::Result<Arc<App>> {
     let mut app = App::clone(app);
-    change_agents(&mut app, |agent| agent.skills.clear())?;
+    change_agents(&mut app, |agent| {
+        let skills = std::mem::take(&mut agent.skills);
+        agent.system_prompt.push_str(&in_words(&skills));
+    })?;
     if app.agents.iter().all(|agent| agent.llm_config.is_none()) {
         let message = "no agent has a model; give one with --model URL#MODEL";
         return Err(UsageError::new("eval.no_model", message).into());
     }
     Ok(Arc::new(app))
+}
+
+/// What skills are for, as an instruction: the tool of each, and a few things that people say.
+fn in_words(skills: &[SkillFields]) -> String {
+    const EXAMPLES: usize = 3;
+    let lines = skills.iter().filter_map(|skill| {
+        let tool = &skill.action.as_ref()?.tool;
+        let examples: Vec<_> = skill.examples.iter().take(EXAMPLES).collect();
+        Some(format!("- {tool}: {}. {examples:?}\n", skill.description))
+    });
+    let lines: String = lines.collect();
+    format!("\nWhich tool does what, and what people say when they want it:\n{lines}")
 }
 
 fn change_agents(app: &mut App, change: impl Fn(&mut AgentFields)) -> anyhow::Result<()> {

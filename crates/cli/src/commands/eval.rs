@@ -42,7 +42,10 @@ pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
     let judge = Judge {
         lookups: args.by_model.then(|| lookups(&app)),
     };
-    let cases = chosen(&app, args.only.as_deref());
+    let mut cases = chosen(&app, args.only.as_deref());
+    if let Some(sample) = args.sample {
+        cases = spread(cases, sample.into());
+    }
     if cases.is_empty() {
         return Err(UsageError::new("eval.no_cases", "there are no eval cases to run").into());
     }
@@ -142,6 +145,18 @@ impl Judge {
         }
         Ok(verdict)
     }
+}
+
+/// So many of the cases, from the first to the last in equal steps.
+fn spread<T>(cases: Vec<T>, number: usize) -> Vec<T> {
+    let all = cases.len().max(1);
+    let number = number.min(all);
+    let taken = |index: &usize| index * number / all != (index + 1) * number / all;
+    let cases = cases.into_iter().enumerate();
+    cases
+        .filter(|(index, _)| taken(index))
+        .map(|(_, case)| case)
+        .collect()
 }
 
 async fn say(

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use futures::FutureExt;
 use rusqlite::Connection;
@@ -15,6 +16,13 @@ use crate::watch::{Hints, Scope};
 
 /// Operations in one transaction at most, so that the first of them does not wait for ever.
 const GROUP_LIMIT: usize = 1_024;
+
+/// A group of so many means that many tasks are at work.
+const BUSY_GROUP: usize = 16;
+
+/// How long the writer then waits for company before it commits: half as many commits write the same
+/// steps, and hardly a step is waited for.
+const COMPANY: Duration = Duration::from_millis(1);
 
 /// Does its work inside the open transaction and gives back how to tell the caller afterwards.
 type Job = Box<dyn FnOnce(&Connection) -> Result<Tell, (Tell, StoreError)> + Send>;
@@ -101,8 +109,14 @@ fn gone() -> StoreError {
 }
 
 fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>) {
+    let mut group = 0;
     while let Ok(first) = queue.recv() {
-        if write_group(&connection, first, queue).is_ok() {
+        if group >= BUSY_GROUP {
+            std::thread::sleep(COMPANY);
+        }
+        let written = write_group(&connection, first, queue);
+        group = *written.as_ref().unwrap_or(&0);
+        if written.is_ok() {
             continue;
         }
         // After a failed commit the connection's own idea of the file cannot be trusted.
@@ -116,12 +130,12 @@ fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>) {
     }
 }
 
-/// Runs up to a group of queued jobs in one transaction.
+/// Runs up to a group of queued jobs in one transaction, and says how many it were.
 fn write_group(
     connection: &Connection,
     first: Job,
     queue: &Receiver<Job>,
-) -> Result<(), StoreError> {
+) -> Result<usize, StoreError> {
     let mut tells = Vec::new();
     let written = begin_and_run(connection, first, queue, &mut tells)
         .and_then(|()| connection.execute_batch("COMMIT").map_err(StoreError::from));
@@ -131,10 +145,11 @@ fn write_group(
             let _ = connection.execute_batch("ROLLBACK");
         }
     }
+    let group = tells.len();
     for tell in tells {
         tell(written.clone());
     }
-    written
+    written.map(|()| group)
 }
 
 fn begin_and_run(
