@@ -195,6 +195,21 @@ impl App {
         self.agents.iter().find(|agent| agent.name.is_spelt(name))
     }
 
+    /// A workflow by its name, in either spelling.
+    pub fn workflow(&self, name: &str) -> Option<&Workflow> {
+        self.workflows
+            .iter()
+            .find(|workflow| workflow.name.is_spelt(name))
+    }
+
+    /// The workflow that requests go through: the one called `main`, else the only one.
+    pub fn main_workflow(&self) -> Option<&Workflow> {
+        match self.workflows.as_slice() {
+            [only] => Some(only),
+            _ => self.workflow("main"),
+        }
+    }
+
     /// Milliseconds that one attempt at an agent's run may take: the agent's own limit, else the app's.
     pub fn agent_time_ms(&self, agent: &AgentFields) -> u64 {
         let own = agent.limits.timeout_ms;

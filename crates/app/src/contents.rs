@@ -325,7 +325,9 @@ fn workflow_templates(document: &Document, templates: &Templates) -> Vec<Diagnos
         found.extend(templates.check_syntax(document, &format!("{pointer}/arguments")));
         found.extend(templates.check_syntax(document, &format!("{pointer}/prompt")));
         found.extend(templates.check_expression(document, &format!("{pointer}/expression")));
+        found.extend(templates.check_expression(document, &format!("{pointer}/map/over")));
     }
+    found.extend(templates.check_syntax(document, "/answer"));
     let edges = document
         .written
         .get("edges")

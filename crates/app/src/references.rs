@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use convoke_model::{AgentFields, DomainFields, McpServerFields, SkillFields};
+use convoke_model::{AgentFields, DomainFields, McpServerFields, Name, SkillFields};
 
 use crate::builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 use crate::contents::Contents;
@@ -40,6 +40,7 @@ pub(crate) fn check(contents: &Contents, problems: &mut Diagnostics) {
     for workflow in &contents.workflows {
         problems.extend(nodes(&workflow.document, contents, &servers));
     }
+    problems.extend(workflow_circles(contents));
     for file in &contents.evals {
         problems.extend(eval_cases(file, contents, &servers));
     }
@@ -288,6 +289,7 @@ fn reaches<'a>(
 /// What the nodes of a workflow name, also of one that does not hold together.
 fn nodes(document: &Document, contents: &Contents, servers: &BTreeSet<String>) -> Vec<Diagnostic> {
     let agents = contents.names_of("agent");
+    let workflows = contents.names_of("workflow");
     let mut found = Vec::new();
     let nodes = document
         .written
@@ -303,6 +305,47 @@ fn nodes(document: &Document, contents: &Contents, servers: &BTreeSet<String>) -
         let pointer = format!("{node}/tool");
         if let Some(name) = document.text(&pointer) {
             found.extend(tool(document, &pointer, name, servers));
+        }
+        let pointer = format!("{node}/workflow");
+        if let Some(name) = document.text(&pointer) {
+            let code = "app.workflow_unknown";
+            found.extend(mention(
+                document, &pointer, "workflow", name, code, &workflows,
+            ));
+        }
+        let pointer = format!("{node}/type");
+        if let Some(kind @ ("decide" | "check" | "format" | "deliver")) = document.text(&pointer) {
+            let message = format!("a node of type {kind} cannot stand in a workflow yet");
+            found.push(document.error(&pointer, "app.node_unsupported", message));
+        }
+    }
+    found
+}
+
+/// Workflows that walk each other in a circle would never end.
+fn workflow_circles(contents: &Contents) -> Vec<Diagnostic> {
+    let readable = || {
+        let workflows = contents.workflows.iter();
+        workflows.filter_map(|parsed| Some((&parsed.document, parsed.fields.as_ref()?)))
+    };
+    let walks = |name: &Name| -> Vec<Name> {
+        let named = readable().filter(|(_, workflow)| workflow.name == *name);
+        let nodes = named.flat_map(|(_, workflow)| workflow.nodes.values());
+        nodes.filter_map(|node| node.workflow.clone()).collect()
+    };
+    let mut found = Vec::new();
+    for (document, workflow) in readable() {
+        let start = &workflow.name;
+        let (mut seen, mut open) = (BTreeSet::new(), walks(start));
+        while let Some(next) = open.pop() {
+            if next == *start {
+                let message = format!("`{start}` walks itself, by way of the workflows it names");
+                found.push(document.error("/nodes", "app.workflow_circle", message));
+                break;
+            }
+            if seen.insert(next.clone()) {
+                open.extend(walks(&next));
+            }
         }
     }
     found

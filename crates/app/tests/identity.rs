@@ -67,7 +67,7 @@ fn whatever_changes_how_the_app_runs_changes_the_hash() {
         )]),
         hash(&[(
             "workflows/a.yaml",
-            "{name: a, nodes: {x: {type: deliver}}, entry_point: x}",
+            "{name: a, nodes: {x: {type: condition}}, entry_point: x}",
         )]),
     ];
     let count = hashes.len();

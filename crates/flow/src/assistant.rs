@@ -14,8 +14,8 @@ use crate::calls::{Made, Reply, Request, Returned, is_default};
 use crate::catalogue::Skills;
 use crate::error::FlowError;
 use crate::memory::{Item, SkillRef};
-use crate::nodes::agent::sub_agents::ChildInput;
-use crate::nodes::{act, agent, compose, decide, resolve};
+use crate::nodes::agent::sub_agents::{ChildInput, Whom};
+use crate::nodes::{act, agent, compose, decide, graph, resolve};
 use crate::template::Templates;
 use crate::turn::Turn;
 
@@ -59,6 +59,9 @@ pub struct Progress {
     /// An agent's run, while a model thinks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<Box<agent::Run>>,
+    /// A walk through a workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) walk: Option<Box<graph::Walk>>,
     /// An answer that is data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Value>,
@@ -80,6 +83,8 @@ pub(crate) enum Node {
     Act,
     /// Letting a model think about it.
     Agent,
+    /// Walking a workflow.
+    Graph,
 }
 
 impl Assistant {
@@ -93,18 +98,31 @@ impl Assistant {
         })
     }
 
-    /// The first step: a child begins with the agent it is for, an app without skills with its agent,
-    /// and everything else with a decision.
+    /// The first step: a child begins with the agent or workflow it is for, an app without skills with
+    /// its workflow, else its agent, and everything else with a decision.
     fn begin(&self, turn: &mut Turn<'_>, input: Value) -> Step<Request> {
         if let Ok(child) = ChildInput::deserialize(input) {
-            return match self.app.agent(child.agent.as_str()) {
-                Some(agent) => agent::start(turn, agent, child.allowance),
-                None => compose::broken(turn, "the agent is gone"),
-            };
+            return self.begin_child(turn, child);
+        }
+        if let Some(workflow) = self.app.main_workflow().filter(|_| self.skills.is_empty()) {
+            return graph::start(turn, workflow, Map::new());
         }
         match self.thinker(None) {
             Some(agent) if self.skills.is_empty() => agent::start(turn, agent, None),
             _ => decide::start(),
+        }
+    }
+
+    fn begin_child(&self, turn: &mut Turn<'_>, child: ChildInput) -> Step<Request> {
+        match &child.whom {
+            Whom::Agent(name) => match self.app.agent(name.as_str()) {
+                Some(agent) => agent::start(turn, agent, child.allowance),
+                None => compose::broken(turn, "the agent is gone"),
+            },
+            Whom::Workflow(name) => match self.app.workflow(name.as_str()) {
+                Some(workflow) => graph::start(turn, workflow, child.state),
+                None => compose::broken(turn, "the workflow is gone"),
+            },
         }
     }
 
@@ -169,6 +187,7 @@ impl Program for Assistant {
                     Node::Resolve => resolve::finish(&mut turn, returned),
                     Node::Act => act::finish(&mut turn, returned),
                     Node::Agent => agent::finish(&mut turn, returned),
+                    Node::Graph => graph::finish(&mut turn, returned),
                 }
             }
             Event::DeadlineReached => compose::too_late(&mut turn),

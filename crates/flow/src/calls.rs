@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use convoke_engine::{NewCall, Outcome, Step};
+use convoke_model::Name;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,8 +34,25 @@ pub(crate) enum Ask {
     Tool(ToolWish),
     /// Let a model think.
     Model(Asked),
-    /// Let another agent do a part of the work.
+    /// Let another agent, or a workflow, do a part of the work.
     Child(Errand),
+    /// Ask a person; what they changed stands here once they have answered.
+    Person(Value),
+    /// Do one of these at a node of a workflow.
+    At(At),
+}
+
+/// What is done at a node of a workflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct At {
+    pub(crate) node: Name,
+    /// Which item of a list it is done for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) item: Option<usize>,
+    /// How long to wait first, after an attempt that failed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) delay_ms: u64,
+    pub(crate) ask: Box<Ask>,
 }
 
 /// A tool that is to be called.
@@ -61,32 +79,23 @@ pub(crate) enum Given {
     Tool(Box<ToolReply>),
     /// What a model said.
     Thought(Box<Thought>),
+    /// What a person said, and changed.
+    Person(Value),
 }
 
 impl Request {
     /// The same request with other arguments, as a person wants it.
     pub(crate) fn with_arguments(&self, value: Value) -> Result<Self, String> {
-        let Value::Object(arguments) = value else {
-            return Err("arguments are a JSON object".into());
-        };
-        let arguments = Arc::new(arguments);
-        let ask = match &self.0 {
-            Ask::Tool(wish) => Ask::Tool(ToolWish {
-                arguments,
-                ..wish.clone()
-            }),
-            Ask::Child(errand) => Ask::Child(Errand {
-                arguments,
-                ..errand.clone()
-            }),
-            Ask::Decide | Ask::Model(_) => return Err("this call takes no arguments".into()),
-        };
-        Ok(Self(ask))
+        self.0.with_arguments(value).map(Self)
     }
 
     /// What a person says came of the call.
     pub(crate) fn replied_by_hand(&self, value: Value) -> Result<Reply, String> {
-        let Ask::Tool(wish) = &self.0 else {
+        let ask = match &self.0 {
+            Ask::At(at) => &*at.ask,
+            ask => ask,
+        };
+        let Ask::Tool(wish) = ask else {
             return Err("only the result of a tool can be given by hand".into());
         };
         let (server, tool) = wish.tool.split_once('.').unwrap_or(("", &wish.tool));
@@ -100,6 +109,30 @@ impl Request {
             content: value,
             is_error: false,
         }))))
+    }
+}
+
+impl Ask {
+    fn with_arguments(&self, value: Value) -> Result<Self, String> {
+        let Value::Object(fields) = value else {
+            return Err("arguments are a JSON object".into());
+        };
+        Ok(match self {
+            Self::Tool(wish) => Self::Tool(ToolWish {
+                arguments: Arc::new(fields),
+                ..wish.clone()
+            }),
+            Self::Child(errand) => Self::Child(Errand {
+                arguments: Arc::new(fields),
+                ..errand.clone()
+            }),
+            Self::Person(_) => Self::Person(Value::Object(fields)),
+            Self::At(at) => Self::At(At {
+                ask: Box::new(at.ask.with_arguments(Value::Object(fields))?),
+                ..at.clone()
+            }),
+            Self::Decide | Self::Model(_) => return Err("this call takes no arguments".into()),
+        })
     }
 }
 

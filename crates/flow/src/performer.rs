@@ -261,11 +261,15 @@ impl Performer {
 
 impl Executor<Assistant> for Performer {
     async fn effect(&self, call: &Call<Request>) -> Result<Effect, Failure> {
-        let wish = match &call.request.0 {
+        let ask = match &call.request.0 {
+            Ask::At(at) => &*at.ask,
+            ask => ask,
+        };
+        let wish = match ask {
             Ask::Tool(wish) => wish,
             // A child that was submitted under the call's id is found again, not made again.
             Ask::Child(_) => return Ok(Effect::Repeatable),
-            Ask::Decide | Ask::Model(_) => return Ok(Effect::None),
+            Ask::Decide | Ask::Model(_) | Ask::Person(_) | Ask::At(_) => return Ok(Effect::None),
         };
         let facts = self.describe(&wish.tool).await?;
         let keyed = self
@@ -282,7 +286,16 @@ impl Executor<Assistant> for Performer {
 
     async fn perform(&self, performing: &Performing, call: &Call<Request>) -> Outcome<Reply> {
         let key = || call.id.to_string();
-        let given = match &call.request.0 {
+        let ask = match &call.request.0 {
+            Ask::At(at) => {
+                if at.delay_ms > 0 {
+                    tokio::time::sleep(Duration::from_millis(at.delay_ms)).await;
+                }
+                &*at.ask
+            }
+            ask => ask,
+        };
+        let given = match ask {
             Ask::Decide => self.decide(performing).await,
             Ask::Model(asked) => self.think(performing, asked).await,
             Ask::Tool(wish) => {
@@ -294,6 +307,8 @@ impl Executor<Assistant> for Performer {
                 let reply = Box::pin(sub_agents::perform(performing, key(), errand, at, end)).await;
                 reply.map(|reply| Given::Tool(Box::new(reply)))
             }
+            Ask::Person(feedback) => Ok(Given::Person(feedback.clone())),
+            Ask::At(_) => Err(no_effect("call.nested", &"a node stands in a node")),
         };
         match given {
             Ok(given) => Outcome::Done(Reply(given)),

@@ -32,6 +32,22 @@ impl Templates {
             .map_err(|error| error.to_string())
     }
 
+    /// What an expression gives over a context.
+    pub(crate) fn expression(
+        &self,
+        expression: &str,
+        context: &Map<String, Value>,
+    ) -> Result<Value, String> {
+        let compiled = self
+            .0
+            .compile_expression(expression)
+            .map_err(|error| error.to_string())?;
+        let value = compiled
+            .eval(Serde(context))
+            .map_err(|error| error.to_string())?;
+        serde_json::to_value(value).map_err(|error| error.to_string())
+    }
+
     /// A value whose strings are templates. A string that is one expression keeps the expression's
     /// type, so that a number stays a number.
     pub(crate) fn value(
@@ -41,16 +57,7 @@ impl Templates {
     ) -> Result<Value, String> {
         match template {
             Value::String(text) => match lone_expression(text) {
-                Some(expression) => {
-                    let compiled = self
-                        .0
-                        .compile_expression(expression)
-                        .map_err(|error| error.to_string())?;
-                    let value = compiled
-                        .eval(Serde(context))
-                        .map_err(|error| error.to_string())?;
-                    serde_json::to_value(value).map_err(|error| error.to_string())
-                }
+                Some(expression) => self.expression(expression, context),
                 None => self.text(text, context).map(Value::String),
             },
             Value::Array(items) => items

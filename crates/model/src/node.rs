@@ -20,11 +20,14 @@ pub struct Node {
     /// The tool that is called, at a tool node, as `tool` or `server.tool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// What the tool is given; texts are templates over the state.
+    /// The workflow that is walked, at a workflow node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Name>,
+    /// What the tool is given, or what the workflow begins with; texts are templates over the state.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub arguments: Map<String, Value>,
-    /// What a person is asked at a human node, or an agent is told at an agent node: a template
-    /// over the state.
+    /// What a person is asked at a human node, an agent is told at an agent node, or is said at a compose
+    /// node: a template over the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// At a condition node: the expression over the state whose value chooses among the edges.
@@ -36,6 +39,89 @@ pub struct Node {
     /// How often the node may loop within.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_iterations: Option<u32>,
+    /// The field of the state that takes what comes of it; the node's own name otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Name>,
+    /// How many of the ways that lead here it waits for.
+    #[serde(default)]
+    pub join: Join,
+    /// The list that the node is gone through for, once for each of its items.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<MapOver>,
+    /// Seconds for one attempt; the tool's or the agent's own limit otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub timeout_seconds: Option<u32>,
+    /// Further attempts after one that failed.
+    #[serde(default)]
+    pub retries: u32,
+    /// Milliseconds between attempts.
+    #[serde(default = "default_retry_delay")]
+    pub retry_delay_ms: u64,
+    /// What happens once all attempts failed.
+    #[serde(default)]
+    pub on_error: OnError,
+}
+
+fn default_retry_delay() -> u64 {
+    1_000
+}
+
+/// How many of the ways that lead to a node it waits for. However many come later, it is gone through once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// All that are still open.
+    #[default]
+    All,
+    /// The first.
+    Any,
+    /// So many, or all that come.
+    First(u32),
+}
+
+/// What happens once all attempts of a node failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// The task fails, once what is under way has come to an end.
+    #[default]
+    Fail,
+    /// It goes on with the error in the state.
+    Continue,
+    /// It goes on at another node, with the error in the state.
+    Goto(Name),
+}
+
+/// A list that a node is gone through for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MapOver {
+    /// The expression over the state that gives the list.
+    pub over: String,
+    /// What the item is called in templates.
+    #[serde(default = "default_item")]
+    pub r#as: Name,
+    /// Items under way at once.
+    #[serde(default = "default_parallel")]
+    #[schemars(range(min = 1))]
+    pub parallel: u32,
+    /// Items at most; a longer list is an error.
+    #[serde(default = "default_max_items")]
+    #[schemars(range(min = 1))]
+    pub max_items: u32,
+}
+
+fn default_item() -> Name {
+    Name::known("item")
+}
+
+fn default_parallel() -> u32 {
+    4
+}
+
+fn default_max_items() -> u32 {
+    20
 }
 
 impl Node {
@@ -45,11 +131,19 @@ impl Node {
             kind,
             agent: None,
             tool: None,
+            workflow: None,
             arguments: Map::new(),
             prompt: None,
             expression: None,
             pattern: None,
             max_iterations: None,
+            output: None,
+            join: Join::default(),
+            map: None,
+            timeout_seconds: None,
+            retries: 0,
+            retry_delay_ms: default_retry_delay(),
+            on_error: OnError::default(),
         }
     }
 }
@@ -66,6 +160,8 @@ pub enum NodeKind {
     Condition,
     /// A person is asked.
     Human,
+    /// Another workflow is walked.
+    Workflow,
     /// It is decided who answers.
     Decide,
     /// The answer is written.
@@ -96,22 +192,62 @@ impl Rules for Node {
             "a node names a tool exactly when its type is tool",
         );
         report.require(
-            self.arguments.is_empty() || self.kind == NodeKind::Tool,
-            "arguments",
-            "node.arguments",
-            "only a tool node has arguments",
+            self.workflow.is_some() == (self.kind == NodeKind::Workflow),
+            "workflow",
+            "node.workflow",
+            "a node names a workflow exactly when its type is workflow",
         );
         report.require(
-            self.prompt.is_none() || matches!(self.kind, NodeKind::Human | NodeKind::Agent),
+            self.arguments.is_empty() || matches!(self.kind, NodeKind::Tool | NodeKind::Workflow),
+            "arguments",
+            "node.arguments",
+            "only a tool or a workflow node has arguments",
+        );
+        report.require(
+            self.prompt.is_none()
+                || matches!(
+                    self.kind,
+                    NodeKind::Human | NodeKind::Agent | NodeKind::Compose
+                ),
             "prompt",
             "node.prompt",
-            "only a human or an agent node has a prompt",
+            "only a human, an agent or a compose node has a prompt",
         );
         report.require(
             self.expression.is_none() || self.kind == NodeKind::Condition,
             "expression",
             "node.expression",
             "only a condition node has an expression",
+        );
+        report.require(
+            self.map.is_none()
+                || matches!(
+                    self.kind,
+                    NodeKind::Tool | NodeKind::Agent | NodeKind::Workflow
+                ),
+            "map",
+            "node.map",
+            "only a tool, an agent or a workflow node goes over a list",
+        );
+        if let Some(map) = &self.map {
+            report.require(
+                map.parallel > 0 && map.max_items > 0,
+                "map",
+                "node.map_zero",
+                "parallel and max_items must be at least 1",
+            );
+        }
+        report.require(
+            self.join != Join::First(0),
+            "join",
+            "node.join_zero",
+            "a node waits for at least one way; write first: 1",
+        );
+        report.require(
+            self.timeout_seconds != Some(0),
+            "timeout_seconds",
+            "node.timeout_zero",
+            "timeout_seconds must be at least 1",
         );
         report.require(
             self.max_iterations != Some(0),

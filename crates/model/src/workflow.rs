@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Catalogue;
 use crate::name::Name;
-use crate::node::Node;
+use crate::node::{Node, OnError};
 use crate::valid::{Invalid, Report, Rules, Valid};
 
 /// A workflow whose rules hold.
@@ -34,7 +34,13 @@ pub struct WorkflowFields {
     /// The nodes before which a person may look in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<Name>,
-    /// How many steps a task may take in all, loops inside nodes included.
+    /// How a field of the state takes in what comes to it; it is replaced unless it stands here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub state: BTreeMap<String, Reducer>,
+    /// What the user reads at the end: a template over the state; what the last node gave otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// How many calls a task may make in all, repeated ones and the items of lists included.
     #[serde(default = "default_max_iterations")]
     #[schemars(range(min = 1))]
     pub max_iterations: u32,
@@ -42,6 +48,23 @@ pub struct WorkflowFields {
 
 fn default_max_iterations() -> u32 {
     50
+}
+
+/// How a field takes in what comes to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reducer {
+    /// The new value stands in the place of the old.
+    #[default]
+    Set,
+    /// Values become a list, in the order in which they come.
+    Append,
+    /// The fields of objects are put together; the new ones win.
+    Merge,
+    /// Numbers are added up.
+    Sum,
+    /// The greatest number stays.
+    Max,
 }
 
 /// A way from one node to others.
@@ -148,6 +171,11 @@ impl WorkflowFields {
         for edge in &self.edges {
             ways.entry(&edge.from).or_default().extend(edge.to.nodes());
         }
+        for (name, node) in &self.nodes {
+            if let OnError::Goto(target) = &node.on_error {
+                ways.entry(name).or_default().push(target);
+            }
+        }
         ways
     }
 }
@@ -203,6 +231,16 @@ impl Rules for WorkflowFields {
             "workflow.entry_point_unknown",
             unknown(&self.entry_point),
         );
+        report.within("nodes", |report| {
+            for (name, node) in &self.nodes {
+                if let OnError::Goto(target) = &node.on_error {
+                    report.within(name, |report| {
+                        let code = "workflow.on_error_unknown";
+                        report.require(known(target), "on_error", code, unknown(target));
+                    });
+                }
+            }
+        });
         self.edge_rules(report);
         let mut checkpoints = BTreeSet::new();
         report.within("checkpoints", |report| {
@@ -307,6 +345,8 @@ mod tests {
                 .collect(),
             entry_point: name("a"),
             checkpoints: Vec::new(),
+            state: BTreeMap::new(),
+            answer: None,
             max_iterations: 50,
         })
     }

@@ -165,6 +165,10 @@ fn answer(
         metadata.insert("spent".into(), json!(run.spent));
         state.tool_calls.extend(agent::calls_of(turn.view.messages));
     }
+    if let Some(walk) = state.walk.take() {
+        metadata.insert("workflow".into(), json!(walk.workflow));
+        metadata.insert("spent".into(), json!(walk.spent));
+    }
     let total = turn
         .view
         .at

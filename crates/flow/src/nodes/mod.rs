@@ -5,4 +5,5 @@ pub(crate) mod act;
 pub(crate) mod agent;
 pub(crate) mod compose;
 pub(crate) mod decide;
+pub(crate) mod graph;
 pub(crate) mod resolve;

@@ -22,6 +22,8 @@ pub(crate) struct Setting {
     pub(crate) agent: Value,
     /// Other agents that think with the same model.
     pub(crate) others: Vec<Value>,
+    /// Workflows of the app.
+    pub(crate) workflows: Vec<Value>,
     /// Keys of the tool server, over the usual ones.
     pub(crate) server: Value,
     /// The app's limits.
@@ -45,6 +47,7 @@ impl Default for Setting {
         Self {
             agent: json!({}),
             others: Vec::new(),
+            workflows: Vec::new(),
             server: json!({}),
             limits: json!({}),
             window: 16_384,
@@ -95,6 +98,10 @@ impl Setting {
             other["llm_config"] = agent["llm_config"].clone();
             let file = format!("agents/{}.json", other["name"].as_str().unwrap());
             files.push((file, other));
+        }
+        for workflow in &self.workflows {
+            let file = format!("workflows/{}.json", workflow["name"].as_str().unwrap());
+            files.push((file, workflow.clone()));
         }
         files.push(("agents/clerk.json".to_owned(), agent));
         for (file, content) in files {

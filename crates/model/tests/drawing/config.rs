@@ -400,9 +400,20 @@ pub(crate) fn workflow(draw: &mut Draw) -> Workflow {
         edges,
         entry_point: names[0].clone(),
         checkpoints: names.iter().filter(|_| draw.flag()).cloned().collect(),
+        state: draw
+            .list(|draw| (draw.text(), reducer(draw)))
+            .into_iter()
+            .collect(),
+        answer: draw.maybe(Draw::text),
         max_iterations: draw.count(),
     })
     .unwrap()
+}
+
+fn reducer(draw: &mut Draw) -> convoke_model::Reducer {
+    use convoke_model::Reducer::{Append, Max, Merge, Set, Sum};
+    let all = [Set, Append, Merge, Sum, Max];
+    all[usize::from(draw.byte()) % all.len()]
 }
 
 pub(crate) fn retention_policy(draw: &mut Draw) -> RetentionPolicy {

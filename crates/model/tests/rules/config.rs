@@ -280,6 +280,19 @@ fn a_workflow_keeps_its_rules() {
                 node(json!({ "arguments": { "to": "all" } })),
                 "node.arguments",
             ),
+            (node(json!({ "workflow": "other" })), "node.workflow"),
+            (node(json!({ "map": { "over": "[]" } })), "node.map"),
+            (
+                node(json!({ "type": "tool", "tool": "a.b", "prompt": null,
+                    "map": { "over": "[]", "parallel": 0 } })),
+                "node.map_zero",
+            ),
+            (node(json!({ "join": { "first": 0 } })), "node.join_zero"),
+            (node(json!({ "timeout_seconds": 0 })), "node.timeout_zero"),
+            (
+                node(json!({ "on_error": { "goto": "nowhere" } })),
+                "workflow.on_error_unknown",
+            ),
             (node(json!({ "type": "condition" })), "node.prompt"),
             (node(json!({ "expression": "state" })), "node.expression"),
             (

@@ -127,7 +127,9 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         Some(Ask::Child(errand)) => {
             tools::take_result(turn, returned, Some(errand.index), &errand.arguments, true)
         }
-        Some(Ask::Decide) | None => compose::broken(turn, "an outcome came without its call"),
+        Some(Ask::Decide | Ask::Person(_) | Ask::At(_)) | None => {
+            compose::broken(turn, "an outcome came without its call")
+        }
     }
 }
 

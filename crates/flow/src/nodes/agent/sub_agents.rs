@@ -8,7 +8,7 @@ use convoke_llm::ToolSpec;
 use convoke_model::{AgentFields, Message, Name};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Allowance;
 use super::transcript::Offered;
@@ -16,14 +16,19 @@ use crate::assistant::Assistant;
 use crate::calls::{Ask, Request};
 use crate::ports::{Arguments, ToolReply};
 
-/// A part of the work for another agent.
+/// A part of the work for another agent, or for a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Errand {
-    pub(crate) agent: Name,
-    /// What the model said: the task, in words.
+    #[serde(flatten)]
+    pub(crate) whom: Whom,
+    /// What is to be done: the task, in words.
     pub(crate) arguments: Arguments,
     /// Which of a thought's calls it is.
+    #[serde(default)]
     pub(crate) index: usize,
+    /// What a workflow begins with.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(crate) state: Map<String, Value>,
     /// What it may spend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) allowance: Option<Allowance>,
@@ -41,11 +46,45 @@ const PREFIX: &str = "ask_";
 /// Characters of a child's answer that are handed back.
 const SUMMARY_CHARACTERS: usize = 8_000;
 
+/// Who does a part of the work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Whom {
+    Agent(Name),
+    Workflow(Name),
+}
+
+impl Whom {
+    pub(crate) fn name(&self) -> &Name {
+        match self {
+            Self::Agent(name) | Self::Workflow(name) => name,
+        }
+    }
+}
+
+impl Errand {
+    /// A part of a workflow's work.
+    pub(crate) fn at_node(whom: Whom, task: String, state: Map<String, Value>) -> Self {
+        Self {
+            whom,
+            arguments: Arc::new(Map::from_iter([("task".to_owned(), Value::String(task))])),
+            index: 0,
+            state,
+            allowance: None,
+            until_ms: None,
+        }
+    }
+}
+
 /// What a child is given besides its message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChildInput {
-    /// The agent that works on it.
-    pub(crate) agent: Name,
+    /// Who works on it.
+    #[serde(flatten)]
+    pub(crate) whom: Whom,
+    /// What a workflow begins with.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(crate) state: Map<String, Value>,
     /// What it may spend.
     #[serde(default)]
     pub(crate) allowance: Option<Allowance>,
@@ -103,9 +142,10 @@ pub(crate) fn call(
     NewCall {
         label: format!("{SERVER}.{agent}"),
         request: Request(Ask::Child(Errand {
-            agent,
+            whom: Whom::Agent(agent),
             arguments,
             index,
+            state: Map::new(),
             allowance,
             until_ms,
         })),
@@ -121,7 +161,7 @@ pub(crate) async fn perform(
     at: Timestamp,
     deadline: Timestamp,
 ) -> Result<ToolReply, Failure> {
-    let agent = &errand.agent;
+    let name = errand.whom.name();
     let task = errand
         .arguments
         .get("task")
@@ -132,7 +172,8 @@ pub(crate) async fn perform(
     let message = Message::user(task, at)
         .map_err(|_| failure("tool.arguments", "task is empty; say what to do".to_owned()))?;
     let input = serde_json::to_value(ChildInput {
-        agent: agent.clone(),
+        whom: errand.whom.clone(),
+        state: errand.state.clone(),
         allowance: errand.allowance.clone(),
     })
     .map_err(|error| failure("agent.unwritable", error.to_string()))?;
@@ -152,17 +193,18 @@ pub(crate) async fn perform(
         .map(|answer| answer.text.clone())
         .unwrap_or_default();
     let text: String = said.chars().take(SUMMARY_CHARACTERS).collect();
-    let spent = ended
-        .answer
-        .as_ref()
-        .and_then(|answer| answer.metadata.get("spent").cloned());
+    let told = |key: &str| {
+        let answer = ended.answer.as_ref();
+        answer.and_then(|answer| answer.metadata.get(key).cloned())
+    };
+    let (spent, output) = (told("spent"), told("output"));
     let failed = ended.error.is_some();
     Ok(ToolReply {
         server: SERVER.into(),
-        tool: agent.to_string(),
-        content: json!({ "task": ended.facts.id, "spent": spent }),
+        tool: name.to_string(),
+        content: json!({ "task": ended.facts.id, "spent": spent, "output": output }),
         text: if failed {
-            format!("{agent} could not do it. {text}")
+            format!("{name} could not do it. {text}")
         } else {
             text
         },

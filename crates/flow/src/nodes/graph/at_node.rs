@@ -1,0 +1,259 @@
+//! What happens at a node: the calls that it makes, for one thing or for each of a list, or what it gives
+//! at once.
+
+use std::sync::Arc;
+
+use convoke_engine::NewCall;
+use convoke_model::{Name, Node as Place, NodeKind, WorkflowFields};
+use serde_json::{Map, Value, json};
+
+use super::walk::Running;
+use super::{context, take_value};
+use crate::calls::{Ask, At, Request, ToolWish};
+use crate::nodes::agent::sub_agents::{Errand, Whom};
+use crate::turn::Turn;
+
+/// Begins a node. Gives the calls that it makes, if it makes any.
+pub(super) fn enter(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    name: &Name,
+) -> Vec<NewCall<Request>> {
+    let Some(place) = workflow.nodes.get(name) else {
+        return Vec::new();
+    };
+    if let Some(walk) = turn.state.walk.as_mut() {
+        walk.enter(name);
+    }
+    match begin(turn, workflow, place, name) {
+        Ok(calls) => calls,
+        Err(cause) => {
+            if let Some(walk) = turn.state.walk.as_mut() {
+                walk.fail(workflow, name, cause);
+            }
+            Vec::new()
+        }
+    }
+}
+
+fn begin(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    name: &Name,
+) -> Result<Vec<NewCall<Request>>, String> {
+    if matches!(place.kind, NodeKind::Condition | NodeKind::Compose) {
+        let value = given_at_once(turn, place)?;
+        take_value(turn, workflow, place, name, None, value);
+        return Ok(Vec::new());
+    }
+    let Some(map) = &place.map else {
+        return Ok(vec![call(turn, workflow, place, name, None)?]);
+    };
+    let templates = &turn.assistant.templates;
+    let Value::Array(items) = templates.expression(&map.over, &context(turn, None))? else {
+        return Err(format!("workflow.map: `{}` is no list", map.over));
+    };
+    let (number, most) = (items.len(), map.max_items);
+    if number > most as usize {
+        return Err(format!(
+            "workflow.map: there are {number} items, and at most {most} are gone over"
+        ));
+    }
+    if items.is_empty() {
+        take_value(turn, workflow, place, name, None, json!([]));
+        return Ok(Vec::new());
+    }
+    let at_once = number.min(map.parallel as usize);
+    if let Some(running) = running(turn, name) {
+        running.items = items;
+        running.begun = at_once;
+    }
+    (0..at_once)
+        .map(|item| call(turn, workflow, place, name, Some(item)))
+        .collect()
+}
+
+/// What is known of a list once something came of one of its items.
+pub(super) enum Collected {
+    /// What all of them gave, in their order.
+    All(Value),
+    /// Others are under way.
+    Waiting,
+    /// This one is to be begun.
+    Next(usize),
+}
+
+/// Takes in what came of an item.
+pub(super) fn collect(turn: &mut Turn<'_>, name: &Name, item: usize, value: Value) -> Collected {
+    let Some(running) = running(turn, name) else {
+        return Collected::Waiting;
+    };
+    running.results.insert(item, value);
+    if running.results.len() == running.items.len() {
+        let results = std::mem::take(&mut running.results);
+        return Collected::All(Value::Array(results.into_values().collect()));
+    }
+    if running.begun == running.items.len() {
+        return Collected::Waiting;
+    }
+    running.begun += 1;
+    Collected::Next(running.begun - 1)
+}
+
+/// A call of a node, for itself or for an item.
+pub(super) fn call(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    name: &Name,
+    item: Option<usize>,
+) -> Result<NewCall<Request>, String> {
+    let mut failures = 0;
+    let mut of_item = None;
+    if let Some(running) = running(turn, name) {
+        failures = running
+            .failures
+            .get(&item.unwrap_or(0))
+            .copied()
+            .unwrap_or(0);
+        of_item = item.and_then(|item| running.items.get(item).cloned());
+    }
+    if let Some(walk) = turn.state.walk.as_mut() {
+        walk.steps += 1;
+        if walk.steps > workflow.max_iterations {
+            let most = workflow.max_iterations;
+            return Err(format!(
+                "workflow.max_iterations: more than {most} calls would be made"
+            ));
+        }
+    }
+    let named = place.map.as_ref().map(|map| &map.r#as);
+    let context = context(turn, named.zip(of_item.as_ref()));
+    let delay_ms = if failures > 0 {
+        place.retry_delay_ms
+    } else {
+        0
+    };
+    let since = turn.view.at.duration_since(turn.view.facts.created_at);
+    let since = u64::try_from(since.as_millis()).unwrap_or(0);
+    let limit = place
+        .timeout_seconds
+        .map(|seconds| u64::from(seconds) * 1_000);
+    let until_ms = limit.map(|limit| since + delay_ms + limit);
+    let ask = ask(turn, place, &context, until_ms)?;
+    let label = label(place, name, &ask);
+    let approval = match place.kind {
+        NodeKind::Human => {
+            let prompt = place.prompt.as_deref().unwrap_or("May it go on?");
+            Some(turn.assistant.templates.text(prompt, &context)?)
+        }
+        _ if workflow.checkpoints.contains(name) => Some(checkpoint(name, &ask)),
+        _ => None,
+    };
+    if let Some(running) = running(turn, name) {
+        running.open += 1;
+    }
+    Ok(NewCall {
+        label,
+        request: Request(Ask::At(At {
+            node: name.clone(),
+            item,
+            delay_ms,
+            ask: Box::new(ask),
+        })),
+        approval,
+    })
+}
+
+fn ask(
+    turn: &Turn<'_>,
+    place: &Place,
+    context: &Map<String, Value>,
+    until_ms: Option<u64>,
+) -> Result<Ask, String> {
+    let templates = &turn.assistant.templates;
+    Ok(match place.kind {
+        NodeKind::Tool => {
+            let arguments = templates.value(&Value::Object(place.arguments.clone()), context)?;
+            let mut arguments = match arguments {
+                Value::Object(arguments) => arguments,
+                _ => Map::new(),
+            };
+            // What a template leaves empty is not an argument.
+            arguments.retain(|_, value| !value.is_null());
+            Ask::Tool(ToolWish {
+                tool: place.tool.clone().unwrap_or_default(),
+                arguments: Arc::new(arguments),
+                index: None,
+                until_ms,
+            })
+        }
+        NodeKind::Agent => {
+            let task = match &place.prompt {
+                Some(prompt) => templates.text(prompt, context)?,
+                None => turn.said().to_owned(),
+            };
+            let agent = place.agent.clone().ok_or("the node names no agent")?;
+            Ask::Child(Errand {
+                until_ms,
+                ..Errand::at_node(Whom::Agent(agent), task, Map::new())
+            })
+        }
+        NodeKind::Workflow => {
+            let workflow = place.workflow.clone().ok_or("the node names no workflow")?;
+            let state = templates.value(&Value::Object(place.arguments.clone()), context)?;
+            let state = match state {
+                Value::Object(state) => state,
+                _ => Map::new(),
+            };
+            let task = turn.said().to_owned();
+            Ask::Child(Errand {
+                until_ms,
+                ..Errand::at_node(Whom::Workflow(workflow), task, state)
+            })
+        }
+        NodeKind::Human => Ask::Person(Value::Null),
+        other => {
+            return Err(format!(
+                "workflow.node: a node of type {other:?} makes no call"
+            ));
+        }
+    })
+}
+
+/// What a node gives without a call.
+fn given_at_once(turn: &Turn<'_>, place: &Place) -> Result<Value, String> {
+    let context = context(turn, None);
+    let templates = &turn.assistant.templates;
+    match (place.kind, &place.expression, &place.prompt) {
+        (NodeKind::Compose, _, Some(template)) => {
+            templates.text(template, &context).map(Value::from)
+        }
+        (_, Some(expression), _) => templates.expression(expression, &context),
+        _ => Ok(context.get("routing_key").cloned().unwrap_or_default()),
+    }
+}
+
+fn label(place: &Place, name: &Name, ask: &Ask) -> String {
+    match (place.kind, ask) {
+        (NodeKind::Tool, Ask::Tool(wish)) => format!("{name}: {}", wish.tool),
+        (NodeKind::Agent, Ask::Child(errand)) => format!("{name}: {}", errand.whom.name()),
+        _ => name.to_string(),
+    }
+}
+
+/// What a person is asked before a node that they may look in at.
+fn checkpoint(name: &Name, ask: &Ask) -> String {
+    match ask {
+        Ask::Tool(wish) => {
+            let arguments = json!(wish.arguments);
+            format!("{name}: may I call {} with {arguments}?", wish.tool)
+        }
+        _ => format!("{name}: may it go on?"),
+    }
+}
+
+fn running<'t>(turn: &'t mut Turn<'_>, name: &Name) -> Option<&'t mut Running> {
+    turn.state.walk.as_mut()?.running(name)
+}

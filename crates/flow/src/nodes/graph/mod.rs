@@ -1,0 +1,386 @@
+//! Graph: walks a workflow. Every node that all its ways have come to is begun at once; what comes of it
+//! goes into the state; its edges say where it goes on. A node that was left is never begun again.
+
+mod at_node;
+mod walk;
+
+use convoke_engine::{NewCall, Outcome, Said, Step};
+use convoke_model::{
+    Destination, Edge, Message, MessageFields, Name, Node as Place, NodeKind, OnError, Role,
+    WorkflowFields,
+};
+use serde_json::{Map, Value, json};
+
+use self::at_node::Collected;
+use self::walk::Left;
+use crate::assistant::Node;
+use crate::calls::{Ask, At, Given, Reply, Request, Returned};
+use crate::memory::Memory;
+use crate::nodes::compose;
+use crate::template::Templates;
+use crate::turn::Turn;
+
+pub(crate) use walk::Walk;
+
+/// Begins a walk.
+pub(crate) fn start(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    state: Map<String, Value>,
+) -> Step<Request> {
+    turn.state.node = Node::Graph;
+    turn.state.walk = Some(Box::new(Walk::new(workflow, state)));
+    go_on(turn, Vec::new(), Vec::new())
+}
+
+/// Takes in what came of a call, and goes on.
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
+    let Some(Ask::At(at)) = turn.view.returned.map(|call| &call.request.0) else {
+        return compose::broken(turn, "an outcome came without its node");
+    };
+    let found = workflow_of(turn).and_then(|workflow| {
+        let place = workflow.nodes.get(&at.node)?;
+        Some((workflow, place))
+    });
+    let Some((workflow, place)) = found else {
+        return compose::broken(turn, "the workflow is gone");
+    };
+    if let (Some(walk), Outcome::Done(Reply(Given::Tool(reply)))) =
+        (turn.state.walk.as_mut(), &returned.outcome)
+        && matches!(&*at.ask, Ask::Child(_))
+    {
+        walk.spent.add_child(reply);
+    }
+    if let Some(walk) = turn.state.walk.as_mut() {
+        if let Some(running) = walk.running(&at.node) {
+            running.open = running.open.saturating_sub(1);
+        }
+        if walk.failed.is_some() {
+            walk.leave_if_idle(workflow, &at.node);
+            return go_on(turn, Vec::new(), Vec::new());
+        }
+    }
+    let mut said = Vec::new();
+    let calls = match result_of(place, returned.outcome) {
+        Ok(value) => {
+            if place.kind == NodeKind::Agent {
+                said.extend(agent_says(turn, place, &value));
+            }
+            take_value(turn, workflow, place, &at.node, at.item, value)
+        }
+        Err(cause) => take_error(turn, workflow, place, at, cause),
+    };
+    go_on(turn, said, calls)
+}
+
+/// Begins everything that can be begun now; ends the task where nothing is left to do.
+fn go_on(turn: &mut Turn<'_>, said: Vec<Said>, mut calls: Vec<NewCall<Request>>) -> Step<Request> {
+    let Some(workflow) = workflow_of(turn) else {
+        return compose::broken(turn, "the workflow is gone");
+    };
+    loop {
+        let Some(walk) = turn.state.walk.as_mut() else {
+            return compose::broken(turn, "the walk is gone");
+        };
+        if walk.failed.is_some() {
+            break;
+        }
+        let ready = walk.ready(workflow);
+        if ready.is_empty() {
+            break;
+        }
+        walk.state.insert("next_action".into(), json!(ready));
+        for name in ready {
+            calls.extend(at_node::enter(turn, workflow, &name));
+        }
+    }
+    let busy = turn.state.walk.as_deref().is_some_and(Walk::is_busy);
+    if !calls.is_empty() || busy {
+        return Step {
+            messages: said,
+            calls,
+            ..Step::default()
+        };
+    }
+    let mut step = end(turn, workflow);
+    step.messages.splice(0..0, said);
+    step
+}
+
+/// The answer: what the workflow's own template says, else what the last node gave.
+fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
+    let Some(walk) = turn.state.walk.as_deref() else {
+        return compose::broken(turn, "the walk is gone");
+    };
+    if let Some(cause) = walk.failed.clone() {
+        return compose::broken(turn, &cause);
+    }
+    let text = if let Some(template) = &workflow.answer {
+        let context = context(turn, None);
+        match turn.assistant.templates.text(template, &context) {
+            Ok(text) => text,
+            Err(cause) => return compose::broken(turn, &cause),
+        }
+    } else {
+        let field = walk.last.as_ref().map(|last| field_of(workflow, last));
+        let value = field.and_then(|field| walk.state.get(&field));
+        value.map(in_words).unwrap_or_default()
+    };
+    if text.trim().is_empty() {
+        return compose::broken(
+            turn,
+            "workflow.no_answer: the workflow ended with nothing to say",
+        );
+    }
+    let state: Map<String, Value> = walk.state.clone();
+    turn.state.output = Some(Value::Object(state));
+    let name = workflow.name.to_string();
+    compose::speak(turn, text, &name, Memory::default())
+}
+
+/// The workflow that the task walks.
+fn workflow_of<'a>(turn: &Turn<'a>) -> Option<&'a WorkflowFields> {
+    let walk = turn.state.walk.as_deref()?;
+    let workflow = turn.assistant.app.workflow(walk.workflow.as_str());
+    workflow.map(|workflow| &**workflow)
+}
+
+/// What a call at a node gave: a value for the state, or why there is none.
+fn result_of(place: &Place, outcome: Outcome<Reply>) -> Result<Value, String> {
+    match outcome {
+        Outcome::Done(Reply(Given::Tool(reply))) if reply.is_error => {
+            Err(format!("tool.failed: {}", reply.text))
+        }
+        Outcome::Done(Reply(Given::Tool(reply))) => Ok(match place.kind {
+            NodeKind::Agent => json!({ "text": reply.text, "task": reply.content["task"] }),
+            NodeKind::Workflow => reply.content["output"].clone(),
+            _ => reply.content,
+        }),
+        Outcome::Done(Reply(Given::Person(feedback))) => Ok(person_said(feedback)),
+        Outcome::Done(_) => Err("call.unexpected: the call gave something else".into()),
+        // A person who says no has answered.
+        Outcome::Failed(failure) if place.kind == NodeKind::Human => {
+            let action = if failure.code == "call.unanswered" {
+                "expired"
+            } else {
+                "reject"
+            };
+            Ok(json!({ "action": action, "message": failure.message }))
+        }
+        Outcome::Failed(failure) => Err(format!("{}: {}", failure.code, failure.message)),
+    }
+}
+
+/// What a person who agreed said. One who changed something said so.
+fn person_said(feedback: Value) -> Value {
+    let Value::Object(mut fields) = feedback else {
+        return json!({ "action": "approve" });
+    };
+    fields.entry("action").or_insert_with(|| "modify".into());
+    Value::Object(fields)
+}
+
+/// Puts a value where it belongs and leaves the node, once all of it has come. Gives the call for the
+/// next item of a list.
+fn take_value(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    node: &Name,
+    item: Option<usize>,
+    value: Value,
+) -> Vec<NewCall<Request>> {
+    let value = match item {
+        None => value,
+        Some(item) => match at_node::collect(turn, node, item, value) {
+            Collected::All(values) => values,
+            Collected::Waiting => return Vec::new(),
+            Collected::Next(next) => {
+                let call = at_node::call(turn, workflow, place, node, Some(next));
+                return started(turn, workflow, node, call);
+            }
+        },
+    };
+    if let Some(walk) = turn.state.walk.as_mut() {
+        match place.kind {
+            NodeKind::Human => {
+                let action = value["action"].clone();
+                walk.state.insert("routing_key".into(), action);
+                for (field, update) in value["state_updates"].as_object().into_iter().flatten() {
+                    walk.keep(workflow, field, update.clone());
+                }
+            }
+            NodeKind::Condition => {
+                walk.state
+                    .insert("routing_key".into(), key_of(&value).into());
+            }
+            NodeKind::Agent => {
+                walk.state
+                    .insert("current_agent".into(), json!(place.agent));
+            }
+            _ => {}
+        }
+        walk.keep(workflow, &field_of(workflow, node), value);
+    }
+    leave(turn, workflow, node);
+    Vec::new()
+}
+
+/// A call that could be made, or the end of the walk because it could not.
+fn started(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    node: &Name,
+    call: Result<NewCall<Request>, String>,
+) -> Vec<NewCall<Request>> {
+    match call {
+        Ok(call) => vec![call],
+        Err(cause) => {
+            if let Some(walk) = turn.state.walk.as_mut() {
+                walk.fail(workflow, node, cause);
+            }
+            Vec::new()
+        }
+    }
+}
+
+/// A node that could not do its work: it tries again, or does what its `on_error` says.
+fn take_error(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    at: &At,
+    cause: String,
+) -> Vec<NewCall<Request>> {
+    let node = &at.node;
+    let item = at.item.unwrap_or(0);
+    let Some(walk) = turn.state.walk.as_mut() else {
+        return Vec::new();
+    };
+    if let Some(running) = walk.running(node) {
+        let failures = running.failures.entry(item).or_insert(0);
+        if *failures < place.retries {
+            *failures += 1;
+            let again = at_node::call(turn, workflow, place, node, at.item);
+            return started(turn, workflow, node, again);
+        }
+    }
+    let error = json!({ "error": cause });
+    match &place.on_error {
+        OnError::Fail => walk.fail(workflow, node, cause),
+        OnError::Continue => return take_value(turn, workflow, place, node, at.item, error),
+        OnError::Goto(target) => {
+            walk.keep(workflow, &field_of(workflow, node), error);
+            walk.leave(workflow, node, Left::To(target.clone()));
+        }
+    }
+    Vec::new()
+}
+
+/// Decides where the edges of a node lead, and leaves it.
+fn leave(turn: &mut Turn<'_>, workflow: &WorkflowFields, node: &Name) {
+    let context = context(turn, None);
+    let chosen: Result<Vec<_>, String> = workflow
+        .edges_from(node)
+        .map(|edge| leads_to(&turn.assistant.templates, edge, &context))
+        .collect();
+    let Some(walk) = turn.state.walk.as_mut() else {
+        return;
+    };
+    match chosen {
+        Ok(chosen) => walk.leave(workflow, node, Left::ByEdges(chosen)),
+        Err(cause) => {
+            walk.failed
+                .get_or_insert(format!("workflow.condition: {cause}"));
+            walk.leave(workflow, node, Left::ByEdges(Vec::new()));
+        }
+    }
+}
+
+/// Where an edge leads, if anywhere: under its condition, or to the node that its key names.
+fn leads_to(
+    templates: &Templates,
+    edge: &Edge,
+    context: &Map<String, Value>,
+) -> Result<Option<Name>, String> {
+    let value = match &edge.condition {
+        Some(condition) => Some(templates.expression(condition, context)?),
+        None => None,
+    };
+    Ok(match (&edge.to, value) {
+        (Destination::Node(node), None) => Some(node.clone()),
+        (Destination::Node(node), Some(value)) => is_true(&value).then(|| node.clone()),
+        (Destination::ByKey(nodes), value) => {
+            let key = value.or_else(|| context.get("routing_key").cloned());
+            let key = key.map(|key| key_of(&key)).unwrap_or_default();
+            nodes.get(&key).or_else(|| nodes.get("otherwise")).cloned()
+        }
+    })
+}
+
+/// A value as the key of a mapping. Yes and no may be written as such.
+fn key_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".into(),
+        Value::Bool(false) => "no".into(),
+        other => other.to_string(),
+    }
+}
+
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(holds) => *holds,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+    }
+}
+
+/// What templates and expressions see: the state, what was asked, and the item of a `map`.
+fn context(turn: &Turn<'_>, item: Option<(&Name, &Value)>) -> Map<String, Value> {
+    let walk = turn.state.walk.as_deref();
+    let mut context = walk.map(|walk| walk.state.clone()).unwrap_or_default();
+    context.insert("request".into(), turn.said().into());
+    let thinks = turn.assistant.thinker(None).is_some();
+    context.insert("has_model".into(), thinks.into());
+    if let Some((name, value)) = item {
+        context.insert(name.to_string(), value.clone());
+    }
+    context
+}
+
+/// The field of the state that takes what comes of a node.
+fn field_of(workflow: &WorkflowFields, node: &Name) -> String {
+    let named = workflow
+        .nodes
+        .get(node)
+        .and_then(|place| place.output.clone());
+    named.unwrap_or_else(|| node.clone()).to_string()
+}
+
+/// What an agent said becomes part of the task's messages.
+fn agent_says(turn: &Turn<'_>, place: &Place, value: &Value) -> Option<Said> {
+    let text = value["text"].as_str().unwrap_or_default();
+    let mut fields = MessageFields::said(Role::Assistant, text, turn.view.at);
+    fields.agent.clone_from(&place.agent);
+    let message = Message::new(fields).ok()?;
+    Some(Said {
+        message,
+        spoken: false,
+    })
+}
+
+/// A value as an answer.
+fn in_words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(fields) => match fields.get("text") {
+            Some(Value::String(text)) => text.clone(),
+            _ => value.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
