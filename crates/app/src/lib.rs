@@ -2,6 +2,7 @@
 //! with it, each with file, line, column, a stable code and what to write instead.
 
 mod app;
+mod bounds;
 mod builtin;
 mod config;
 mod contents;
@@ -25,6 +26,7 @@ mod templates;
 mod yaml;
 
 pub use app::{App, EvalSet, Loaded};
+pub use bounds::Bounds;
 pub use builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 pub use config::{
     AppConfig, DecideConfig, EvalBar, Limits, Messages, PolitenessConfig, StoreConfig,

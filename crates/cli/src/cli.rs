@@ -247,6 +247,17 @@ pub(crate) enum TasksCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
+    /// Remove ended tasks whose time is over
+    Prune {
+        /// The app whose retention policy holds [default: 7 days for everything]
+        #[arg(long, value_name = "FOLDER")]
+        app: Option<PathBuf>,
+        /// Only say what would be removed
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
     /// Call a task off
     Cancel {
         /// The task's id, the beginning of it, or `last`

@@ -401,3 +401,50 @@ fn an_interrupt_stops_softly_and_the_task_goes_on_later() {
     let nothing = program.run(&["resume", &program.app()]);
     assert_eq!(text(&nothing.stdout), "Nothing is unfinished.\n");
 }
+
+#[test]
+fn pruning_leaves_alone_what_is_not_over_yet() {
+    let program = Program::new();
+    program.run(&["run", &program.app(), "remind me to buy milk"]);
+    for arguments in [
+        vec!["--json", "tasks", "prune", "--dry-run"],
+        vec!["--json", "tasks", "prune", "--app", &program.app()],
+    ] {
+        let output = program.run(&arguments);
+        assert!(output.status.success(), "{output:?}");
+        let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        assert_eq!(report["tasks"].as_array().unwrap().len(), 0);
+    }
+    assert_eq!(program.tasks().len(), 1);
+    let output = program.run(&["tasks", "prune", "--app", "/nowhere"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+#[test]
+fn check_tells_what_a_workflow_takes_at_worst() {
+    let program = Program::new();
+    let app = program.folder().join("ops");
+    for (file, text) in [
+        ("convoke.yaml", "name: ops\n"),
+        (
+            "agents/clerk.yaml",
+            "name: clerk\nrole: Answers.\nsystem_prompt: Answer.\n",
+        ),
+        (
+            "workflows/main.yaml",
+            "name: main\nentry_point: look\nnodes:\n  look: {type: tool, tool: builtin.calculate, \
+             arguments: {expression: '{{ request }}'}, timeout_seconds: 5, retries: 1}\n\
+             answer: It is {{ look.result }}.\n",
+        ),
+    ] {
+        let path = app.join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let app = app.to_str().unwrap();
+    let output = program.run(&["check", app]);
+    let line = "workflow main: at worst 2 tool calls, 11 s\n";
+    assert!(text(&output.stdout).starts_with(line), "{output:?}");
+    let output = program.run(&["run", app, "6 * 7"]);
+    assert_eq!(text(&output.stdout), "It is 42.\n", "{output:?}");
+}

@@ -1,8 +1,9 @@
 //! `convoke check`: everything that is wrong with an app folder, at once.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use convoke_app::{App, Diagnostics, Severity};
+use convoke_app::{App, Bounds, Diagnostics, Severity};
 use owo_colors::OwoColorize;
 use serde_json::json;
 
@@ -15,9 +16,22 @@ pub(crate) fn run(folder: &Path, json: bool) -> anyhow::Result<Exit> {
         Ok(loaded) => {
             // What can only be known by building the app is found here, before it is run.
             convoke_flow::Assistant::new(std::sync::Arc::new(loaded.app.clone()))?;
-            show(folder, &loaded.warnings, json);
-            if !json {
-                let app = &loaded.app;
+            let app = &loaded.app;
+            let bounds: BTreeMap<_, _> = app
+                .workflows
+                .iter()
+                .map(|workflow| (workflow.name.as_str(), app.bounds(workflow)))
+                .collect();
+            if json {
+                let diagnostics = &loaded.warnings;
+                output::json_line(&json!({
+                    "app": folder, "errors": 0, "diagnostics": diagnostics, "workflows": bounds,
+                }));
+            } else {
+                show(folder, &loaded.warnings, json);
+                for (name, bounds) in &bounds {
+                    output::line(at_worst(name, bounds, app));
+                }
                 let skills: usize = app.agents.iter().map(|agent| agent.skills.len()).sum();
                 let cases: usize = app.evals.iter().map(|set| set.cases.len()).sum();
                 output::line(format!(
@@ -36,6 +50,34 @@ pub(crate) fn run(folder: &Path, json: bool) -> anyhow::Result<Exit> {
             Ok(Exit::NotDone)
         }
     }
+}
+
+/// What a workflow takes at worst, in a line.
+fn at_worst(name: &str, bounds: &Bounds, app: &App) -> String {
+    let mut parts = vec![count(
+        usize::try_from(bounds.tool_calls).unwrap_or(usize::MAX),
+        "tool call",
+    )];
+    for (number, noun) in [
+        (bounds.model_calls, "model call"),
+        (bounds.questions, "question"),
+    ] {
+        if number > 0 {
+            parts.push(count(usize::try_from(number).unwrap_or(usize::MAX), noun));
+        }
+    }
+    let task = u64::from(app.config.limits.task_seconds);
+    let cut = if bounds.seconds > task {
+        format!(", cut off at {task} s by task_seconds")
+    } else {
+        String::new()
+    };
+    let seconds = bounds.seconds;
+    format!(
+        "workflow {}: at worst {}, {seconds} s{cut}",
+        name.bold(),
+        parts.join(", ")
+    )
 }
 
 /// Prints diagnostics: as JSON to standard output, or for people to standard error.

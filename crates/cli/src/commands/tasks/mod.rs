@@ -2,6 +2,7 @@
 
 mod answer;
 mod list;
+mod prune;
 mod show;
 mod trace;
 
@@ -54,6 +55,11 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             };
             return answer::answer(&*store, &SystemIds, task, &said, json).await;
         }
+        TasksCommand::Prune {
+            app,
+            dry_run,
+            store,
+        } => prune::prune(app.as_deref(), *dry_run, store, json).await?,
         TasksCommand::Cancel { id, reason, store } => {
             let store = start::open_existing_store(store)?;
             let task = find(&*store, id).await?;

@@ -1,0 +1,153 @@
+//! What a workflow takes at worst: the calls it may make and the time it may need. The graph has no circle
+//! and everything in it is bounded, so these bounds exist before anything runs.
+
+use std::collections::BTreeMap;
+
+use convoke_model::{AgentFields, Name, Node, NodeKind, OnError, WorkflowFields};
+use serde::Serialize;
+
+use crate::app::App;
+
+/// Workflows within workflows that are looked into. An app that walks itself in a circle is refused
+/// before.
+const DEPTH: usize = 16;
+
+/// What a workflow takes at worst.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Bounds {
+    /// Calls of tools by the workflow's own nodes, repeated ones included.
+    pub tool_calls: u64,
+    /// Questions to models, by all its agents together.
+    pub model_calls: u64,
+    /// Questions to people.
+    pub questions: u64,
+    /// Seconds along its longest way, without the time that people take.
+    pub seconds: u64,
+}
+
+impl App {
+    /// What a workflow takes at worst. Every node counts, also those that exclude each other.
+    pub fn bounds(&self, workflow: &WorkflowFields) -> Bounds {
+        self.bounds_within(workflow, DEPTH)
+    }
+
+    fn bounds_within(&self, workflow: &WorkflowFields, depth: usize) -> Bounds {
+        let mut all = Bounds::default();
+        let mut seconds = BTreeMap::new();
+        for (name, node) in &workflow.nodes {
+            let own = self.bounds_of(node, depth);
+            let checked = u64::from(workflow.checkpoints.contains(name));
+            all.tool_calls = all.tool_calls.saturating_add(own.tool_calls);
+            all.model_calls = all.model_calls.saturating_add(own.model_calls);
+            all.questions = all.questions.saturating_add(own.questions + checked);
+            seconds.insert(name, own.seconds);
+        }
+        all.tool_calls = all.tool_calls.min(workflow.max_iterations.into());
+        let mut known = BTreeMap::new();
+        all.seconds = longest(workflow, &workflow.entry_point, &seconds, &mut known);
+        all
+    }
+
+    fn bounds_of(&self, node: &Node, depth: usize) -> Bounds {
+        let attempts = u64::from(node.retries) + 1;
+        let (items, rounds) = node.map.as_ref().map_or((1, 1), |map| {
+            let rounds = map.max_items.div_ceil(map.parallel.max(1));
+            (u64::from(map.max_items), u64::from(rounds))
+        });
+        let mut once = match node.kind {
+            NodeKind::Tool => Bounds {
+                tool_calls: 1,
+                seconds: self.tool_seconds(node),
+                ..Bounds::default()
+            },
+            NodeKind::Agent => {
+                let agent = node
+                    .agent
+                    .as_ref()
+                    .and_then(|name| self.agent(name.as_str()));
+                agent.map_or_else(Bounds::default, |agent| self.bounds_of_agent(agent))
+            }
+            NodeKind::Workflow if depth > 0 => {
+                let inner = node
+                    .workflow
+                    .as_ref()
+                    .and_then(|name| self.workflow(name.as_str()));
+                inner.map_or_else(Bounds::default, |inner| {
+                    self.bounds_within(inner, depth - 1)
+                })
+            }
+            NodeKind::Human => Bounds {
+                questions: 1,
+                ..Bounds::default()
+            },
+            _ => Bounds::default(),
+        };
+        if let Some(limit) = node.timeout_seconds {
+            once.seconds = once.seconds.min(limit.into());
+        }
+        let delays = node.retry_delay_ms.div_ceil(1_000) * u64::from(node.retries);
+        Bounds {
+            tool_calls: once.tool_calls.saturating_mul(attempts * items),
+            model_calls: once.model_calls.saturating_mul(attempts * items),
+            questions: once.questions,
+            seconds: (once.seconds.saturating_mul(attempts) + delays).saturating_mul(rounds),
+        }
+    }
+
+    /// A tool's own limit, where the app sets one, else the app's.
+    fn tool_seconds(&self, node: &Node) -> u64 {
+        let named = node.tool.as_deref().unwrap_or_default();
+        let (server, tool) = named.split_once('.').unwrap_or(("", named));
+        let own = self
+            .server(server)
+            .and_then(|server| server.tools.get(tool))
+            .and_then(|settings| settings.timeout_seconds);
+        own.unwrap_or(self.config.limits.tool_seconds).into()
+    }
+
+    fn bounds_of_agent(&self, agent: &AgentFields) -> Bounds {
+        let attempts = u64::from(agent.limits.max_retries) + 1;
+        let delays = agent.limits.retry_delay_ms * u64::from(agent.limits.max_retries);
+        Bounds {
+            model_calls: agent.budget.model_calls.into(),
+            seconds: (self.agent_time_ms(agent) * attempts + delays).div_ceil(1_000),
+            ..Bounds::default()
+        }
+    }
+}
+
+/// Seconds from a node to the end, along the way that takes longest.
+fn longest<'a>(
+    workflow: &'a WorkflowFields,
+    node: &'a Name,
+    seconds: &BTreeMap<&Name, u64>,
+    known: &mut BTreeMap<&'a Name, u64>,
+) -> u64 {
+    // The walk keeps its own stack, because a graph from a file may be as deep as it likes.
+    let mut open = vec![node];
+    while let Some(next) = open.last().copied() {
+        let detour = match workflow.nodes.get(next).map(|node| &node.on_error) {
+            Some(OnError::Goto(target)) => Some(target),
+            _ => None,
+        };
+        let behind: Vec<_> = workflow
+            .successors(next)
+            .into_iter()
+            .chain(detour)
+            .collect();
+        let unknown: Vec<_> = behind
+            .iter()
+            .copied()
+            .filter(|behind| !known.contains_key(behind))
+            .collect();
+        if unknown.is_empty() {
+            open.pop();
+            let rest = behind.iter().filter_map(|behind| known.get(behind)).max();
+            let own = seconds.get(next).copied().unwrap_or(0);
+            known.insert(next, own.saturating_add(rest.copied().unwrap_or(0)));
+        } else {
+            open.extend(unknown);
+        }
+    }
+    known.get(node).copied().unwrap_or(0)
+}

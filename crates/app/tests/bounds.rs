@@ -1,0 +1,62 @@
+//! What a workflow takes at worst, before anything runs.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+
+mod support;
+
+use convoke_app::{App, Bounds};
+use support::app;
+
+const INNER: &str = "\
+name: inner
+entry_point: a
+nodes:
+  a: {type: tool, tool: todo.add_task, timeout_seconds: 7}
+";
+
+const OUTER: &str = "\
+name: main
+entry_point: begin
+nodes:
+  begin: {type: condition, expression: 'true'}
+  short: {type: tool, tool: todo.add_task, timeout_seconds: 5}
+  long: {type: tool, tool: todo.add_task, timeout_seconds: 10, retries: 2, retry_delay_ms: 1000}
+  each: {type: tool, tool: todo.add_task, timeout_seconds: 4, map: {over: '[]', parallel: 3, max_items: 10}}
+  ask: {type: human, prompt: 'Well?'}
+  walk: {type: workflow, workflow: inner}
+edges:
+  - {from: begin, to: short}
+  - {from: begin, to: long}
+  - {from: long, to: each}
+  - {from: each, to: ask}
+  - {from: ask, to: {approve: walk}}
+checkpoints: [short]
+";
+
+fn bounds(outer: &str) -> Bounds {
+    let folder = app(&[
+        ("workflows/inner.yaml", INNER),
+        ("workflows/main.yaml", outer),
+    ]);
+    let app = App::load(folder.path(), &|_| None).unwrap().app;
+    app.bounds(app.workflow("main").unwrap())
+}
+
+#[test]
+fn every_call_counts_and_the_longest_way_is_the_time() {
+    let expected = Bounds {
+        // One, three attempts, ten items, and the inner workflow's.
+        tool_calls: 1 + 3 + 10 + 1,
+        model_calls: 0,
+        questions: 2,
+        // Three attempts of ten seconds with two pauses, four rounds of four seconds, and seven.
+        seconds: 32 + 16 + 7,
+    };
+    assert_eq!(bounds(OUTER), expected);
+}
+
+#[test]
+fn no_more_calls_than_the_workflow_allows() {
+    let outer = OUTER.replace("name: main", "name: main\nmax_iterations: 9");
+    assert_eq!(bounds(&outer).tool_calls, 9);
+}
