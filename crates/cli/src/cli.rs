@@ -222,6 +222,27 @@ pub(crate) enum TasksCommand {
     Show {
         /// The task's id, the beginning of it, or `last`
         id: String,
+        /// As it stood after this step
+        #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+        at: Option<u64>,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// List every point of a task's journal, and where the task stood there
+    History {
+        /// The task's id, the beginning of it, or `last`
+        id: String,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Take a task through its journal once more, without a model or a tool, and tell the first
+    /// difference
+    Replay {
+        /// The task's id, the beginning of it, or `last`
+        id: String,
+        /// The app folder
+        #[arg(long, value_name = "FOLDER")]
+        app: PathBuf,
         #[command(flatten)]
         store: StoreArgs,
     },

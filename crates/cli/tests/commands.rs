@@ -448,3 +448,42 @@ fn check_tells_what_a_workflow_takes_at_worst() {
     let output = program.run(&["run", app, "6 * 7"]);
     assert_eq!(text(&output.stdout), "It is 42.\n", "{output:?}");
 }
+
+#[test]
+fn every_point_of_a_task_can_be_looked_at_and_replayed() {
+    let program = Program::new();
+    let app = program.app();
+    program.run(&["run", &app, "remind me to buy milk"]);
+    let history = program.run(&["--json", "tasks", "history", "last"]);
+    let points: Vec<Value> = text(&history.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(points.len() > 2, "{history:?}");
+    assert_eq!(points[0]["kind"], "submitted");
+    assert_eq!(points.last().unwrap()["status"], "completed");
+
+    let shown = program.run(&["--json", "tasks", "show", "last", "--at", "1"]);
+    let shown: Value = serde_json::from_str(&text(&shown.stdout)).unwrap();
+    assert_eq!(shown["entry"]["state"]["status"], "submitted");
+    assert_eq!(shown["messages"].as_array().unwrap().len(), 1);
+    let beyond = program.run(&["tasks", "show", "last", "--at", "99"]);
+    assert_eq!(beyond.status.code(), Some(2), "{beyond:?}");
+
+    let replayed = program.run(&["tasks", "replay", "last", "--app", &app]);
+    assert!(replayed.status.success(), "{replayed:?}");
+    let said = format!("{} steps, the same as in the journal\n", points.len());
+    assert_eq!(text(&replayed.stdout), said);
+
+    let database = program.folder().join(".convoke/store.db");
+    let database = rusqlite::Connection::open(database).unwrap();
+    let bent = "UPDATE entries SET state = json_set(state, '$.status', 'failed') WHERE seq = 2";
+    database.execute(bent, []).unwrap();
+    let replayed = program.run(&["tasks", "replay", "last", "--app", &app]);
+    assert_eq!(replayed.status.code(), Some(1), "{replayed:?}");
+    let said = text(&replayed.stdout);
+    assert!(
+        said.starts_with("step 2 of") && said.contains("at /status:"),
+        "{said}"
+    );
+}

@@ -1,8 +1,10 @@
 //! `convoke tasks`: what is in the store, and what a person may say to it.
 
 mod answer;
+mod history;
 mod list;
 mod prune;
+mod replay;
 mod show;
 mod trace;
 
@@ -29,10 +31,27 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             let filter = list::filter(state, user.as_deref(), conversation.as_deref())?;
             list::list(&*store, filter, *limit, json).await?;
         }
-        TasksCommand::Show { id, store } => {
+        TasksCommand::Show { id, at, store } => {
             let store = start::open_existing_store(store)?;
             let task = find(&*store, id).await?;
-            show::show(&*store, task, json).await?;
+            match at {
+                Some(seq) => show::show_at(&*store, task, *seq, json).await?,
+                None => show::show(&*store, task, json).await?,
+            }
+        }
+        TasksCommand::History { id, store } => {
+            let store = start::open_existing_store(store)?;
+            let task = find(&*store, id).await?;
+            history::history(&*store, task, json).await?;
+        }
+        TasksCommand::Replay {
+            id,
+            app,
+            store: args,
+        } => {
+            let store = start::open_existing_store(args)?;
+            let task = find(&*store, id).await?;
+            return replay::replay(&*store, task, app, args, json).await;
         }
         TasksCommand::Trace { id, store } => {
             let store = start::open_existing_store(store)?;

@@ -6,7 +6,41 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::not_found;
+use crate::exit::UsageError;
 use crate::output;
+
+/// Shows a task as it stood after a step: its state, and what had been said.
+pub(super) async fn show_at(
+    store: &dyn Store,
+    task: Uuid,
+    seq: u64,
+    json: bool,
+) -> anyhow::Result<()> {
+    let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
+    let last = loaded.record.seq;
+    let entry = loaded.entries.iter().find(|entry| entry.seq == seq);
+    let entry = entry.ok_or_else(|| {
+        let message = format!("the task has {last} steps; there is no step {seq}");
+        UsageError::new("task.no_such_step", message)
+    })?;
+    let said: Vec<_> = loaded
+        .messages
+        .iter()
+        .filter(|stored| stored.seq <= seq)
+        .collect();
+    if json {
+        output::json_line(&json!({ "task": task, "entry": entry, "messages": said }));
+        return Ok(());
+    }
+    output::line(format!(
+        "{} {seq} of {last}, {}",
+        "step".dimmed(),
+        entry.kind
+    ));
+    output::line(serde_json::to_string_pretty(&entry.state)?);
+    output::note(format!("{} messages until then", said.len()));
+    Ok(())
+}
 
 pub(super) async fn show(store: &dyn Store, task: Uuid, json: bool) -> anyhow::Result<()> {
     let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;

@@ -1,0 +1,52 @@
+//! `convoke tasks history`: every point of a task's journal, and where the task stood there.
+
+use convoke_store::{Entry, Store};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::not_found;
+use crate::output;
+
+pub(super) async fn history(store: &dyn Store, task: Uuid, json: bool) -> anyhow::Result<()> {
+    let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
+    if json {
+        for entry in &loaded.entries {
+            output::json_line(&json!({
+                "seq": entry.seq, "at": entry.at, "kind": entry.kind,
+                "status": entry.state["status"], "open": labels(entry),
+            }));
+        }
+        return Ok(());
+    }
+    let rows: Vec<_> = loaded.entries.iter().map(row).collect();
+    output::line(output::table(
+        ["SEQ", "AT", "WHAT", "STATE", "OPEN"],
+        &rows,
+        &[0],
+    ));
+    output::note(format!(
+        "look at one with `convoke tasks show {task} --at SEQ`"
+    ));
+    Ok(())
+}
+
+fn row(entry: &Entry) -> [String; 5] {
+    let what = entry.event["label"].as_str();
+    [
+        entry.seq.to_string(),
+        entry.at.strftime("%H:%M:%S%.3f").to_string(),
+        what.map_or_else(|| entry.kind.replace('_', " "), str::to_owned),
+        entry.state["status"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        labels(entry).join(", "),
+    ]
+}
+
+/// What was under way, or waited for a person, after an entry.
+fn labels(entry: &Entry) -> Vec<String> {
+    let open = entry.state["open"].as_array();
+    let label = |call: &Value| call["label"].as_str().unwrap_or_default().to_owned();
+    open.into_iter().flatten().map(label).collect()
+}
