@@ -87,7 +87,7 @@ pub(crate) struct StoreArgs {
 }
 
 /// The model that agents think with.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ModelArgs {
     /// A model for every agent that names none itself: an OpenAI-compatible endpoint and the model's
     /// name there, such as `http://127.0.0.1:11434/v1#qwen3`. A key is taken from `CONVOKE_API_KEY`

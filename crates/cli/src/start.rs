@@ -36,6 +36,15 @@ pub(crate) fn load_app(
     load(App::load_to_run, folder, data, model, json)
 }
 
+/// Loads an app as its files have it, or shows everything that is wrong with it.
+pub(crate) fn load_app_as_written(
+    folder: &Path,
+    data: &Path,
+    json: bool,
+) -> anyhow::Result<Arc<App>> {
+    load(App::load_to_run, folder, data, &ModelArgs::default(), json)
+}
+
 /// Loads an app with its evals, or shows everything that is wrong with it.
 pub(crate) fn load_app_to_eval(
     folder: &Path,

@@ -210,21 +210,7 @@ fn compare(verdict: &mut Verdict, runtime: &Runtime, case: &EvalCase, answer: &A
             && wanted.iter().zip(&answer.tool_calls).all(|(wanted, call)| {
                 fits_call(wanted, call.server.as_str(), &call.tool, &call.arguments)
             });
-        verdict.calls = Some(fits);
-        if !fits {
-            let got: Vec<_> = answer
-                .tool_calls
-                .iter()
-                .map(|call| format!("{}{}", call.tool, json!(call.arguments)))
-                .collect();
-            let wanted: Vec<_> = wanted
-                .iter()
-                .map(|call| format!("{}{}", call.tool, json!(call.arguments)))
-                .collect();
-            verdict
-                .wrong
-                .push(format!("calls: wanted {wanted:?}, got {got:?}"));
-        }
+        note_calls(verdict, fits, wanted.iter(), answer);
     }
     if let Some(wanted) = &expect.reply {
         let complaints = reply_complaints(wanted, &answer.text);
@@ -255,20 +241,29 @@ fn compare_effects(verdict: &mut Verdict, case: &EvalCase, answer: &Answer, look
             fits_call(wanted, call.server.as_str(), &call.tool, &call.arguments)
         })
         && (!only_looks || answer.tool_calls.iter().any(|call| is_lookup(&call.tool)));
+    note_calls(verdict, fits, wanted.into_iter(), answer);
+}
+
+/// Writes down whether the calls fit, and what they were where they do not.
+fn note_calls<'a>(
+    verdict: &mut Verdict,
+    fits: bool,
+    wanted: impl Iterator<Item = &'a ExpectedCall>,
+    answer: &Answer,
+) {
     verdict.calls = Some(fits);
-    if !fits {
-        let got = answer.tool_calls.iter();
-        let got: Vec<_> = got
-            .map(|call| format!("{}{}", call.tool, json!(call.arguments)))
-            .collect();
-        let wanted: Vec<_> = wanted
-            .iter()
-            .map(|call| format!("{}{}", call.tool, json!(call.arguments)))
-            .collect();
-        verdict
-            .wrong
-            .push(format!("calls: wanted {wanted:?}, got {got:?}"));
+    if fits {
+        return;
     }
+    let got = answer.tool_calls.iter();
+    let got: Vec<_> = got
+        .map(|call| format!("{}{}", call.tool, json!(call.arguments)))
+        .collect();
+    let wanted: Vec<_> = wanted
+        .map(|call| format!("{}{}", call.tool, json!(call.arguments)))
+        .collect();
+    let wrong = format!("calls: wanted {wanted:?}, got {got:?}");
+    verdict.wrong.push(wrong);
 }
 
 /// What a slot holds, in words: a text as it is, an item by the name that people call it by.

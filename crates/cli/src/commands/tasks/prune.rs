@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use convoke_app::App;
 use convoke_model::{RetentionPolicy, RetentionPolicyFields};
 use serde_json::json;
 
 use crate::cli::StoreArgs;
-use crate::exit::BrokenApp;
 use crate::{output, start};
 
 pub(super) async fn prune(
@@ -18,13 +16,10 @@ pub(super) async fn prune(
 ) -> anyhow::Result<()> {
     let policy = match app {
         None => RetentionPolicy::new(RetentionPolicyFields::default())?,
-        Some(folder) => match App::load_to_run(folder, &start::environment(&args.data)) {
-            Ok(loaded) => loaded.app.retention,
-            Err(diagnostics) => {
-                crate::commands::check::show(folder, &diagnostics, json);
-                return Err(BrokenApp.into());
-            }
-        },
+        Some(folder) => {
+            let app = start::load_app_as_written(folder, &args.data, json)?;
+            app.retention.clone()
+        }
     };
     let store = start::open_existing_store(args)?;
     let swept = store.sweep(policy, dry_run).await?;

@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use convoke_app::App;
 use convoke_engine::machine::Machine;
 use convoke_engine::{Event, Facts};
 use convoke_flow::{Assistant, Reply};
@@ -14,7 +13,7 @@ use uuid::Uuid;
 
 use super::not_found;
 use crate::cli::StoreArgs;
-use crate::exit::{BrokenApp, Exit, UsageError};
+use crate::exit::{Exit, UsageError};
 use crate::{output, start};
 
 /// Where a replay and its journal part.
@@ -33,13 +32,7 @@ pub(super) async fn replay(
     args: &StoreArgs,
     json: bool,
 ) -> anyhow::Result<Exit> {
-    let app = match App::load_to_run(folder, &start::environment(&args.data)) {
-        Ok(loaded) => Arc::new(loaded.app),
-        Err(diagnostics) => {
-            crate::commands::check::show(folder, &diagnostics, json);
-            return Err(BrokenApp.into());
-        }
-    };
+    let app = start::load_app_as_written(folder, &args.data, json)?;
     let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
     if app.hash != loaded.record.definition {
         output::note(

@@ -8,7 +8,7 @@ use convoke_model::{Name, Node as Place, NodeKind, WorkflowFields};
 use serde_json::{Map, Value, json};
 
 use super::walk::Running;
-use super::{context, take_value};
+use super::{context, started, take_value};
 use crate::calls::{Ask, At, Request, ToolWish};
 use crate::nodes::agent::sub_agents::{Errand, Whom};
 use crate::turn::Turn;
@@ -25,15 +25,8 @@ pub(super) fn enter(
     if let Some(walk) = turn.state.walk.as_mut() {
         walk.enter(name);
     }
-    match begin(turn, workflow, place, name) {
-        Ok(calls) => calls,
-        Err(cause) => {
-            if let Some(walk) = turn.state.walk.as_mut() {
-                walk.fail(workflow, name, cause);
-            }
-            Vec::new()
-        }
-    }
+    let calls = begin(turn, workflow, place, name);
+    started(turn, workflow, name, calls)
 }
 
 fn begin(

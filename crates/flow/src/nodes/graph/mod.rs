@@ -197,7 +197,7 @@ fn take_value(
             Collected::Waiting => return Vec::new(),
             Collected::Next(next) => {
                 let call = at_node::call(turn, workflow, place, node, Some(next));
-                return started(turn, workflow, node, call);
+                return started(turn, workflow, node, call.map(|call| vec![call]));
             }
         },
     };
@@ -226,15 +226,15 @@ fn take_value(
     Vec::new()
 }
 
-/// A call that could be made, or the end of the walk because it could not.
+/// The calls of a node, or the end of the walk because they could not be made.
 fn started(
     turn: &mut Turn<'_>,
     workflow: &WorkflowFields,
     node: &Name,
-    call: Result<NewCall<Request>, String>,
+    calls: Result<Vec<NewCall<Request>>, String>,
 ) -> Vec<NewCall<Request>> {
-    match call {
-        Ok(call) => vec![call],
+    match calls {
+        Ok(calls) => calls,
         Err(cause) => {
             if let Some(walk) = turn.state.walk.as_mut() {
                 walk.fail(workflow, node, cause);
@@ -262,7 +262,7 @@ fn take_error(
         if *failures < place.retries {
             *failures += 1;
             let again = at_node::call(turn, workflow, place, node, at.item);
-            return started(turn, workflow, node, again);
+            return started(turn, workflow, node, again.map(|call| vec![call]));
         }
     }
     let error = json!({ "error": cause });
