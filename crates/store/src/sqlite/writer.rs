@@ -1,6 +1,7 @@
 //! One thread writes for everybody: it drains what has piled up into one transaction and tells each
 //! caller once the commit is on disk. Under load, one wait for the disk serves hundreds of tasks.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -20,9 +21,11 @@ const GROUP_LIMIT: usize = 1_024;
 /// A group of so many means that many tasks are at work.
 const BUSY_GROUP: usize = 16;
 
-/// How long the writer then waits for company before it commits: half as many commits write the same
-/// steps, and hardly a step is waited for.
+/// How long a busy writer waits for company before it commits: half as many commits write the same steps.
 const COMPANY: Duration = Duration::from_millis(1);
+
+/// Groups that are written at once after company did not come, because everybody waits for the commit.
+const ALONE: u32 = 256;
 
 /// Does its work inside the open transaction and gives back how to tell the caller afterwards.
 type Job = Box<dyn FnOnce(&Connection) -> Result<Tell, (Tell, StoreError)> + Send>;
@@ -109,14 +112,28 @@ fn gone() -> StoreError {
 }
 
 fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>) {
-    let mut group = 0;
-    while let Ok(first) = queue.recv() {
-        if group >= BUSY_GROUP {
-            std::thread::sleep(COMPANY);
+    let mut alone = 0;
+    // What is left of a group that failed is written with the next.
+    let mut jobs = VecDeque::new();
+    loop {
+        if jobs.is_empty() {
+            match queue.recv() {
+                Ok(first) => jobs.push_back(first),
+                Err(_) => return,
+            }
         }
-        let written = write_group(&connection, first, queue);
-        group = *written.as_ref().unwrap_or(&0);
-        if written.is_ok() {
+        gather(&mut jobs, queue);
+        if alone > 0 {
+            alone -= 1;
+        } else if jobs.len() >= BUSY_GROUP {
+            let before = jobs.len();
+            std::thread::sleep(COMPANY);
+            gather(&mut jobs, queue);
+            if jobs.len() < before + before / 4 {
+                alone = ALONE;
+            }
+        }
+        if write_group(&connection, &mut jobs).is_ok() {
             continue;
         }
         // After a failed commit the connection's own idea of the file cannot be trusted.
@@ -130,14 +147,19 @@ fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>) {
     }
 }
 
-/// Runs up to a group of queued jobs in one transaction, and says how many it were.
-fn write_group(
-    connection: &Connection,
-    first: Job,
-    queue: &Receiver<Job>,
-) -> Result<usize, StoreError> {
-    let mut tells = Vec::new();
-    let written = begin_and_run(connection, first, queue, &mut tells)
+/// Takes what has piled up, as far as it fits into one group.
+fn gather(jobs: &mut VecDeque<Job>, queue: &Receiver<Job>) {
+    while jobs.len() < GROUP_LIMIT
+        && let Ok(job) = queue.try_recv()
+    {
+        jobs.push_back(job);
+    }
+}
+
+/// Runs a group of jobs in one transaction.
+fn write_group(connection: &Connection, jobs: &mut VecDeque<Job>) -> Result<(), StoreError> {
+    let mut tells = Vec::with_capacity(jobs.len());
+    let written = begin_and_run(connection, jobs, &mut tells)
         .and_then(|()| connection.execute_batch("COMMIT").map_err(StoreError::from));
     if let Err(error) = &written {
         tracing::error!(%error, operations = tells.len(), "a group of writes failed");
@@ -145,26 +167,24 @@ fn write_group(
             let _ = connection.execute_batch("ROLLBACK");
         }
     }
-    let group = tells.len();
     for tell in tells {
         tell(written.clone());
     }
-    written.map(|()| group)
+    written
 }
 
 fn begin_and_run(
     connection: &Connection,
-    first: Job,
-    queue: &Receiver<Job>,
+    jobs: &mut VecDeque<Job>,
     tells: &mut Vec<Tell>,
 ) -> Result<(), StoreError> {
     if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
-        // The job is not run at all, so its caller must be told through its own reply: dropping the
-        // job drops the reply, which reads as a store that is gone.
+        // The first job is given up, or the same would be tried for ever: dropping it drops its reply,
+        // which reads as a store that is gone.
+        jobs.pop_front();
         return Err(error.into());
     }
-    let mut next = Some(first);
-    while let Some(job) = next {
+    while let Some(job) = jobs.pop_front() {
         match job(connection) {
             Ok(tell) => tells.push(tell),
             Err((tell, error)) => {
@@ -172,11 +192,6 @@ fn begin_and_run(
                 return Err(error);
             }
         }
-        next = if tells.len() < GROUP_LIMIT {
-            queue.try_recv().ok()
-        } else {
-            None
-        };
     }
     Ok(())
 }
