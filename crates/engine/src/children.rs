@@ -89,7 +89,7 @@ impl<P: Program> Children for ChildRunner<P> {
                 live: None,
             };
             let _away = places.give_up();
-            let mut ended = engine.run_child(request, parent.id, deadline).await?;
+            let mut ended = engine.run_until(request, Some(parent.id), deadline).await?;
             while !ended.status.is_final() {
                 engine.until_changed(ended.facts.id).await;
                 ended = engine.wait(ended.facts.id).await?;

@@ -201,7 +201,9 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             .0
             .store
             .watch(Scope::Inbox(self.fence.task));
-        if self.claims > self.workshop.options.max_claims {
+        if self.machine.snapshot().status.is_final() {
+            self.close_row();
+        } else if self.claims > self.workshop.options.max_claims {
             let claims = self.claims;
             self.record(Event::Poisoned { claims }, None);
         } else {
@@ -422,6 +424,26 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 self.perform(call);
             }
         }
+    }
+
+    /// A task that ended with its very first step has its answer in the journal, and no row that says so.
+    fn close_row(&mut self) {
+        let now = self.workshop.engine.0.clock.now();
+        let deadline = self.machine.deadline();
+        let event: Event<P::Reply> = Event::Resumed { deadline };
+        let batch = Batch {
+            entries: vec![NewEntry {
+                at: now,
+                kind: event.kind(),
+                event: text_of(&event),
+                state: text_of(self.machine.snapshot()),
+            }],
+            messages: Vec::new(),
+            consumed: Vec::new(),
+            standing: self.standing(true, false, now),
+        };
+        let append = self.workshop.engine.0.store.append(self.fence, batch);
+        self.durable = Durable::of(append);
     }
 
     /// Where the task stands now, if that is not what its row says already.

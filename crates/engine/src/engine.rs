@@ -119,23 +119,13 @@ impl<P: Program> Engine<P> {
             .await
     }
 
-    /// Accepts a child of another task, which has no more time than its parent, and waits until it has
-    /// ended or waits for a person.
-    pub(crate) async fn run_child(
-        &self,
-        request: NewRequest,
-        parent: Uuid,
-        deadline: Timestamp,
-    ) -> Result<Ended, EngineError> {
-        self.run_until(request, Some(parent), deadline).await
-    }
-
     /// Accepts a task and waits until it has ended or waits for a person.
     pub async fn run(&self, request: NewRequest) -> Result<Ended, EngineError> {
         self.run_until(request, None, self.full_time()).await
     }
 
-    async fn run_until(
+    /// The same for a child of another task, which has no more time than its parent.
+    pub(crate) async fn run_until(
         &self,
         request: NewRequest,
         parent: Option<Uuid>,
@@ -222,33 +212,27 @@ impl<P: Program> Engine<P> {
             epoch: FIRST_EPOCH,
             seq: machine.seq(),
         };
-        if at_once {
-            let durable = Durable::of(submitted);
-            let handed = Handed {
-                machine,
-                fence,
-                durable: durable.clone(),
-                live: request.live,
-                waiter,
-            };
-            seat.hand_over(handed, place);
-            if once_durable {
-                durable.wait().await?;
+        let durable = if at_once {
+            Durable::of(submitted)
+        } else {
+            let submitted = submitted.await?;
+            if !matches!(submitted, Submitted::Created { held: true, .. }) {
+                return Ok(submitted);
             }
-            return Ok(Submitted::Created { id, held: true });
+            Durable::Now
+        };
+        let handed = Handed {
+            machine,
+            fence,
+            durable: durable.clone(),
+            live: request.live,
+            waiter,
+        };
+        seat.hand_over(handed, place);
+        if once_durable {
+            durable.wait().await?;
         }
-        let submitted = submitted.await?;
-        if matches!(submitted, Submitted::Created { held: true, .. }) {
-            let handed = Handed {
-                machine,
-                fence,
-                durable: Durable::Now,
-                live: request.live,
-                waiter,
-            };
-            seat.hand_over(handed, place);
-        }
-        Ok(submitted)
+        Ok(Submitted::Created { id, held: true })
     }
 
     /// Tells a running or waiting task something.

@@ -132,6 +132,8 @@ impl<P: Program> Machine<P> {
                 self.mark_started(call);
                 Transition::default()
             }
+            // An ended task is taken up only to write down that it has ended.
+            Event::Resumed { .. } if self.snapshot.status.is_final() => Transition::default(),
             Event::Resumed { deadline } => {
                 self.snapshot.deadline = Some(deadline);
                 self.settle();

@@ -91,28 +91,24 @@ impl Request {
 
     /// What a person says came of the call.
     pub(crate) fn replied_by_hand(&self, value: Value) -> Result<Reply, String> {
-        let ask = match &self.0 {
-            Ask::At(at) => &*at.ask,
-            ask => ask,
-        };
-        let Ask::Tool(wish) = ask else {
+        let Ask::Tool(wish) = self.0.itself() else {
             return Err("only the result of a tool can be given by hand".into());
         };
         let (server, tool) = wish.tool.split_once('.').unwrap_or(("", &wish.tool));
-        Ok(Reply(Given::Tool(Box::new(ToolReply {
-            server: server.to_owned(),
-            tool: tool.to_owned(),
-            text: match &value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            },
-            content: value,
-            is_error: false,
-        }))))
+        let reply = ToolReply::of(server, tool, value);
+        Ok(Reply(Given::Tool(Box::new(reply))))
     }
 }
 
 impl Ask {
+    /// What is to be done, wherever it is done.
+    pub(crate) fn itself(&self) -> &Self {
+        match self {
+            Self::At(at) => &at.ask,
+            ask => ask,
+        }
+    }
+
     fn with_arguments(&self, value: Value) -> Result<Self, String> {
         let Value::Object(fields) = value else {
             return Err("arguments are a JSON object".into());

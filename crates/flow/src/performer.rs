@@ -261,11 +261,7 @@ impl Performer {
 
 impl Executor<Assistant> for Performer {
     async fn effect(&self, call: &Call<Request>) -> Result<Effect, Failure> {
-        let ask = match &call.request.0 {
-            Ask::At(at) => &*at.ask,
-            ask => ask,
-        };
-        let wish = match ask {
+        let wish = match call.request.0.itself() {
             Ask::Tool(wish) => wish,
             // A child that was submitted under the call's id is found again, not made again.
             Ask::Child(_) => return Ok(Effect::Repeatable),
@@ -286,16 +282,12 @@ impl Executor<Assistant> for Performer {
 
     async fn perform(&self, performing: &Performing, call: &Call<Request>) -> Outcome<Reply> {
         let key = || call.id.to_string();
-        let ask = match &call.request.0 {
-            Ask::At(at) => {
-                if at.delay_ms > 0 {
-                    tokio::time::sleep(Duration::from_millis(at.delay_ms)).await;
-                }
-                &*at.ask
-            }
-            ask => ask,
-        };
-        let given = match ask {
+        if let Ask::At(at) = &call.request.0
+            && at.delay_ms > 0
+        {
+            tokio::time::sleep(Duration::from_millis(at.delay_ms)).await;
+        }
+        let given = match call.request.0.itself() {
             Ask::Decide => self.decide(performing).await,
             Ask::Model(asked) => self.think(performing, asked).await,
             Ask::Tool(wish) => {

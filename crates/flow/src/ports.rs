@@ -77,6 +77,22 @@ pub struct ToolReply {
     pub is_error: bool,
 }
 
+impl ToolReply {
+    /// What a tool gave, in both forms.
+    pub(crate) fn of(server: &str, tool: &str, content: Value) -> Self {
+        Self {
+            server: server.to_owned(),
+            tool: tool.to_owned(),
+            text: match &content {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            },
+            content,
+            is_error: false,
+        }
+    }
+}
+
 /// The tools of an app.
 pub trait Tools: Send + Sync + 'static {
     /// What is known of a tool, given as `tool` or `server.tool`.

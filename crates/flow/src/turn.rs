@@ -1,6 +1,7 @@
 //! One step of an assistant's task: where it stands, what is known, and what has just come back.
 
 use convoke_engine::View;
+use jiff::Timestamp;
 
 use crate::assistant::{Assistant, Progress};
 use crate::calls::Request;
@@ -19,6 +20,12 @@ impl<'a> Turn<'a> {
             .messages
             .first()
             .map_or("", |message| message.content.as_str())
+    }
+
+    /// Milliseconds from when the task was accepted to then.
+    pub(crate) fn since_accepted_ms(&self, at: Timestamp) -> u64 {
+        let since = at.duration_since(self.view.facts.created_at);
+        u64::try_from(since.as_millis()).unwrap_or(0)
     }
 
     /// The skill that the user is taken to want, by name.

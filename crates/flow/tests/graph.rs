@@ -375,6 +375,22 @@ async fn no_more_calls_are_made_than_the_workflow_allows() {
     assert_eq!(office.calls().len(), 5);
 }
 
+#[tokio::test]
+async fn a_list_that_cannot_even_be_begun_fails_with_its_cause() {
+    let workflow = json!({
+        "name": "short",
+        "nodes": { "each": { "type": "tool", "tool": "desk.get_one",
+            "map": { "over": "range(9)", "parallel": 2 } } },
+        "entry_point": "each",
+        "max_iterations": 1,
+    });
+    let office = office(workflow).await;
+    let ended = office.ask("Go.").await;
+    let error = ended.error.unwrap();
+    assert!(error.starts_with("workflow.max_iterations"), "{error}");
+    assert!(office.calls().is_empty());
+}
+
 /// Two facts at once, then a change that is made once, then a look at it.
 fn change() -> Value {
     json!({

@@ -161,16 +161,7 @@ async fn run(tool: &CheckedTool, request: &ToolRequest) -> Result<ToolReply, Fai
     // The handler is called where its panics are caught too, not only those of its future.
     let work = AssertUnwindSafe(async { (tool.handler)(context, arguments).await }).catch_unwind();
     match tokio::time::timeout(allowed, work).await {
-        Ok(Ok(Ran::Done(result))) => Ok(ToolReply {
-            server: request.server.clone(),
-            tool: request.tool.clone(),
-            text: match &result {
-                serde_json::Value::String(text) => text.clone(),
-                other => other.to_string(),
-            },
-            content: result,
-            is_error: false,
-        }),
+        Ok(Ok(Ran::Done(result))) => Ok(ToolReply::of(&request.server, &request.tool, result)),
         Ok(Ok(Ran::Failed(error))) => Ok(ToolReply {
             server: request.server.clone(),
             tool: request.tool.clone(),

@@ -207,8 +207,7 @@ fn try_again(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
 
 /// When the time of a run that begins now is over, in milliseconds from when the task was accepted.
 fn run_ends(turn: &Turn<'_>, agent: &AgentFields) -> u64 {
-    let since = turn.view.at.duration_since(turn.view.facts.created_at);
-    u64::try_from(since.as_millis()).unwrap_or(0) + turn.assistant.app.agent_time_ms(agent)
+    turn.since_accepted_ms(turn.view.at) + turn.assistant.app.agent_time_ms(agent)
 }
 
 /// The agent whose run it is.

@@ -119,7 +119,7 @@ pub(crate) fn take_result(
         return compose::broken(turn, "the agent is gone");
     };
     let outcome = returned.outcome;
-    let created_at = turn.view.facts.created_at;
+    let since = turn.since_accepted_ms(returned.made.started_at);
     let asked_for = index.and_then(|index| asked_for(turn.view.messages, index));
     let known = turn.state.run.as_mut().zip(index).and_then(|(run, index)| {
         let wanted = run.wanted.get_mut(index)?;
@@ -133,8 +133,6 @@ pub(crate) fn take_result(
     }
     if needs_leave(turn.assistant, &wanted.tool) {
         // The time that a person took is not the agent's.
-        let since = returned.made.started_at.duration_since(created_at);
-        let since = u64::try_from(since.as_millis()).unwrap_or(0);
         *until_ms = since + turn.assistant.app.agent_time_ms(agent);
     }
     wanted.modified |= asked_for.is_some_and(|arguments| *arguments != **made_with);

@@ -26,6 +26,12 @@ pub(super) fn enter(
         walk.enter(name);
     }
     let calls = begin(turn, workflow, place, name);
+    if calls.is_err()
+        && let Some(running) = running(turn, name)
+    {
+        // Where one call of several cannot be made, none is.
+        running.open = 0;
+    }
     started(turn, workflow, name, calls)
 }
 
@@ -128,8 +134,7 @@ pub(super) fn call(
     } else {
         0
     };
-    let since = turn.view.at.duration_since(turn.view.facts.created_at);
-    let since = u64::try_from(since.as_millis()).unwrap_or(0);
+    let since = turn.since_accepted_ms(turn.view.at);
     let limit = place
         .timeout_seconds
         .map(|seconds| u64::from(seconds) * 1_000);
