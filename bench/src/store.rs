@@ -152,6 +152,7 @@ async fn claimed(store: &dyn Store, tasks: usize) -> anyhow::Result<Vec<Fence>> 
     let claim = Claim {
         worker: "bench".into(),
         apps: vec!["bench".into()],
+        except: Vec::new(),
         lease: Duration::from_mins(10),
         limit: tasks,
     };
@@ -173,7 +174,7 @@ fn task(number: usize) -> anyhow::Result<NewTask> {
         conversation: None,
         channel: Channel::Terminal,
         app: "bench".into(),
-        definition: "bench".into(),
+        definition: std::sync::Arc::default(),
         description: "bench".into(),
         parent: None,
         deadline: at,
@@ -199,7 +200,7 @@ fn step(messages: Vec<NewMessage>) -> Batch {
 fn entry() -> NewEntry {
     NewEntry {
         at: SystemClock.now(),
-        kind: "returned",
+        kind: "returned".into(),
         event: serde_json::json!({ "type": "returned", "outcome": "y".repeat(300) }).to_string(),
         state: serde_json::json!({ "status": "working", "program": "z".repeat(600) }).to_string(),
     }

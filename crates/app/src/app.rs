@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use convoke_model::{
     Agent, AgentFields, Channel, ChannelSpec, Domain, Invalid, McpServer, Name, Report,
@@ -17,6 +18,7 @@ use crate::document::ParsedList;
 use crate::environment::Secrets;
 use crate::evals::EvalCase;
 use crate::hash;
+use crate::origin::{AppFiles, Origin};
 use crate::references::{self, is_same_tool};
 use crate::spelling::one_of;
 
@@ -49,6 +51,8 @@ pub struct App {
     pub hash: String,
     /// What came from the environment, to be kept out of logs.
     pub secrets: Secrets,
+    /// The files as they are written, without what the environment fills in and without the evals.
+    pub files: Arc<AppFiles>,
 }
 
 /// The cases of one file.
@@ -75,7 +79,13 @@ impl App {
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Loaded, Diagnostics> {
-        Self::read(folder, environment, Purpose::Check, &BTreeSet::new())
+        Self::read(
+            folder,
+            Origin::Folder(folder),
+            environment,
+            Purpose::Check,
+            &BTreeSet::new(),
+        )
     }
 
     /// Reads an app folder to run it. Its evals are left out.
@@ -83,7 +93,7 @@ impl App {
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Loaded, Diagnostics> {
-        Self::read(folder, environment, Purpose::Run, &BTreeSet::new())
+        Self::load_for_program(folder, environment, &BTreeSet::new())
     }
 
     /// Reads an app folder to run it in a program that brings tools of its own, under the names of
@@ -93,7 +103,30 @@ impl App {
         environment: &dyn Fn(&str) -> Option<String>,
         program_servers: &BTreeSet<String>,
     ) -> Result<Loaded, Diagnostics> {
-        Self::read(folder, environment, Purpose::Run, program_servers)
+        Self::read(
+            folder,
+            Origin::Folder(folder),
+            environment,
+            Purpose::Run,
+            program_servers,
+        )
+    }
+
+    /// Reads an app as it once was, from the files that were kept of it. What is relative in it is
+    /// relative to `folder`.
+    pub fn load_kept(
+        files: &AppFiles,
+        hash: &str,
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+        program_servers: &BTreeSet<String>,
+    ) -> Result<Self, Diagnostics> {
+        let origin = Origin::Kept(files);
+        let loaded = Self::read(folder, origin, environment, Purpose::Run, program_servers)?;
+        Ok(Self {
+            hash: hash.to_owned(),
+            ..loaded.app
+        })
     }
 
     /// An app that is made of agents alone, without a folder. Everything else is as is usual.
@@ -108,6 +141,7 @@ impl App {
         Ok(Self {
             folder: PathBuf::new(),
             hash: hash::of_agents(&config, &agents),
+            files: Arc::new(hash::agent_files(&config, &agents)),
             config,
             agents,
             servers: Vec::new(),
@@ -123,12 +157,13 @@ impl App {
 
     fn read(
         folder: &Path,
+        origin: Origin<'_>,
         environment: &dyn Fn(&str) -> Option<String>,
         purpose: Purpose,
         program_servers: &BTreeSet<String>,
     ) -> Result<Loaded, Diagnostics> {
         let mut problems = Diagnostics::default();
-        let contents = Contents::read(folder, environment, purpose, program_servers, &mut problems);
+        let contents = Contents::read(origin, environment, purpose, program_servers, &mut problems);
         if problems.has_errors() {
             return Err(problems.sorted());
         }
@@ -151,6 +186,7 @@ impl App {
     }
 
     fn assemble(folder: &Path, contents: Contents, hash: String) -> Option<Self> {
+        let files = Arc::new(contents.as_written());
         let config = contents.config?.fields?;
         let retention = match contents.retention {
             Some(policy) => policy.fields?,
@@ -187,6 +223,7 @@ impl App {
                 .collect(),
             hash,
             secrets: contents.secrets,
+            files,
         })
     }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use convoke_model::{AggregatorOptionsFields, LlmConfig, Name, Report, RouterOptionsFields, Rules};
+use convoke_model::{
+    AggregatorOptionsFields, LlmConfig, Name, Redaction, Report, RouterOptionsFields, Rules,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +42,9 @@ pub struct AppConfig {
     /// What the app says when it has nothing better to say.
     #[serde(default)]
     pub messages: Messages,
+    /// What is taken out of logs and traces.
+    #[serde(default)]
+    pub redaction: Redaction,
 }
 
 impl AppConfig {
@@ -56,6 +61,7 @@ impl AppConfig {
             models: BTreeMap::new(),
             evals: EvalBar::default(),
             messages: Messages::default(),
+            redaction: Redaction::default(),
         }
     }
 }

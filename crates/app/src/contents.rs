@@ -1,7 +1,6 @@
 //! Everything that an app folder says, file by file, before it is known to be right.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use convoke_model::{
     AgentFields, ChannelSpecFields, DomainFields, McpServerFields, Name, RetentionPolicyFields,
@@ -15,6 +14,7 @@ use crate::environment::Secrets;
 use crate::evals::{EvalCase, EvalFile};
 use crate::files::{ChannelsFile, DomainsFile, McpServersFile};
 use crate::folder::{Files, survey};
+use crate::origin::{AppFiles, Origin};
 use crate::templates::Templates;
 use crate::yaml::push;
 use crate::{references, secrecy, sentences, skills};
@@ -38,7 +38,7 @@ pub(crate) struct Contents {
 
 /// Reads documents of one folder and collects what is wrong with them.
 struct Reader<'a> {
-    folder: &'a Path,
+    origin: Origin<'a>,
     files: Files,
     environment: &'a dyn Fn(&str) -> Option<String>,
     secrets: Secrets,
@@ -48,7 +48,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn document(&mut self, file: &str) -> Option<Document> {
         Document::read(
-            self.folder,
+            self.origin,
             file,
             self.environment,
             &mut self.secrets,
@@ -82,17 +82,17 @@ pub(crate) enum Purpose {
 impl Contents {
     /// Reads and checks a whole folder. Everything that is wrong goes into `problems`.
     pub(crate) fn read(
-        folder: &Path,
+        origin: Origin<'_>,
         environment: &dyn Fn(&str) -> Option<String>,
         purpose: Purpose,
         program_servers: &BTreeSet<String>,
         problems: &mut Diagnostics,
     ) -> Self {
-        let files = survey(folder, problems);
+        let files = survey(origin, problems);
         let has_agent_files = !files.collection("agents").is_empty();
         let secrets = Secrets::default();
         let mut reader = Reader {
-            folder,
+            origin,
             files,
             environment,
             secrets,
@@ -154,6 +154,27 @@ impl Contents {
                 || !mended.contains(&(problem.file.clone(), problem.position))
         }));
         contents
+    }
+
+    /// The files as they are written, but for the evals.
+    pub(crate) fn as_written(&self) -> AppFiles {
+        let agents = self.agents.iter().map(|file| &file.document);
+        let workflows = self.workflows.iter().map(|file| &file.document);
+        agents
+            .chain(workflows)
+            .chain(self.config.as_ref().map(|file| &file.document))
+            .chain(self.servers.as_ref().map(|file| &file.document))
+            .chain(self.domains.as_ref().map(|file| &file.document))
+            .chain(self.channels.as_ref().map(|file| &file.document))
+            .chain(self.style_guide.as_ref().map(|file| &file.document))
+            .chain(self.retention.as_ref().map(|file| &file.document))
+            .map(|document| {
+                (
+                    document.source.file().to_owned(),
+                    document.source.text().to_owned(),
+                )
+            })
+            .collect()
     }
 
     fn check(&self, has_agent_files: bool, problems: &mut Diagnostics) {

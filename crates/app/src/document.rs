@@ -1,9 +1,5 @@
 //! One file of the app folder: read, filled in from the environment, and checked against its type.
 
-use std::fs;
-use std::io::Read as _;
-use std::path::Path;
-
 use convoke_model::{Report, Rules};
 use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
@@ -11,9 +7,10 @@ use serde_json::Value;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::environment::{Secrets, substitute};
+use crate::origin::Origin;
 use crate::shape::{Misfit, mended, misfits};
 use crate::source::{Place, Source};
-use crate::yaml::{self, Entry, Kind, MAX_FILE_BYTES, MAX_PROBLEMS_PER_FILE, Node, segments};
+use crate::yaml::{self, Entry, Kind, MAX_PROBLEMS_PER_FILE, Node, segments};
 
 /// What of a document is not of its shape, by JSON pointer.
 #[derive(Debug, Default)]
@@ -61,13 +58,13 @@ pub(crate) struct Item<T> {
 impl Document {
     /// Reads a file. What is wrong with it as a file is reported.
     pub(crate) fn read(
-        folder: &Path,
+        origin: Origin<'_>,
         file: &str,
         environment: &dyn Fn(&str) -> Option<String>,
         secrets: &mut Secrets,
         problems: &mut Diagnostics,
     ) -> Option<Self> {
-        let text = match read_text(&folder.join(file)) {
+        let text = match origin.text(file) {
             Ok(text) => text,
             Err((code, message)) => {
                 problems.add(Diagnostic::of_file(Severity::Error, file, code, message));
@@ -336,32 +333,4 @@ fn sort_keys(node: &mut Node) {
         Kind::List(items) => items.iter_mut().for_each(sort_keys),
         _ => {}
     }
-}
-
-fn read_text(path: &Path) -> Result<String, (&'static str, String)> {
-    let unreadable = |error: std::io::Error| {
-        (
-            "app.file_unreadable",
-            format!("the file cannot be read: {error}"),
-        )
-    };
-    let metadata = fs::metadata(path).map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(("app.file_unreadable", "this is not a file".to_owned()));
-    }
-    let mut bytes = Vec::new();
-    let file = fs::File::open(path).map_err(unreadable)?;
-    // One byte over the limit tells a file that has grown since it was looked at.
-    file.take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(unreadable)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        let message = format!("the file has more than {MAX_FILE_BYTES} bytes; split it");
-        return Err(("app.file_too_large", message));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let message = format!("the file is not UTF-8 text (byte {at}); save it as UTF-8");
-        ("app.file_not_text", message)
-    })
 }

@@ -1,10 +1,10 @@
 //! Which files an app folder has, and what each is for.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::origin::Origin;
 use crate::spelling::{nearest, one_of};
 
 /// The most files that an app folder may have.
@@ -54,9 +54,9 @@ impl Files {
 }
 
 /// Looks through an app folder. What does not belong there is reported.
-pub(crate) fn survey(folder: &Path, problems: &mut Diagnostics) -> Files {
+pub(crate) fn survey(origin: Origin<'_>, problems: &mut Diagnostics) -> Files {
     let mut survey = Survey {
-        folder,
+        origin,
         files: Files::default(),
         count: 0,
         problems,
@@ -76,7 +76,7 @@ pub(crate) fn main_file(folder: &Path) -> Option<String> {
 }
 
 struct Survey<'a> {
-    folder: &'a Path,
+    origin: Origin<'a>,
     files: Files,
     count: usize,
     problems: &'a mut Diagnostics,
@@ -196,12 +196,8 @@ impl Survey<'_> {
 
     /// The names in a folder, sorted, without hidden ones, and whether each is a folder itself.
     fn entries(&mut self, folder: &str) -> Option<Vec<(String, bool)>> {
-        let path = self.folder.join(folder);
-        if !folder.is_empty() && !path.exists() {
-            return None;
-        }
-        let listed = match fs::read_dir(&path) {
-            Ok(listed) => listed,
+        let listed = match self.origin.names(folder) {
+            Ok(listed) => listed?,
             Err(error) => {
                 let message = format!("the folder cannot be read: {error}");
                 let name = if folder.is_empty() { "." } else { folder };
@@ -212,7 +208,7 @@ impl Survey<'_> {
             }
         };
         let mut entries = Vec::new();
-        for entry in listed.flatten() {
+        for (name, is_folder) in listed {
             self.count += 1;
             if self.count > MAX_FILES {
                 let message = format!("the app has more than {MAX_FILES} files");
@@ -222,9 +218,8 @@ impl Survey<'_> {
                     .add(error.help("keep data outside the app's own folders"));
                 break;
             }
-            let name = entry.file_name().to_string_lossy().into_owned();
             if !name.starts_with('.') {
-                entries.push((name, entry.path().is_dir()));
+                entries.push((name, is_folder));
             }
         }
         entries.sort();

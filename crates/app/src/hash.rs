@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::config::AppConfig;
 use crate::contents::Contents;
 use crate::document::Document;
+use crate::origin::AppFiles;
 
 /// Changes when the way of hashing does, so that hashes of two ways never meet by accident.
 const FORMAT: u32 = 1;
@@ -38,17 +39,31 @@ pub(crate) fn of(contents: &Contents) -> String {
 
 /// The hash of an app that stands in no folder. Keys leave it as it is.
 pub(crate) fn of_agents(config: &AppConfig, agents: &[Agent]) -> String {
-    let without_keys = |agent: &Agent| {
-        let mut fields = agent.clone().into_fields();
-        let models = fields.llm_config.iter_mut();
-        for model in models.chain(&mut fields.fallback_models) {
-            model.api_key = None;
-        }
-        json!(fields)
-    };
     let mut agents: Vec<Value> = agents.iter().map(without_keys).collect();
     agents.sort_by_cached_key(|value| value["name"].to_string());
     hexadecimal(&json!({ "format": FORMAT, "name": config.name, "agents": agents }))
+}
+
+/// The files that an app of agents alone would stand in, without its keys.
+pub(crate) fn agent_files(config: &AppConfig, agents: &[Agent]) -> AppFiles {
+    let main = (
+        "convoke.json".to_owned(),
+        json!({ "name": config.name }).to_string(),
+    );
+    let agents = agents.iter().map(|agent| {
+        let file = format!("agents/{}.json", agent.name);
+        (file, without_keys(agent).to_string())
+    });
+    std::iter::once(main).chain(agents).collect()
+}
+
+fn without_keys(agent: &Agent) -> Value {
+    let mut fields = agent.clone().into_fields();
+    let models = fields.llm_config.iter_mut();
+    for model in models.chain(&mut fields.fallback_models) {
+        model.api_key = None;
+    }
+    json!(fields)
 }
 
 fn hexadecimal(whole: &Value) -> String {

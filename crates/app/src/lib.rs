@@ -13,6 +13,7 @@ mod evals;
 mod files;
 mod folder;
 mod hash;
+mod origin;
 mod references;
 mod scaffold;
 mod schema;
@@ -39,6 +40,7 @@ pub use evals::{
 };
 pub use files::{ChannelsFile, DomainsFile, McpServersFile};
 pub use folder::MAX_FILES;
+pub use origin::AppFiles;
 pub use scaffold::{ScaffoldError, new_app};
 pub use schema::{nearest_schema, schema, schemas};
 pub use source::Position;

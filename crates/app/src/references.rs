@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use convoke_model::{AgentFields, DomainFields, McpServerFields, Name, SkillFields};
+use convoke_model::{AgentFields, DomainFields, McpServerFields, Name, SkillFields, Verify};
 
 use crate::builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 use crate::contents::Contents;
@@ -421,12 +421,11 @@ fn tool_settings(
                 found.extend(tool(&list.document, &pointer, fallback, servers));
             }
             if let Some(verify) = &settings.verify {
-                found.extend(tool(
-                    &list.document,
-                    &format!("{pointer}/verify"),
-                    verify,
-                    servers,
-                ));
+                let place = match verify {
+                    Verify::Tool(_) => format!("{pointer}/verify"),
+                    Verify::Asked(_) => format!("{pointer}/verify/tool"),
+                };
+                found.extend(tool(&list.document, &place, verify.tool(), servers));
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::diagnostic::Diagnostics;
 use crate::document::Document;
 use crate::environment::Secrets;
 use crate::folder::{MAX_FILES, main_file};
+use crate::origin::Origin;
 use crate::source::Place;
 use crate::spelling::as_name;
 
@@ -216,7 +217,13 @@ fn collect(
 fn renamed(from: &Path, main: &str, name: &Name) -> Result<String, String> {
     let mut problems = Diagnostics::default();
     let none = |_: &str| Some(String::new());
-    let document = Document::read(from, main, &none, &mut Secrets::default(), &mut problems);
+    let document = Document::read(
+        Origin::Folder(from),
+        main,
+        &none,
+        &mut Secrets::default(),
+        &mut problems,
+    );
     let Some(document) = document else {
         return Err(problems.to_string());
     };

@@ -5,17 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_app::App;
-use convoke_flow::toolbox::{RustTool, Toolbox};
-use convoke_model::{Agent, AgentFields, Invalid, Name};
+use convoke_flow::toolbox::RustTool;
+use convoke_llm::ModelClient;
+use convoke_model::{Agent, AgentFields, LlmConfig, Name};
+use convoke_store::Definition;
 
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
-use crate::wire::{self, Parts, StoreChoice};
+use crate::wire::{self, AppEditions, Parts, ReadKept, StoreChoice};
 
 /// The variable by which an app's files know the data folder.
 const DATA_VARIABLE: &str = "CONVOKE_DATA";
 
-type Environment = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Collects what a [`Runtime`] is made of.
 #[derive(Default)]
@@ -31,6 +33,7 @@ pub struct RuntimeBuilder {
     environment: Option<Environment>,
     concurrent_tasks: Option<u32>,
     program: Option<PathBuf>,
+    read_kept: Option<ReadKept>,
     model_options: convoke_llm::Options,
 }
 
@@ -86,7 +89,7 @@ impl RuntimeBuilder {
         mut self,
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.environment = Some(Box::new(environment));
+        self.environment = Some(Arc::new(environment));
         self
     }
 
@@ -100,6 +103,16 @@ impl RuntimeBuilder {
     /// like any other program.
     pub fn convoke_program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = Some(program.into());
+        self
+    }
+
+    /// How an app is read again from what was kept of it when a task was begun. Otherwise as it is read
+    /// from its folder.
+    pub fn read_kept(
+        mut self,
+        read: impl Fn(&Definition) -> Result<App, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.read_kept = Some(Arc::new(read));
         self
     }
 
@@ -120,26 +133,44 @@ impl RuntimeBuilder {
             tokio::runtime::Handle::try_current().map_err(|_| RuntimeError::NoExecutor)?;
         let app = self.find_app()?;
         let clock = wire::clock();
-        let servers = wire::tool_servers(&app, self.program.take());
-        let mut toolbox = Toolbox::new(Arc::new(servers.clone()), Arc::clone(&clock))?;
-        for tool in std::mem::take(&mut self.tools) {
-            toolbox.add(tool)?;
-        }
-        check_tools(&app, &toolbox)?;
-        let store = self.store_for(&app)?.open()?;
+        let store = self.store_for(&app)?;
         let ids = wire::ids();
-        let (engine, worker) = wire::assemble(Parts {
-            app: Arc::clone(&app),
-            store,
-            toolbox,
+        let given = self.read_kept.take();
+        let read_kept = given.unwrap_or_else(|| self.reader(&app));
+        let editions = AppEditions::new(Parts {
+            store: store.open()?,
             clock: Arc::clone(&clock),
             ids: Arc::clone(&ids),
+            models: ModelClient::new(self.model_options),
+            tools: self.tools,
+            program: self.program,
             concurrent_tasks: self.concurrent_tasks,
-            model_options: self.model_options,
-        })?;
+            read_kept,
+        });
+        let (engine, worker) = editions.assemble(&app)?;
         Ok(Runtime::start(
-            app, engine, worker, servers, clock, ids, &executor,
+            app, engine, worker, editions, clock, ids, &executor,
         ))
+    }
+
+    /// Reads what was kept of an app as its folder is read. Keys that were given by the program, and so
+    /// were never kept, are those that the same agents have now.
+    fn reader(&self, app: &Arc<App>) -> ReadKept {
+        let (environment, own) = (self.variables(), self.own_servers());
+        let now = Arc::clone(app);
+        Arc::new(move |definition| {
+            let folder = &now.folder;
+            let files = &definition.files;
+            let mut app = App::load_kept(files, &definition.hash, folder, &*environment, &own)
+                .map_err(|problems| problems.to_string())?;
+            for agent in &mut app.agents {
+                if let Some(same) = now.agent(agent.name.as_str()) {
+                    let changed = agent.clone().with(|agent| give_keys(agent, same));
+                    *agent = changed.map_err(|invalid| invalid.to_string())?;
+                }
+            }
+            Ok(app)
+        })
     }
 
     fn find_app(&mut self) -> Result<Arc<App>, RuntimeError> {
@@ -160,21 +191,28 @@ impl RuntimeBuilder {
     }
 
     fn load(&self, folder: &Path) -> Result<Arc<App>, RuntimeError> {
+        let loaded = App::load_for_program(folder, &*self.variables(), &self.own_servers());
+        Ok(Arc::new(loaded.map_err(RuntimeError::App)?.app))
+    }
+
+    /// What `${NAME}` stands for.
+    fn variables(&self) -> Environment {
         let data = self.data.as_deref().map(absolute);
-        let environment = |name: &str| match (&data, &self.environment) {
+        let given = self.environment.clone();
+        Arc::new(move |name| match (&data, &given) {
             (Some(data), _) if name == DATA_VARIABLE => Some(data.to_string_lossy().into_owned()),
             (_, Some(environment)) => environment(name),
             (_, None) => wire::process_environment(name),
-        };
-        let own: BTreeSet<String> = self
-            .tools
+        })
+    }
+
+    /// The servers that the program's own tools are listed under.
+    fn own_servers(&self) -> BTreeSet<String> {
+        self.tools
             .iter()
             .filter_map(|tool| Name::new(tool.server_name()).ok())
             .map(String::from)
-            .collect();
-        let loaded =
-            App::load_for_program(folder, &environment, &own).map_err(RuntimeError::App)?;
-        Ok(Arc::new(loaded.app))
+            .collect()
     }
 
     fn store_for(&mut self, app: &App) -> Result<StoreChoice, RuntimeError> {
@@ -191,42 +229,21 @@ impl RuntimeBuilder {
     }
 }
 
-/// Every tool that an agent lists must be able to exist. What a server has is known once it runs.
-fn check_tools(app: &App, toolbox: &Toolbox) -> Result<(), RuntimeError> {
-    if let Some(both) = toolbox.servers().find(|own| app.server(own).is_some()) {
-        let message = format!("the app has a tool server `{both}` too; name one of them otherwise");
-        return Err(Invalid::one("app.server_reserved", message).into());
-    }
-    for agent in &app.agents {
-        if let Some(tool) = agent
-            .tools
+/// Gives an agent's models the keys of the same models of another.
+fn give_keys(agent: &mut AgentFields, same: &AgentFields) {
+    let known: Vec<&LlmConfig> = same.models().collect();
+    for model in agent
+        .llm_config
+        .iter_mut()
+        .chain(&mut agent.fallback_models)
+    {
+        let found = known
             .iter()
-            .find(|tool| !may_exist(tool, app, toolbox))
-        {
-            let known: Vec<String> = toolbox.names().collect();
-            return Err(RuntimeError::UnknownTool {
-                agent: agent.name.to_string(),
-                tool: tool.clone(),
-                known: known.join(", "),
-            });
+            .find(|known| known.endpoint == model.endpoint && known.model == model.model);
+        if let (None, Some(found)) = (&model.api_key, found) {
+            model.api_key.clone_from(&found.api_key);
         }
     }
-    Ok(())
-}
-
-fn may_exist(tool: &str, app: &App, toolbox: &Toolbox) -> bool {
-    let Some((server, name)) = tool.split_once('.') else {
-        return !app.servers.is_empty()
-            || toolbox
-                .names()
-                .any(|own| own.ends_with(&format!(".{tool}")));
-    };
-    let server = server.replace('-', "_");
-    if toolbox.servers().any(|own| own == server) {
-        let wanted = format!("{server}.{name}");
-        return toolbox.names().any(|own| own == wanted);
-    }
-    app.server(&server).is_some()
 }
 
 /// Tool servers run in folders of their own, so every path handed to them is absolute.

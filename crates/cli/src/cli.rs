@@ -87,7 +87,7 @@ pub(crate) struct StoreArgs {
 }
 
 /// The model that agents think with.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ModelArgs {
     /// A model for every agent that names none itself: an OpenAI-compatible endpoint and the model's
     /// name there, such as `http://127.0.0.1:11434/v1#qwen3`. A key is taken from `CONVOKE_API_KEY`
@@ -240,9 +240,34 @@ pub(crate) enum TasksCommand {
     Replay {
         /// The task's id, the beginning of it, or `last`
         id: String,
-        /// The app folder
+        /// An app folder to replay it with [default: the app as it was when the task was begun]
         #[arg(long, value_name = "FOLDER")]
-        app: PathBuf,
+        app: Option<PathBuf>,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Begin a new task at a point of another, with changes to its state if wanted
+    Fork {
+        /// The task's id, the beginning of it, or `last`
+        id: String,
+        /// After which step of the journal to begin
+        #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+        at: u64,
+        /// A field of the state to change; the value is JSON, or else a text. May be given several times
+        #[arg(long, value_name = "FIELD=VALUE")]
+        set: Vec<String>,
+        /// An app folder to go on with [default: the app as it was when the task was begun]
+        #[arg(long, value_name = "FOLDER")]
+        app: Option<PathBuf>,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Tell where two tasks, or two points of one, part
+    Diff {
+        /// A task, or a point of it: ID or ID@SEQ
+        one: String,
+        /// Another: ID or ID@SEQ
+        other: String,
         #[command(flatten)]
         store: StoreArgs,
     },
@@ -262,9 +287,14 @@ pub(crate) enum TasksCommand {
         /// The question's id, where there are several
         #[arg(long, value_name = "UUID")]
         question: Option<String>,
-        /// Why, or with `modify` the result to go on with, as JSON
+        /// Why, or what else to mind; with `modify` and no --set, the arguments or the result to go on
+        /// with, as JSON
         #[arg(long, value_name = "TEXT")]
         message: Option<String>,
+        /// With `modify`: a field of the workflow's state to change; the value is JSON, or else a text.
+        /// May be given several times
+        #[arg(long, value_name = "FIELD=VALUE")]
+        set: Vec<String>,
         #[command(flatten)]
         store: StoreArgs,
     },
@@ -309,18 +339,35 @@ pub(crate) enum ToolsCommand {
         /// The SQLite file that holds the tasks [default: todo.db in the data folder]
         #[arg(long, value_name = "FILE")]
         db: Option<PathBuf>,
-        /// Listen on this address over streamable HTTP instead of standard input and output
-        #[arg(long, value_name = "ADDR")]
-        http: Option<SocketAddr>,
-        /// The folder for data
-        #[arg(
-            long,
-            value_name = "DIR",
-            env = "CONVOKE_DATA",
-            default_value = ".convoke"
-        )]
-        data: PathBuf,
+        #[command(flatten)]
+        serve: ServeArgs,
     },
+    /// Services in trouble, what was deployed, and what can be done about them
+    Operations {
+        /// The folder that holds the services' state and logs; a new one is filled with examples
+        /// [default: operations in the data folder]
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+        #[command(flatten)]
+        serve: ServeArgs,
+    },
+}
+
+/// How a built-in tool server is reached, and where its data is if nothing else is said.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Listen on this address over streamable HTTP instead of standard input and output
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<SocketAddr>,
+
+    /// The folder for data
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CONVOKE_DATA",
+        default_value = ".convoke"
+    )]
+    pub(crate) data: PathBuf,
 }
 
 /// Reads a word as one of the model's own values, so that the command line spells them as YAML does.

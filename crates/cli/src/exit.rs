@@ -62,7 +62,10 @@ impl Exit {
                 runtime,
                 Some(RuntimeError::Invalid(_) | RuntimeError::UnsupportedStore { .. })
             )
-            || matches!(engine, Some(EngineError::UnknownTask(_)))
+            || matches!(
+                engine,
+                Some(EngineError::UnknownTask(_) | EngineError::Refused { .. })
+            )
             || matches!(store, Some(StoreError::ForeignConversation { .. }))
         {
             Self::Usage

@@ -10,7 +10,7 @@ mod wire;
 pub use builder::RuntimeBuilder;
 pub use error::RuntimeError;
 pub use runtime::{Runtime, local_user};
-pub use wire::StoreChoice;
+pub use wire::{StoreChoice, engine, tool_servers};
 
 pub use convoke_app::{App, Diagnostics};
 pub use convoke_engine::{Ended, Engine, Heard, Live};
@@ -20,4 +20,4 @@ pub use convoke_llm::Options as ModelOptions;
 pub use convoke_model::{
     Agent, AgentFields, AgentLimits, Answer, Channel, LlmConfig, Name, TaskState, ToolCall, UserId,
 };
-pub use convoke_store::Store;
+pub use convoke_store::{Definition, Store};

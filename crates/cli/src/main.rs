@@ -4,6 +4,7 @@
 mod cli;
 mod commands;
 mod exit;
+mod log;
 mod output;
 mod progress;
 mod start;
@@ -20,7 +21,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
-    init_tracing(cli.verbose);
+    log::init(cli.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -45,22 +46,4 @@ fn main() -> std::process::ExitCode {
             output::report(cli.json, &error, exit)
         }
     }
-}
-
-/// Logs go to standard error, so that standard output stays what was asked for.
-fn init_tracing(verbose: u8) {
-    // The MCP library logs what tools are given and say, which may be anybody's data.
-    let default = match verbose {
-        0 => "error",
-        1 => "info,rmcp=warn",
-        2 => "debug,rmcp=warn",
-        _ => "trace,rmcp=warn",
-    };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("CONVOKE_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .init();
 }

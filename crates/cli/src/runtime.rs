@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::builder::RuntimeBuilder;
 use crate::error::RuntimeError;
-use crate::wire::{AppServers, AppWorker};
+use crate::wire::{AppEditions, AppWorker};
 
 /// An app that runs in this process. Everything goes through its journal: what is unfinished when
 /// the process ends goes on when the next runtime is built over the same store.
@@ -27,7 +27,7 @@ pub struct Runtime {
     engine: Engine<Assistant>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    servers: AppServers,
+    editions: AppEditions,
     stop: CancellationToken,
     ended: CancellationToken,
     broken: Arc<OnceLock<String>>,
@@ -44,7 +44,7 @@ impl Runtime {
         app: Arc<App>,
         engine: Engine<Assistant>,
         worker: AppWorker,
-        servers: AppServers,
+        editions: AppEditions,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         executor: &Handle,
@@ -66,7 +66,7 @@ impl Runtime {
             engine,
             clock,
             ids,
-            servers,
+            editions,
             stop,
             ended,
             broken,
@@ -178,7 +178,7 @@ impl Runtime {
         while let Some(ended) = self.worker.join_next().await {
             panicked |= ended.is_err();
         }
-        self.servers.shutdown().await;
+        self.editions.shutdown().await;
         if panicked || self.broken.get().is_some() {
             return Err(self.stopped());
         }

@@ -1,21 +1,33 @@
 //! How a command comes to its app and its store: by the command line, over what the app says.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke::{
-    AgentFields, App, Diagnostics, LlmConfig, Runtime, RuntimeError, Store, StoreChoice,
+    AgentFields, App, Definition, Diagnostics, LlmConfig, Runtime, RuntimeError, Store, StoreChoice,
 };
+use convoke::{Assistant, Engine};
 use convoke_app::Loaded;
 use convoke_model::{SkillFields, ToolMode};
+use convoke_store::TaskRecord;
 
 use crate::cli::{ModelArgs, StoreArgs};
 use crate::exit::{BrokenApp, UsageError};
-use crate::output;
+use crate::{log, output};
 
 /// Runs a loaded app over a store.
-pub(crate) async fn runtime(app: Arc<App>, store: StoreChoice) -> Result<Runtime, RuntimeError> {
-    let mut builder = Runtime::builder().loaded_app(app).store(store);
+pub(crate) async fn runtime(
+    app: Arc<App>,
+    store: StoreChoice,
+    data: &Path,
+    model: &ModelArgs,
+) -> Result<Runtime, RuntimeError> {
+    let (folder, data, model) = (app.folder.clone(), data.to_owned(), model.clone());
+    let mut builder = Runtime::builder()
+        .loaded_app(app)
+        .store(store)
+        .read_kept(move |definition| read_kept(definition, &folder, &data, &model));
     // The built-in tool servers are this very program.
     if let Ok(program) = std::env::current_exe() {
         builder = builder.convoke_program(program);
@@ -55,6 +67,36 @@ pub(crate) fn load_app_to_eval(
     load(App::load, folder, data, model, json)
 }
 
+/// Loads an app as it was when a task was begun.
+pub(crate) fn read_kept(
+    definition: &Definition,
+    folder: &Path,
+    data: &Path,
+    model: &ModelArgs,
+) -> Result<App, String> {
+    let environment = environment(data);
+    let (files, hash) = (&definition.files, &definition.hash);
+    let app = App::load_kept(files, hash, folder, &environment, &BTreeSet::new());
+    let mut app = app.map_err(|problems| problems.to_string())?;
+    adjust(&mut app, model, &environment).map_err(|error| error.to_string())?;
+    Ok(app)
+}
+
+/// What the command line says over what the app's files say.
+fn adjust(
+    app: &mut App,
+    model: &ModelArgs,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> anyhow::Result<()> {
+    if let Some(text) = &model.model {
+        give_model(app, &read_model(text, environment)?, model.tool_mode)?;
+    }
+    if let Some(seconds) = model.patience {
+        be_patient(app, seconds)?;
+    }
+    Ok(())
+}
+
 fn load(
     read: Read,
     folder: &Path,
@@ -66,12 +108,8 @@ fn load(
     match read(folder, &environment) {
         Ok(loaded) => {
             let mut app = loaded.app;
-            if let Some(text) = &model.model {
-                give_model(&mut app, &read_model(text, &environment)?, model.tool_mode)?;
-            }
-            if let Some(seconds) = model.patience {
-                be_patient(&mut app, seconds)?;
-            }
+            adjust(&mut app, model, &environment)?;
+            log::follow(&app);
             Ok(Arc::new(app))
         }
         Err(diagnostics) => {
@@ -204,6 +242,45 @@ pub(crate) fn open_existing_store(args: &StoreArgs) -> anyhow::Result<Arc<dyn St
         .into()),
         _ => Ok(choice.open()?),
     }
+}
+
+/// The app that a task was begun with, as the store kept it; or the one in a folder, where one is named.
+pub(crate) async fn app_of(
+    store: &dyn Store,
+    record: &TaskRecord,
+    folder: Option<&Path>,
+    args: &StoreArgs,
+    json: bool,
+) -> anyhow::Result<Arc<App>> {
+    if let Some(folder) = folder {
+        let app = load_app_as_written(folder, &args.data, json)?;
+        if app.config.name.as_str() != record.app {
+            let message = format!("the task is one of the app `{}`", record.app);
+            return Err(UsageError::new("task.other_app", message).into());
+        }
+        return Ok(app);
+    }
+    let unreadable = |why: String| {
+        let message = format!("the app as it was when the task was begun cannot be read: {why}");
+        UsageError::new("task.definition", message)
+    };
+    let kept = store.definition(&record.definition).await?;
+    let kept = kept.ok_or_else(|| unreadable("it is not in the store".into()))?;
+    let folder = Path::new("");
+    let app = read_kept(&kept, folder, &args.data, &ModelArgs::default()).map_err(unreadable)?;
+    Ok(Arc::new(app))
+}
+
+/// An engine for the app that a task was begun with, or the one in a folder. Nobody works for it.
+pub(crate) async fn engine_of(
+    store: Arc<dyn Store>,
+    record: &TaskRecord,
+    folder: Option<&Path>,
+    args: &StoreArgs,
+    json: bool,
+) -> anyhow::Result<Engine<Assistant>> {
+    let app = app_of(&*store, record, folder, args, json).await?;
+    Ok(convoke::engine(&app, store)?)
 }
 
 fn default_file(args: &StoreArgs) -> PathBuf {

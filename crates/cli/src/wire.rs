@@ -1,17 +1,19 @@
 //! The one place that names concrete types: which store, which tools, which clock, which models.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_app::App;
-use convoke_engine::{Engine, Options, Worker};
-use convoke_flow::toolbox::Toolbox;
+use convoke_engine::{Edition, Editions, Engine, Options, Worker};
+use convoke_flow::toolbox::{RustTool, Toolbox};
 use convoke_flow::{Assistant, Performer, PerformerOptions};
 use convoke_llm::ModelClient;
 use convoke_mcp::ToolServers;
-use convoke_model::{Clock, Ids, SystemClock, SystemIds};
-use convoke_store::{MemoryStore, SqliteStore, Store};
+use convoke_model::{Clock, Ids, Invalid, SystemClock, SystemIds};
+use convoke_store::{Definition, MemoryStore, SqliteStore, Store};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use crate::error::RuntimeError;
 
@@ -102,14 +104,157 @@ pub(crate) fn process_environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The tool servers of an app.
-pub(crate) type AppServers = ToolServers;
+/// What works on an app's tasks.
+pub(crate) type AppWorker = Worker<Assistant, Performer>;
+
+/// Reads an app again from what was kept of it, or says why that cannot be.
+pub(crate) type ReadKept = Arc<dyn Fn(&Definition) -> Result<App, String> + Send + Sync>;
+
+/// What all editions of an app are put together from.
+pub(crate) struct Parts {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) models: ModelClient,
+    /// Tools of the program that runs the app.
+    pub(crate) tools: Vec<RustTool>,
+    /// What `convoke` means as a tool server's command; without one it is looked for like any other.
+    pub(crate) program: Option<PathBuf>,
+    pub(crate) concurrent_tasks: Option<u32>,
+    pub(crate) read_kept: ReadKept,
+}
+
+/// Puts together the app as it is, and as it was when older tasks were begun.
+#[derive(Clone)]
+pub(crate) struct AppEditions(Arc<Shared>);
+
+struct Shared {
+    parts: Parts,
+    /// The tool servers of every edition that was put together.
+    servers: Mutex<Vec<ToolServers>>,
+}
+
+impl AppEditions {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self(Arc::new(Shared {
+            parts,
+            servers: Mutex::default(),
+        }))
+    }
+
+    /// The engine that accepts tasks for the app, and the worker that carries them out.
+    pub(crate) fn assemble(
+        &self,
+        app: &Arc<App>,
+    ) -> Result<(Engine<Assistant>, AppWorker), RuntimeError> {
+        let parts = &self.0.parts;
+        let edition = self.edition(app)?;
+        let engine = Engine::new(
+            edition.program,
+            Arc::clone(&parts.store),
+            Arc::clone(&parts.clock),
+            Arc::clone(&parts.ids),
+            app.config.name.as_str(),
+            Arc::new(definition(app)),
+            edition.task_time,
+        );
+        let limits = &app.config.limits;
+        let options = Options {
+            concurrent_tasks: parts.concurrent_tasks.unwrap_or(limits.concurrent_tasks) as usize,
+            lease: Duration::from_secs(limits.lease_seconds.into()),
+            max_claims: limits.max_claims,
+            question_time: Duration::from_secs(limits.question_seconds.into()),
+            ..Options::for_worker(parts.ids.next().to_string())
+        };
+        let worker = Worker::new(engine.clone(), edition.executor, options);
+        Ok((engine, worker.with_editions(Arc::new(self.clone()))))
+    }
+
+    /// An app with what carries out its calls. Its tool servers are started once they are used.
+    fn edition(&self, app: &Arc<App>) -> Result<Edition<Assistant, Performer>, RuntimeError> {
+        let parts = &self.0.parts;
+        let servers = tool_servers(app, parts.program.clone());
+        let mut toolbox = Toolbox::new(Arc::new(servers.clone()), Arc::clone(&parts.clock))?;
+        for tool in &parts.tools {
+            toolbox.add(tool.clone())?;
+        }
+        check_tools(app, &toolbox)?;
+        self.lock_servers().push(servers);
+        let assistant = Arc::new(Assistant::new(Arc::clone(app))?);
+        let performer = Performer::new(
+            Arc::clone(&assistant),
+            Arc::new(toolbox),
+            parts.models.clone(),
+            Arc::clone(&parts.store),
+            Arc::clone(&parts.clock),
+            PerformerOptions::default(),
+        );
+        Ok(Edition {
+            program: assistant,
+            executor: Arc::new(performer),
+            task_time: task_time(app),
+        })
+    }
+
+    /// Ends the tool servers of all editions.
+    pub(crate) async fn shutdown(&self) {
+        let servers = std::mem::take(&mut *self.lock_servers());
+        for servers in servers {
+            servers.shutdown().await;
+        }
+    }
+
+    fn lock_servers(&self) -> std::sync::MutexGuard<'_, Vec<ToolServers>> {
+        let servers = self.0.servers.lock();
+        servers.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Editions<Assistant, Performer> for AppEditions {
+    fn open(
+        &self,
+        definition: Definition,
+    ) -> BoxFuture<'static, Result<Edition<Assistant, Performer>, String>> {
+        let editions = self.clone();
+        async move {
+            let app = (editions.0.parts.read_kept)(&definition)?;
+            let edition = editions.edition(&Arc::new(app));
+            edition.map_err(|error| error.to_string())
+        }
+        .boxed()
+    }
+}
+
+/// An engine for an app that accepts tasks and what is said to them, and leaves the work to others.
+pub fn engine(app: &Arc<App>, store: Arc<dyn Store>) -> Result<Engine<Assistant>, RuntimeError> {
+    Ok(Engine::new(
+        Arc::new(Assistant::new(Arc::clone(app))?),
+        store,
+        clock(),
+        ids(),
+        app.config.name.as_str(),
+        Arc::new(definition(app)),
+        task_time(app),
+    ))
+}
+
+/// What is kept of an app with its tasks.
+fn definition(app: &App) -> Definition {
+    Definition {
+        hash: app.hash.clone(),
+        files: (*app.files).clone(),
+    }
+}
+
+fn task_time(app: &App) -> Duration {
+    Duration::from_secs(app.config.limits.task_seconds.into())
+}
 
 /// The app's tool servers. Nothing is started before it is used.
 ///
 /// What `convoke` means as a server's command is `program`; without one it is looked for like any
 /// other.
-pub(crate) fn tool_servers(app: &App, program: Option<PathBuf>) -> AppServers {
+pub fn tool_servers(app: &App, program: Option<PathBuf>) -> ToolServers {
     let options = convoke_mcp::Options {
         self_exe: program,
         ..convoke_mcp::Options::default()
@@ -117,48 +262,40 @@ pub(crate) fn tool_servers(app: &App, program: Option<PathBuf>) -> AppServers {
     ToolServers::new(app.servers.clone(), options)
 }
 
-/// What works on an app's tasks.
-pub(crate) type AppWorker = Worker<Assistant, Performer>;
-
-/// What a runtime is put together from.
-pub(crate) struct Parts {
-    pub(crate) app: Arc<App>,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) toolbox: Toolbox,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Arc<dyn Ids>,
-    pub(crate) concurrent_tasks: Option<u32>,
-    pub(crate) model_options: convoke_llm::Options,
+/// Every tool that an agent lists must be able to exist. What a server has is known once it runs.
+fn check_tools(app: &App, toolbox: &Toolbox) -> Result<(), RuntimeError> {
+    if let Some(both) = toolbox.servers().find(|own| app.server(own).is_some()) {
+        let message = format!("the app has a tool server `{both}` too; name one of them otherwise");
+        return Err(Invalid::one("app.server_reserved", message).into());
+    }
+    for agent in &app.agents {
+        if let Some(tool) = agent
+            .tools
+            .iter()
+            .find(|tool| !may_exist(tool, app, toolbox))
+        {
+            let known: Vec<String> = toolbox.names().collect();
+            return Err(RuntimeError::UnknownTool {
+                agent: agent.name.to_string(),
+                tool: tool.clone(),
+                known: known.join(", "),
+            });
+        }
+    }
+    Ok(())
 }
 
-/// The engine that accepts tasks, and the worker that carries them out.
-pub(crate) fn assemble(parts: Parts) -> Result<(Engine<Assistant>, AppWorker), RuntimeError> {
-    let assistant = Arc::new(Assistant::new(Arc::clone(&parts.app))?);
-    let limits = &parts.app.config.limits;
-    let engine = Engine::new(
-        Arc::clone(&assistant),
-        Arc::clone(&parts.store),
-        Arc::clone(&parts.clock),
-        Arc::clone(&parts.ids),
-        parts.app.config.name.as_str(),
-        &parts.app.hash,
-        Duration::from_secs(limits.task_seconds.into()),
-    );
-    let performer = Performer::new(
-        assistant,
-        Arc::new(parts.toolbox),
-        ModelClient::new(parts.model_options),
-        parts.store,
-        parts.clock,
-        PerformerOptions::default(),
-    );
-    let options = Options {
-        concurrent_tasks: parts.concurrent_tasks.unwrap_or(limits.concurrent_tasks) as usize,
-        lease: Duration::from_secs(limits.lease_seconds.into()),
-        max_claims: limits.max_claims,
-        question_time: Duration::from_secs(limits.question_seconds.into()),
-        ..Options::for_worker(parts.ids.next().to_string())
+fn may_exist(tool: &str, app: &App, toolbox: &Toolbox) -> bool {
+    let Some((server, name)) = tool.split_once('.') else {
+        return !app.servers.is_empty()
+            || toolbox
+                .names()
+                .any(|own| own.ends_with(&format!(".{tool}")));
     };
-    let worker = Worker::new(engine.clone(), Arc::new(performer), options);
-    Ok((engine, worker))
+    let server = server.replace('-', "_");
+    if toolbox.servers().any(|own| own == server) {
+        let wanted = format!("{server}.{name}");
+        return toolbox.names().any(|own| own == wanted);
+    }
+    app.server(&server).is_some()
 }

@@ -271,7 +271,14 @@ fn tasks_are_listed_shown_and_traced() {
         "{traced}"
     );
     let journal = json(&program.run(&["--json", "tasks", "trace", id]));
-    assert_eq!(journal["entries"][0]["kind"], "submitted");
+    assert_eq!(journal["task_id"], id);
+    assert_eq!(journal["steps"][0]["step_name"], "submitted");
+    let call = &journal["steps"][2]["tool_calls"][0];
+    assert_eq!(
+        (&call["server"], &call["tool"]),
+        (&"todo".into(), &"add_task".into())
+    );
+    assert_eq!(call["arguments"]["title"], "buy milk");
     refused(
         &program.run(&["tasks", "show", "ffffffff"]),
         "task.not_found",

@@ -75,6 +75,17 @@ pub enum FailureKind {
     Unknown,
 }
 
+/// What a tool says of a call that may have taken effect.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict<T> {
+    /// It did, and gave this.
+    Done(T),
+    /// It did not.
+    NotDone,
+    /// Nobody can tell.
+    Unknown,
+}
+
 /// A place where an executor keeps what it wants to know again, for as long as a worker holds a task.
 pub type Scratch = OnceCell<Arc<dyn Any + Send + Sync>>;
 
@@ -109,4 +120,13 @@ pub trait Executor<P: Program>: Send + Sync + 'static {
         performing: &Performing,
         call: &Call<P::Request>,
     ) -> impl Future<Output = Outcome<P::Reply>> + Send;
+
+    /// Finds out whether a call whose outcome is unknown took effect, without changing anything.
+    fn verify(
+        &self,
+        _performing: &Performing,
+        _call: &Call<P::Request>,
+    ) -> impl Future<Output = Verdict<P::Reply>> + Send {
+        std::future::ready(Verdict::Unknown)
+    }
 }

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing};
+use crate::call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Verdict};
 use crate::children::ChildRunner;
 use crate::desk::{Handed, Places};
 use crate::engine::{Ended, Engine, read_snapshot};
@@ -56,6 +56,8 @@ pub(crate) struct Drive<P: Program, X: Executor<P>> {
     performing: Performing,
     /// Calls that this worker has begun.
     begun: Vec<Uuid>,
+    /// Calls that were found not to have taken effect, once for each time.
+    not_done: Vec<Uuid>,
     /// Claims without progress, and signals that came in meanwhile.
     claims: u32,
     signals: Vec<Signal>,
@@ -116,6 +118,11 @@ enum Report<P: Program> {
     },
     /// It may have taken effect, and must not be made again unasked.
     Unknown { call: Arc<Call<P::Request>> },
+    /// It was found out whether it took effect.
+    Verified {
+        call: Arc<Call<P::Request>>,
+        verdict: Verdict<P::Reply>,
+    },
     /// The journal could not be written, so it was not made.
     NotDurable(StoreError),
 }
@@ -186,6 +193,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             under_way: FuturesUnordered::new(),
             children,
             begun: Vec::new(),
+            not_done: Vec::new(),
             claims: 0,
             signals: Vec::new(),
             taking_up: true,
@@ -313,7 +321,8 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 outcome,
                 started_at,
             } => self.take_outcome(&call, outcome, started_at),
-            Report::Unknown { call } => self.ask_about(&call),
+            Report::Unknown { call } => self.verify(call),
+            Report::Verified { call, verdict } => self.take_verdict(call, verdict),
             Report::NotDurable(error) => return Err(error.into()),
         }
         Ok(())
@@ -344,12 +353,49 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 self.record(Event::Started { call: call.id }, None);
                 self.perform(call);
             }
-            // Nobody can say what the call does, and it may have been made: that is for a person.
-            (true, Ok(Effect::Once) | Err(_)) => self.ask_about(&call),
+            // It may have been made, and must not be made again unasked.
+            (true, Ok(Effect::Once) | Err(_)) => self.verify(call),
             (false, Err(failure)) => {
                 let now = self.workshop.engine.0.clock.now();
                 self.take_outcome(&call, Outcome::Failed(failure), now);
             }
+        }
+    }
+
+    /// Asks whether a call took effect, where anybody can tell.
+    fn verify(&mut self, call: Arc<Call<P::Request>>) {
+        let workshop = Arc::clone(&self.workshop);
+        let performing = self.performing();
+        let verify = async move {
+            let verdict = workshop.executor.verify(&performing, &call).await;
+            Report::Verified { call, verdict }
+        };
+        self.under_way.push(verify.boxed());
+    }
+
+    /// What took effect is not made again; what did not is, a few times; the rest is for a person.
+    fn take_verdict(&mut self, call: Arc<Call<P::Request>>, verdict: Verdict<P::Reply>) {
+        let found = |took_effect| Event::Verified {
+            call: call.id,
+            took_effect,
+        };
+        match verdict {
+            Verdict::Done(reply) => {
+                self.record(found(Some(true)), None);
+                let now = self.workshop.engine.0.clock.now();
+                self.take_outcome(&call, Outcome::Done(reply), now);
+            }
+            Verdict::NotDone => {
+                self.record(found(Some(false)), None);
+                self.not_done.push(call.id);
+                let times = self.not_done.iter().filter(|id| **id == call.id).count();
+                if times > self.workshop.options.repeats as usize {
+                    self.ask_about(&call);
+                } else {
+                    self.perform(call);
+                }
+            }
+            Verdict::Unknown => self.ask_about(&call),
         }
     }
 
@@ -408,7 +454,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         let batch = Batch {
             entries: vec![NewEntry {
                 at: now,
-                kind,
+                kind: kind.into(),
                 event: text,
                 state: text_of(self.machine.snapshot()),
             }],
@@ -434,7 +480,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         let batch = Batch {
             entries: vec![NewEntry {
                 at: now,
-                kind: event.kind(),
+                kind: event.kind().into(),
                 event: text_of(&event),
                 state: text_of(self.machine.snapshot()),
             }],
@@ -487,13 +533,18 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         self.begun.push(call.id);
         let workshop = Arc::clone(&self.workshop);
         let durable = self.durable.clone();
-        let performing = Performing {
+        let performing = self.performing();
+        self.under_way
+            .push(perform(workshop, performing, durable, call).boxed());
+    }
+
+    /// What a call is told now.
+    fn performing(&self) -> Performing {
+        Performing {
             messages: Arc::clone(self.machine.messages()),
             deadline: self.machine.deadline(),
             ..self.performing.clone()
-        };
-        self.under_way
-            .push(perform(workshop, performing, durable, call).boxed());
+        }
     }
 
     fn time_left(&self) -> Duration {
@@ -551,7 +602,7 @@ async fn perform<P: Program, X: Executor<P>>(
 }
 
 /// The question and answer that a signal carries, if it is an answer.
-fn answer_of(signal: &Signal) -> Option<(Uuid, Answered)> {
+pub(crate) fn answer_of(signal: &Signal) -> Option<(Uuid, Answered)> {
     if signal.kind != "answer" {
         return None;
     }

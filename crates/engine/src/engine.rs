@@ -1,12 +1,13 @@
 //! The handle that everybody else holds: it accepts tasks, passes signals on and waits for ends.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_model::{Answer, Channel, Clock, Ids, Message, TaskState};
 use convoke_store::{
-    FIRST_EPOCH, Fence, NewEntry, NewMessage, NewSignal, NewTask, Scope, Signalled, Store,
-    Submitted, text_of,
+    Definition, FIRST_EPOCH, Fence, NewEntry, NewMessage, NewSignal, NewTask, Scope, Signalled,
+    Store, Submitted, text_of,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -32,9 +33,11 @@ pub(crate) struct Parts<P: Program> {
     pub(crate) program: Arc<P>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
-    app: Box<str>,
-    definition: Box<str>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) app: Box<str>,
+    pub(crate) definition: Arc<Definition>,
+    /// Definitions that the worker of this process cannot run, each with why.
+    unrunnable: Mutex<BTreeMap<String, String>>,
     pub(crate) task_time: Duration,
     /// Where the worker of this process takes tasks.
     pub(crate) desk: Desk<P>,
@@ -88,7 +91,7 @@ impl<P: Program> Engine<P> {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         app: &str,
-        definition: &str,
+        definition: Arc<Definition>,
         task_time: Duration,
     ) -> Self {
         Self(Arc::new(Parts {
@@ -97,7 +100,8 @@ impl<P: Program> Engine<P> {
             clock,
             ids,
             app: app.into(),
-            definition: definition.into(),
+            definition,
+            unrunnable: Mutex::default(),
             task_time,
             desk: Desk::default(),
         }))
@@ -111,6 +115,21 @@ impl<P: Program> Engine<P> {
     /// The app whose tasks these are.
     pub fn app(&self) -> &str {
         &self.0.app
+    }
+
+    /// The definitions whose tasks the worker of this process leaves alone because it cannot run
+    /// them, each with why.
+    pub fn unrunnable(&self) -> BTreeMap<String, String> {
+        self.lock_unrunnable().clone()
+    }
+
+    pub(crate) fn cannot_run(&self, definition: String, why: String) {
+        self.lock_unrunnable().insert(definition, why);
+    }
+
+    fn lock_unrunnable(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+        let unrunnable = self.0.unrunnable.lock();
+        unrunnable.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Accepts a task. Once this returns, the task is on disk and will be carried out.
@@ -142,7 +161,7 @@ impl<P: Program> Engine<P> {
         }
     }
 
-    fn full_time(&self) -> Timestamp {
+    pub(crate) fn full_time(&self) -> Timestamp {
         let end = self.0.clock.now().checked_add(self.0.task_time);
         end.unwrap_or(Timestamp::MAX)
     }
@@ -187,7 +206,7 @@ impl<P: Program> Engine<P> {
             conversation: request.conversation,
             channel: request.channel,
             app: self.0.app.to_string(),
-            definition: self.0.definition.to_string(),
+            definition: Arc::clone(&self.0.definition),
             description,
             parent,
             deadline,
@@ -196,7 +215,7 @@ impl<P: Program> Engine<P> {
             stage: machine.snapshot().stage,
             entry: NewEntry {
                 at: now,
-                kind,
+                kind: kind.into(),
                 event: text,
                 state: text_of(machine.snapshot()),
             },

@@ -21,18 +21,34 @@ pub enum EngineError {
     /// A program made something that its own rules forbid.
     #[error("the program made an invalid value: {0}")]
     Invalid(#[from] Invalid),
+    /// What was asked cannot be done as things stand, and changed nothing.
+    #[error("{message}")]
+    Refused {
+        /// Stable and greppable.
+        code: &'static str,
+        /// Why, in a sentence.
+        message: String,
+    },
     /// The store refused or failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl EngineError {
+    pub(crate) fn refused(code: &'static str, message: impl Into<String>) -> Self {
+        Self::Refused {
+            code,
+            message: message.into(),
+        }
+    }
+
     /// Stable and greppable.
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnknownTask(_) => "task.not_found",
             Self::UnreadableJournal { .. } => "engine.unreadable_journal",
             Self::Invalid(_) => "engine.invalid_value",
+            Self::Refused { code, .. } => code,
             Self::Store(error) => error.code(),
         }
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::call::Outcome;
@@ -44,12 +44,34 @@ pub enum Event<T> {
         /// When nobody waits for an answer any more.
         expires_at: Timestamp,
     },
+    /// A tool was asked whether a call that may have taken effect did.
+    Verified {
+        /// The call.
+        call: Uuid,
+        /// Whether it did; nothing, if that could not be told.
+        took_effect: Option<bool>,
+    },
+    /// The task was begun at a point of another.
+    Forked {
+        /// The other task.
+        from: Uuid,
+        /// The entry after which it was begun.
+        at: u64,
+        /// What was changed of the state.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        set: Map<String, Value>,
+    },
     /// Somebody answered a question, or nobody did in time.
     Answered {
         /// The question.
         question: Uuid,
         /// What they said.
         answer: Answered,
+    },
+    /// A worker gave the task back untouched.
+    PutBack {
+        /// Why it could not work on it.
+        why: String,
     },
     /// A signal that is no answer came in.
     Signalled {
@@ -77,7 +99,11 @@ pub enum Event<T> {
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Answered {
     /// Go ahead.
-    Approve,
+    Approve {
+        /// What else to mind.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
     /// Do not.
     Reject {
         /// Why.
@@ -93,6 +119,18 @@ pub enum Answered {
     Expired,
 }
 
+impl Answered {
+    /// What was said, in a word.
+    pub fn action(&self) -> &'static str {
+        match self {
+            Self::Approve { .. } => "approve",
+            Self::Reject { .. } => "reject",
+            Self::Modify { .. } => "modify",
+            Self::Expired => "expired",
+        }
+    }
+}
+
 impl<T> Event<T> {
     /// What happened, in a word.
     pub fn kind(&self) -> &'static str {
@@ -102,6 +140,9 @@ impl<T> Event<T> {
             Self::Resumed { .. } => "resumed",
             Self::Returned { .. } => "returned",
             Self::OutcomeUnknown { .. } => "outcome_unknown",
+            Self::Verified { .. } => "verified",
+            Self::Forked { .. } => "forked",
+            Self::PutBack { .. } => "put_back",
             Self::Answered { .. } => "answered",
             Self::Signalled { .. } => "signalled",
             Self::Canceled { .. } => "canceled",
@@ -114,7 +155,11 @@ impl<T> Event<T> {
     pub fn is_progress(&self) -> bool {
         !matches!(
             self,
-            Self::Resumed { .. } | Self::Started { .. } | Self::Poisoned { .. }
+            Self::Resumed { .. }
+                | Self::Started { .. }
+                | Self::Verified { .. }
+                | Self::PutBack { .. }
+                | Self::Poisoned { .. }
         )
     }
 }

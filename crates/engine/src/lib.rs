@@ -7,21 +7,27 @@
 //! - [`Worker`] claims tasks, performs their calls, and writes down what came of them before anything
 //!   outside can see it.
 
+mod answering;
 mod call;
 mod children;
 mod desk;
 mod drive;
+mod edition;
 mod engine;
 mod error;
 mod event;
+mod fork;
 mod live;
 pub mod machine;
 mod program;
 mod snapshot;
 mod worker;
 
-pub use call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Scratch};
+pub use call::{
+    Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Scratch, Verdict,
+};
 pub use children::{Children, NewChild};
+pub use edition::{Edition, Editions};
 pub use engine::{Ended, Engine, NewRequest};
 pub use error::EngineError;
 pub use event::{Answered, Event};

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use convoke_model::{Message, TaskState};
 use convoke_store::NewMessage;
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::call::{Call, Failure, FailureKind, Outcome};
 use crate::event::{Answered, Event};
-use crate::program::{Ending, Facts, Program, Step, View, effect_id};
+use crate::program::{Ending, Facts, NewCall, Program, Step, View, effect_id};
 use crate::snapshot::{About, Question, Snapshot};
 
 /// A task as the machine sees it.
@@ -149,6 +150,10 @@ impl<P: Program> Machine<P> {
                 self.ask_person(call, expires_at);
                 Transition::default()
             }
+            // A task that was begun at a point of another has that point's state in its first entry.
+            Event::Verified { .. } | Event::Forked { .. } | Event::PutBack { .. } => {
+                Transition::default()
+            }
             Event::Answered { question, answer } => self.take_answer(question, answer, at),
             Event::Canceled { reason } => {
                 let cause = reason.unwrap_or_else(|| "called off".into());
@@ -163,6 +168,52 @@ impl<P: Program> Machine<P> {
                 Transition::default()
             }
         }
+    }
+
+    /// A task that begins where another stood: with its messages, its state and the calls that were
+    /// open there, none of them begun. Gives why, where that cannot be.
+    pub fn fork(
+        program: Arc<P>,
+        facts: Facts,
+        origin: Snapshot<P::State, P::Request>,
+        messages: Vec<Message>,
+        set: &Map<String, Value>,
+    ) -> Result<Self, String> {
+        let asked = |call: &Call<P::Request>| {
+            let question = origin.questions.iter().find(|open| open.id == call.id);
+            question.map(|question| question.prompt.clone())
+        };
+        let open = origin.open.iter().map(|call| NewCall {
+            label: call.label.clone(),
+            request: call.request.clone(),
+            approval: asked(call),
+        });
+        let open = open.collect();
+        let at = facts.created_at;
+        let snapshot = Snapshot {
+            status: TaskState::Submitted,
+            deadline: None,
+            open: Vec::new(),
+            questions: Vec::new(),
+            answer: None,
+            error: None,
+            ..origin
+        };
+        let mut machine = Self::restore(program, facts, snapshot, messages, 1);
+        let view = View {
+            facts: &machine.facts,
+            messages: &machine.messages,
+            at,
+            returned: None,
+            seq: machine.seq,
+        };
+        let state = &mut machine.snapshot.program;
+        let step = Step {
+            calls: machine.program.fork(view, state, open, set)?,
+            ..Step::default()
+        };
+        machine.take_step(step, true, at);
+        Ok(machine)
     }
 
     /// Marks calls as not begun, because the worker puts the task down.
@@ -317,7 +368,10 @@ impl<P: Program> Machine<P> {
         let about = self.snapshot.questions[asked].about;
         let request = &self.snapshot.open[called].request;
         let outcome = match (answer, about) {
-            (Answered::Approve, _) => return self.go_ahead(asked, called, None),
+            (Answered::Approve { message }, _) => {
+                let told = message.map(|message| self.program.approved(request, &message));
+                return self.go_ahead(asked, called, told);
+            }
             (Answered::Modify { value }, About::Approval) => {
                 return match self.program.modified(request, value) {
                     Ok(request) => self.go_ahead(asked, called, Some(request)),

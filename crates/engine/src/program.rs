@@ -7,7 +7,7 @@ use convoke_store::TaskRecord;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::{Builder, Uuid};
 
 use crate::call::Call;
@@ -169,6 +169,27 @@ pub trait Program: Send + Sync + 'static {
 
     /// The request that a person makes of one that they were asked about, or why it cannot be made.
     fn modified(&self, request: &Self::Request, value: Value) -> Result<Self::Request, String>;
+
+    /// The request that a person has agreed to, with what they said to it.
+    fn approved(&self, request: &Self::Request, _message: &str) -> Self::Request {
+        request.clone()
+    }
+
+    /// The calls of a task that begins where another stood: those that were open there, unless what
+    /// was changed of the state makes them others.
+    fn fork(
+        &self,
+        _view: View<'_, Self::Request>,
+        _state: &mut Self::State,
+        open: Vec<NewCall<Self::Request>>,
+        set: &Map<String, Value>,
+    ) -> Result<Vec<NewCall<Self::Request>>, String> {
+        if set.is_empty() {
+            Ok(open)
+        } else {
+            Err("nothing of its state can be changed".into())
+        }
+    }
 
     /// The reply that a person gives in the place of a call whose outcome is unknown, or why it is none.
     fn given(&self, request: &Self::Request, value: Value) -> Result<Self::Reply, String>;

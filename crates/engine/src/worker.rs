@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_store::{Claim, Claimed, Fence, Scope};
+use convoke_store::{
+    Batch, Claim, Claimed, Fence, Hold, NewEntry, Scope, Standing, StoreError, text_of,
+};
+use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
@@ -14,8 +17,10 @@ use uuid::Uuid;
 use crate::call::Executor;
 use crate::desk::{Handed, Place, Places};
 use crate::drive::{Drive, Workshop};
+use crate::edition::{Edition, Editions};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::event::Event;
 use crate::program::Program;
 
 /// What a worker may do, and how long things may take.
@@ -65,6 +70,7 @@ pub struct Worker<P: Program, X: Executor<P>> {
     options: Options,
     places: Places,
     handed: mpsc::UnboundedReceiver<(Handed<P>, Place)>,
+    editions: Option<Arc<dyn Editions<P, X>>>,
 }
 
 impl<P: Program, X: Executor<P>> Worker<P, X> {
@@ -78,7 +84,16 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
             executor,
             options,
             places,
+            editions: None,
         }
+    }
+
+    /// Works also on tasks that were begun with another edition of the app, each with its own. Without
+    /// this they are left to others.
+    #[must_use]
+    pub fn with_editions(mut self, editions: Arc<dyn Editions<P, X>>) -> Self {
+        self.editions = Some(editions);
+        self
     }
 
     /// Works until told to stop. Then it takes nothing more, waits for calls under way as long as
@@ -95,6 +110,8 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
             handed: self.handed,
             running: JoinSet::new(),
             held: HashMap::new(),
+            editions: self.editions,
+            earlier: HashMap::new(),
         };
         bench.work().await?;
         bench.finish().await;
@@ -115,6 +132,9 @@ struct Bench<P: Program, X: Executor<P>> {
     handed: mpsc::UnboundedReceiver<(Handed<P>, Place)>,
     running: JoinSet<(Uuid, u64)>,
     held: HashMap<Uuid, Held>,
+    editions: Option<Arc<dyn Editions<P, X>>>,
+    /// Where tasks of earlier editions are worked on.
+    earlier: HashMap<String, Arc<Workshop<P, X>>>,
 }
 
 impl<P: Program, X: Executor<P>> Bench<P, X> {
@@ -131,7 +151,7 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
                 let claimed = self.claim(room).await?;
                 look = claimed.len() == room;
                 for claimed in claimed {
-                    self.take_up(claimed);
+                    self.take_up(claimed).await?;
                 }
             }
             tokio::select! {
@@ -168,18 +188,107 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
         let claim = Claim {
             worker: self.workshop.options.worker.clone(),
             apps: vec![self.workshop.engine.app().to_owned()],
+            except: self.workshop.engine.unrunnable().into_keys().collect(),
             lease: self.workshop.options.lease,
             limit,
         };
         Ok(self.workshop.engine.0.store.claim(claim).await?)
     }
 
-    fn take_up(&mut self, claimed: Claimed) {
+    async fn take_up(&mut self, claimed: Claimed) -> Result<(), EngineError> {
         let (task, epoch) = (claimed.record.id, claimed.record.epoch);
+        let workshop = match self.workshop_of(&claimed.record.definition).await? {
+            Ok(workshop) => workshop,
+            Err(why) => return self.put_back(claimed, why).await,
+        };
         let place = self.workshop.places.take();
-        match Drive::claimed(Arc::clone(&self.workshop), claimed) {
+        match Drive::claimed(workshop, claimed) {
             Ok(drive) => self.start(drive, task, epoch, place),
             Err(error) => tell_dropped(task, &error),
+        }
+        Ok(())
+    }
+
+    /// Where tasks of a definition are worked on, or why they cannot be here.
+    async fn workshop_of(
+        &mut self,
+        definition: &str,
+    ) -> Result<Result<Arc<Workshop<P, X>>, String>, EngineError> {
+        let current = &self.workshop.engine.0;
+        if current.definition.hash == definition {
+            return Ok(Ok(Arc::clone(&self.workshop)));
+        }
+        if let Some(workshop) = self.earlier.get(definition) {
+            return Ok(Ok(Arc::clone(workshop)));
+        }
+        let Some(editions) = &self.editions else {
+            return Ok(Err("only the app as it is now is run here".into()));
+        };
+        let Some(kept) = current.store.definition(definition).await? else {
+            return Ok(Err(
+                "what the task was begun with is not in the store".into()
+            ));
+        };
+        let Edition {
+            program,
+            executor,
+            task_time,
+        } = match editions.open(kept.clone()).await {
+            Ok(edition) => edition,
+            Err(why) => return Ok(Err(why)),
+        };
+        let engine = Engine::new(
+            program,
+            Arc::clone(&current.store),
+            Arc::clone(&current.clock),
+            Arc::clone(&current.ids),
+            &current.app,
+            Arc::new(kept),
+            task_time,
+        );
+        let workshop = Arc::new(Workshop {
+            engine,
+            executor,
+            options: self.workshop.options.clone(),
+            stop: self.workshop.stop.clone(),
+            places: self.workshop.places.clone(),
+        });
+        self.earlier
+            .insert(definition.to_owned(), Arc::clone(&workshop));
+        Ok(Ok(workshop))
+    }
+
+    /// Leaves a task to somebody who can run it, and takes no more of its kind.
+    async fn put_back(&self, claimed: Claimed, why: String) -> Result<(), EngineError> {
+        let fence = claimed.fence();
+        let record = claimed.record;
+        tracing::warn!(task = %record.id, definition = record.definition, why, "a task cannot be run here");
+        let engine = &self.workshop.engine;
+        engine.cannot_run(record.definition, why.clone());
+        let now = engine.0.clock.now();
+        let event: Event<Value> = Event::PutBack { why };
+        let batch = Batch {
+            entries: vec![NewEntry {
+                at: now,
+                kind: event.kind().into(),
+                event: text_of(&event),
+                state: text_of(&claimed.entry.state),
+            }],
+            messages: Vec::new(),
+            consumed: Vec::new(),
+            standing: Some(Standing {
+                status: record.status,
+                stage: record.stage,
+                hold: Hold::Release { wake_at: Some(now) },
+                result: None,
+                error: None,
+                // Nobody has tried, so that nobody has failed.
+                progress: true,
+            }),
+        };
+        match engine.0.store.append(fence, batch).await {
+            Ok(_) | Err(StoreError::Fenced { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

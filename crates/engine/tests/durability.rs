@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+#[allow(dead_code, reason = "each test file uses its own part of it")]
 mod world;
 
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_app::App;
-use convoke_engine::{Event, Program, Step, View};
+use convoke_engine::{Event, NewCall, Program, Step, View};
 use convoke_model::{Agent, Decision, Name, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -153,6 +153,32 @@ impl Program for Assistant {
 
     fn modified(&self, request: &Request, value: Value) -> Result<Request, String> {
         request.with_arguments(value)
+    }
+
+    fn approved(&self, request: &Request, message: &str) -> Request {
+        request.agreed(message)
+    }
+
+    fn fork(
+        &self,
+        view: View<'_, Request>,
+        state: &mut Progress,
+        open: Vec<NewCall<Request>>,
+        set: &Map<String, Value>,
+    ) -> Result<Vec<NewCall<Request>>, String> {
+        if set.is_empty() {
+            return Ok(open);
+        }
+        let mut turn = Turn {
+            assistant: self,
+            view,
+            state,
+        };
+        match turn.state.node {
+            Node::Graph => graph::begin_again(&mut turn, &open, set),
+            Node::Act => act::begin_again(&mut turn, set),
+            _ => Err("only a workflow's state, or what a skill was given, can be changed".into()),
+        }
     }
 
     fn given(&self, request: &Request, value: Value) -> Result<Reply, String> {

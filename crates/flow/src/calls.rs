@@ -6,7 +6,7 @@ use convoke_engine::{NewCall, Outcome, Step};
 use convoke_model::Name;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::nodes::agent::sub_agents::Errand;
@@ -89,6 +89,11 @@ impl Request {
         self.0.with_arguments(value).map(Self)
     }
 
+    /// The same request, with what a person who agreed to it said.
+    pub(crate) fn agreed(&self, message: &str) -> Self {
+        Self(self.0.agreed(message))
+    }
+
     /// What a person says came of the call.
     pub(crate) fn replied_by_hand(&self, value: Value) -> Result<Reply, String> {
         let Ask::Tool(wish) = self.0.itself() else {
@@ -106,6 +111,17 @@ impl Ask {
         match self {
             Self::At(at) => &at.ask,
             ask => ask,
+        }
+    }
+
+    fn agreed(&self, message: &str) -> Self {
+        match self {
+            Self::Person(_) => Self::Person(json!({ "action": "approve", "message": message })),
+            Self::At(at) => Self::At(At {
+                ask: Box::new(at.ask.agreed(message)),
+                ..at.clone()
+            }),
+            other => other.clone(),
         }
     }
 

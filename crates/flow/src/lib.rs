@@ -23,6 +23,7 @@ mod receive;
 mod reference;
 mod template;
 pub mod toolbox;
+mod trace;
 mod turn;
 
 pub use assistant::{Assistant, Progress};
@@ -30,3 +31,4 @@ pub use calls::{Reply, Request};
 pub use error::FlowError;
 pub use performer::{Performer, PerformerOptions};
 pub use receive::{Incoming, receive};
+pub use trace::trace;

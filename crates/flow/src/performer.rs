@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use convoke_engine::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing};
+use convoke_engine::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Verdict};
 use convoke_llm::ModelClient;
-use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name};
+use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name, VerifyFields};
 use convoke_store::Store;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -227,6 +227,71 @@ impl Performer {
         attempt().await
     }
 
+    /// How it is found out whether a call of a tool took effect, if the app says so.
+    async fn verification(&self, tool: &str) -> Option<VerifyFields> {
+        // A server that is away may still be named by the tool itself.
+        let (server, name) = match self.describe(tool).await {
+            Ok(facts) => (facts.server.clone(), facts.tool.clone()),
+            Err(_) => tool
+                .split_once('.')
+                .map(|(server, name)| (server.to_owned(), name.to_owned()))?,
+        };
+        let settings = self.server(&server)?.tools.get(&name)?;
+        settings.verify.as_ref().map(convoke_model::Verify::fields)
+    }
+
+    /// Asks a tool whether a call took effect. Whatever is in the way of an answer is no answer.
+    async fn ask_whether(
+        &self,
+        performing: &Performing,
+        wish: &ToolWish,
+        id: String,
+        verify: &VerifyFields,
+    ) -> Result<Verdict<Reply>, String> {
+        let said = |failure: Failure| failure.message;
+        let facts = self.describe(&verify.tool).await.map_err(said)?;
+        if !facts.read_only {
+            return Err(format!("{} may change something itself", verify.tool));
+        }
+        let templates = &self.assistant.templates;
+        let given = Value::Object((*wish.arguments).clone());
+        let mut context = Map::new();
+        context.insert("call_id".into(), id.clone().into());
+        context.insert("arguments".into(), given.clone());
+        let arguments = match &verify.arguments {
+            None => given,
+            Some(asked) => templates.value(&Value::Object(asked.clone()), &context)?,
+        };
+        let asked = ToolWish {
+            tool: verify.tool.clone(),
+            arguments: Arc::new(arguments.as_object().cloned().unwrap_or_default()),
+            index: None,
+            until_ms: wish.until_ms,
+        };
+        let key = format!("{id}-verify");
+        let reply = self
+            .call_tool(performing, &asked, key)
+            .await
+            .map_err(said)?;
+        if reply.is_error {
+            return Err(reply.text);
+        }
+        context.insert("result".into(), reply.content);
+        match templates.expression(&verify.done, &context)? {
+            Value::Bool(true) => {
+                let given = templates.expression(&verify.gives, &context)?;
+                let (server, tool) = wish.tool.split_once('.').unwrap_or(("", &wish.tool));
+                let reply = ToolReply::of(server, tool, given);
+                Ok(Verdict::Done(Reply(Given::Tool(Box::new(reply)))))
+            }
+            Value::Bool(false) => Ok(Verdict::NotDone),
+            other => Err(format!(
+                "`{}` is {other}, neither true nor false",
+                verify.done
+            )),
+        }
+    }
+
     fn server(&self, name: &str) -> Option<&McpServer> {
         self.assistant
             .app
@@ -278,6 +343,23 @@ impl Executor<Assistant> for Performer {
         } else {
             Effect::Once
         })
+    }
+
+    async fn verify(&self, performing: &Performing, call: &Call<Request>) -> Verdict<Reply> {
+        let Ask::Tool(wish) = call.request.0.itself() else {
+            return Verdict::Unknown;
+        };
+        let Some(verify) = self.verification(&wish.tool).await else {
+            return Verdict::Unknown;
+        };
+        let id = call.id.to_string();
+        match self.ask_whether(performing, wish, id, &verify).await {
+            Ok(verdict) => verdict,
+            Err(why) => {
+                tracing::warn!(call = %call.id, tool = wish.tool, why, "it cannot be told whether a call took effect");
+                Verdict::Unknown
+            }
+        }
     }
 
     async fn perform(&self, performing: &Performing, call: &Call<Request>) -> Outcome<Reply> {

@@ -282,7 +282,7 @@ impl Story<'_> {
         *self.attempts.entry(index).or_insert(0) += 1;
         if node.human {
             let answer = if node.approves {
-                Answered::Approve
+                Answered::Approve { message: None }
             } else {
                 Answered::Reject { message: None }
             };

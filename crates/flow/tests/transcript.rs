@@ -185,7 +185,7 @@ impl Story {
 
     fn answer(&mut self, about: About) -> Answered {
         match (self.dice.roll(4), about) {
-            (0, _) => Answered::Approve,
+            (0, _) => Answered::Approve { message: None },
             (1, _) => Answered::Reject { message: None },
             (2, About::Approval) => Answered::Modify {
                 value: json!({ "page": 9 }),

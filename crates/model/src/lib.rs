@@ -67,7 +67,8 @@ pub use domain::{Domain, DomainFields};
 pub use execution_plan::{ExecutionPlan, ExecutionPlanFields, ExecutionStep, PlanStatus};
 pub use formatted_response::{FormattedResponse, FormattedResponseFields, MessagePart};
 pub use mcp_server::{
-    Approval, Injected, McpServer, McpServerFields, StdioConfig, ToolSettings, Transport, UrlConfig,
+    Approval, Injected, McpServer, McpServerFields, StdioConfig, ToolSettings, Transport,
+    UrlConfig, Verify, VerifyFields,
 };
 pub use message::{Message, MessageFields, Role};
 pub use name::{MAX_NAME_LENGTH, Name};
@@ -77,6 +78,7 @@ pub use options::{
     RouterOptionsFields,
 };
 pub use reasoning::{Budget, Pattern, ToolMode};
+pub use redaction::{Redaction, Sensitive};
 pub use refinement::{MAX_REFINEMENTS, Refinement, RefinementFields};
 pub use request::{Request, RequestFields, RequestLimits};
 pub use retention::{RetentionPolicy, RetentionPolicyFields};
@@ -97,7 +99,7 @@ pub use task_state::{Stage, TaskState};
 pub use tool::{DEFAULT_TOOL_TIMEOUT_SECONDS, Tool, ToolFields};
 pub use tool_call::{ToolCall, ToolCallFields, ToolCallStatus};
 pub use trace::{
-    LlmCall, LlmCallFields, Redaction, StepRecord, StepRecordFields, StepStatus, Trace, TraceFields,
+    LlmCall, LlmCallFields, StepRecord, StepRecordFields, StepStatus, Trace, TraceFields,
 };
 pub use user::UserId;
 pub use valid::{Invalid, Problem, Report, Rules, Valid};

@@ -5,6 +5,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::name::Name;
 use crate::valid::{Report, Rules, Valid};
@@ -120,9 +121,69 @@ pub struct ToolSettings {
     pub fallback_tools: Vec<String>,
     /// Whether a person must agree before each call.
     pub approval: Approval,
-    /// A read-only tool that tells whether a call with the same arguments took effect.
+    /// A read-only tool that tells whether a call whose outcome is unknown took effect.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub verify: Option<String>,
+    pub verify: Option<Verify>,
+}
+
+/// How a tool is asked whether a call took effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Verify {
+    /// This tool, with the arguments of the call; its result says so in `done`.
+    Tool(String),
+    /// In these words.
+    Asked(VerifyFields),
+}
+
+/// How a tool is asked whether a call took effect, in words of the app's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyFields {
+    /// The tool, as `tool` or `server.tool`. It must be read-only.
+    pub tool: String,
+    /// What it is given: templates over `call_id`, the idempotency key of the call, and `arguments`, what
+    /// the call was given. Without it, those arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Map<String, Value>>,
+    /// The expression over its `result` that is true if the call took effect and false if it did not.
+    /// Anything else tells nothing.
+    #[serde(default = "default_done")]
+    pub done: String,
+    /// The expression over its `result` for what the call gave; all of it otherwise.
+    #[serde(default = "default_gives")]
+    pub gives: String,
+}
+
+fn default_done() -> String {
+    "result['done']".to_owned()
+}
+
+fn default_gives() -> String {
+    "result".to_owned()
+}
+
+impl Verify {
+    /// The tool that is asked.
+    pub fn tool(&self) -> &str {
+        match self {
+            Self::Tool(tool) => tool,
+            Self::Asked(asked) => &asked.tool,
+        }
+    }
+
+    /// All that is said of it, the usual words filled in.
+    pub fn fields(&self) -> VerifyFields {
+        match self {
+            Self::Asked(asked) => asked.clone(),
+            Self::Tool(tool) => VerifyFields {
+                tool: tool.clone(),
+                arguments: None,
+                done: default_done(),
+                gives: default_gives(),
+            },
+        }
+    }
 }
 
 /// Whether a person must agree to a call.

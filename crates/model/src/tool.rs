@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::mcp_server::Approval;
+use crate::mcp_server::{Approval, Verify};
 use crate::name::Name;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
@@ -49,9 +49,9 @@ pub struct ToolFields {
     /// Whether a person must agree before each call.
     #[serde(default)]
     pub approval: Approval,
-    /// A read-only tool that tells whether a call with the same arguments took effect.
+    /// A read-only tool that tells whether a call whose outcome is unknown took effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verify: Option<String>,
+    pub verify: Option<Verify>,
 }
 
 fn default_timeout_seconds() -> u32 {

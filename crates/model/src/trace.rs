@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::name::Name;
-use crate::redaction;
+use crate::redaction::Redaction;
 use crate::sub_agent_session::SubAgentSessionInfo;
 use crate::tool_call::{ToolCall, ToolCallStatus};
 use crate::valid::{Invalid, Report, Rules, Valid};
@@ -118,17 +118,6 @@ pub struct LlmCallFields {
     pub error: Option<String>,
 }
 
-/// What a trace does about personal data and secrets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Redaction {
-    /// They are taken out.
-    #[default]
-    Remove,
-    /// They are kept, because the app says so.
-    Keep,
-}
-
 impl StepRecordFields {
     /// Whether the step did what it was meant to.
     pub fn success(&self) -> bool {
@@ -138,24 +127,25 @@ impl StepRecordFields {
 
 impl Valid<StepRecordFields> {
     /// The step without what tells of a person or opens a door.
-    pub fn redacted(self) -> Result<Self, Invalid> {
-        let tool_calls = self.tool_calls.iter().cloned().map(redacted_call);
+    pub fn redacted(self, redaction: &Redaction) -> Result<Self, Invalid> {
+        let tool_calls = self.tool_calls.iter().cloned();
+        let tool_calls = tool_calls.map(|call| redacted_call(call, redaction));
         let tool_calls = tool_calls.collect::<Result<Vec<_>, _>>()?;
         self.with(|step| {
-            step.message = redaction::text(&step.message);
-            step.error = step.error.as_deref().map(redaction::text);
-            step.input_data = redaction::map(&step.input_data);
-            step.output_data = redaction::map(&step.output_data);
+            step.message = redaction.text(&step.message);
+            step.error = step.error.as_deref().map(|error| redaction.text(error));
+            step.input_data = redaction.map(&step.input_data);
+            step.output_data = redaction.map(&step.output_data);
             step.tool_calls = tool_calls;
         })
     }
 }
 
-fn redacted_call(call: ToolCall) -> Result<ToolCall, Invalid> {
+fn redacted_call(call: ToolCall, redaction: &Redaction) -> Result<ToolCall, Invalid> {
     call.with(|call| {
-        call.arguments = redaction::map(&call.arguments);
-        call.result = call.result.as_ref().map(redaction::value);
-        call.error = call.error.as_deref().map(redaction::text);
+        call.arguments = redaction.map(&call.arguments);
+        call.result = call.result.as_ref().map(|result| redaction.value(result));
+        call.error = call.error.as_deref().map(|error| redaction.text(error));
     })
 }
 
@@ -175,13 +165,10 @@ impl Valid<TraceFields> {
     pub fn record(
         self,
         step: StepRecord,
-        redaction: Redaction,
+        redaction: &Redaction,
         at: Timestamp,
     ) -> Result<Self, Invalid> {
-        let step = match redaction {
-            Redaction::Remove => step.redacted()?,
-            Redaction::Keep => step,
-        };
+        let step = step.redacted(redaction)?;
         self.with(|trace| {
             trace.steps.push(step);
             trace.updated_at = trace.updated_at.max(at);
@@ -280,15 +267,15 @@ mod tests {
             }],
         }))
         .unwrap();
-        let trace = |redaction| {
+        let trace = |redaction: &Redaction| {
             let trace = Trace::begin(Uuid::nil(), at).unwrap();
             serde_json::to_string(&trace.record(step.clone(), redaction, at).unwrap()).unwrap()
         };
-        let removed = trace(Redaction::Remove);
+        let removed = trace(&Redaction::default());
         assert!(
             !removed.contains("ann@") && !removed.contains("1234567"),
             "{removed}"
         );
-        assert!(trace(Redaction::Keep).contains("ann@example.org"));
+        assert!(trace(&Redaction::nothing()).contains("ann@example.org"));
     }
 }

@@ -1,5 +1,6 @@
 //! Entries, messages, and the batch that adds them under a fence.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
 use convoke_model::{Message, Stage, TaskState};
@@ -41,7 +42,7 @@ pub struct NewEntry {
     /// When it happened.
     pub at: Timestamp,
     /// What happened, in a word.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// What happened, in full, as JSON text: it is written as it comes and never looked into.
     pub event: String,
     /// The state after it, as JSON text.

@@ -14,7 +14,9 @@
 //! next decides how an outcome is told: a missing task is `None`, a lost lease is
 //! [`StoreError::Fenced`], and everything the caller cannot mend is [`StoreError::Broken`].
 
+mod archive;
 mod conversation;
+mod definition;
 mod error;
 mod journal;
 mod memory;
@@ -29,7 +31,9 @@ use convoke_model::RetentionPolicy;
 use futures::future::BoxFuture;
 use uuid::Uuid;
 
+pub use archive::{Archive, ArchivedConversation, ArchivedSignal, BroughtIn};
 pub use conversation::ConversationRecord;
+pub use definition::Definition;
 pub use error::StoreError;
 pub use journal::{
     Batch, Entry, Fence, Hold, NewEntry, NewMessage, Standing, StoredMessage, text_of,
@@ -91,9 +95,19 @@ pub trait Store: Send + Sync + 'static {
     /// Conversations of one owner, the one spoken in last first.
     fn conversations(&self, owner: Uuid, limit: usize) -> StoreFuture<Vec<ConversationRecord>>;
 
+    /// What tasks were begun with, by its hash. It is kept while there is a task that names it.
+    fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>>;
+
+    /// A task with all that is its own, to be brought into another store.
+    fn take_out(&self, task: Uuid) -> StoreFuture<Option<Archive>>;
+
+    /// Brings a task in as it was taken out, with what it was begun with. Nobody holds it.
+    fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<BroughtIn>;
+
     /// A hint that something in the scope may have changed.
     fn watch(&self, scope: Scope) -> Hint;
 
-    /// Removes ended tasks whose time is over; never a live one, nor the child of a live one.
+    /// Removes ended tasks whose time is over, and definitions that no task names any more; never a
+    /// live task, nor the child of a live one.
     fn sweep(&self, policy: RetentionPolicy, dry_run: bool) -> StoreFuture<Swept>;
 }

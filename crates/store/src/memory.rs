@@ -1,6 +1,8 @@
 //! The store in memory: for tests, for runs that need no durability, and as the plain reference that
 //! every other backend is compared with. Clear before fast.
 
+mod archive;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +13,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::archive::{Archive, BroughtIn};
 use crate::conversation::ConversationRecord;
+use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::journal::{Batch, Entry, Fence, Hold, NewEntry, NewMessage, Standing, StoredMessage};
 use crate::signal::{NewSignal, Signal, Signalled};
@@ -60,6 +64,7 @@ struct Inner {
     ordinals: HashMap<Uuid, u64>,
     keys: HashMap<(Uuid, String), Uuid>,
     conversations: BTreeMap<Uuid, Conversation>,
+    definitions: HashMap<String, Arc<Definition>>,
     /// Counted, not derived, so that neither is ever given out twice.
     submitted: u64,
     signals: i64,
@@ -73,8 +78,14 @@ struct Kept {
     entries: Vec<NewEntry>,
     /// As they came in, with the sequence of the entry that added each.
     messages: Vec<(u64, NewMessage)>,
-    inbox: Vec<Signal>,
-    signal_keys: Vec<String>,
+    inbox: Vec<KeptSignal>,
+}
+
+#[derive(Debug)]
+struct KeptSignal {
+    signal: Signal,
+    key: String,
+    consumed: bool,
 }
 
 #[derive(Debug)]
@@ -173,7 +184,7 @@ impl Store for MemoryStore {
                 record: kept.record.clone(),
                 entries: kept.entries_from(from),
                 messages: kept.messages(),
-                signals: kept.inbox.clone(),
+                signals: kept.waiting(),
             }))
         })
     }
@@ -235,6 +246,20 @@ impl Store for MemoryStore {
         })
     }
 
+    fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>> {
+        self.with(|inner, _| Ok(inner.definitions.get(hash).map(|kept| (**kept).clone())))
+    }
+
+    fn take_out(&self, task: Uuid) -> StoreFuture<Option<Archive>> {
+        self.with(|inner, _| Ok(inner.take_out(task)))
+    }
+
+    fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<BroughtIn> {
+        let brought_in = self.with(|inner, _| inner.bring_in(archive, definition));
+        self.hints.tell(Scope::Work);
+        brought_in
+    }
+
     fn watch(&self, scope: Scope) -> Hint {
         self.hints.watch(scope)
     }
@@ -286,7 +311,7 @@ impl Inner {
             conversation: task.conversation,
             channel: task.channel,
             app: task.app,
-            definition: task.definition,
+            definition: task.definition.hash.clone(),
             description: task.description,
             parent: task.parent,
             status: TaskState::Submitted,
@@ -311,8 +336,11 @@ impl Inner {
             entries: Vec::new(),
             messages: Vec::new(),
             inbox: Vec::new(),
-            signal_keys: Vec::new(),
         };
+        if !self.definitions.contains_key(&task.definition.hash) {
+            let hash = task.definition.hash.clone();
+            self.definitions.insert(hash, task.definition);
+        }
         kept.write(vec![task.entry], task.messages);
         let lease = task.hold.filter(|_| !self.waits_its_turn(&kept.record));
         let held = lease.is_some();
@@ -339,6 +367,7 @@ impl Inner {
             .map(|kept| &kept.record)
             .filter(|record| record.ready_at.is_some_and(|ready| ready <= now))
             .filter(|record| claim.apps.contains(&record.app))
+            .filter(|record| !claim.except.contains(&record.definition))
             .filter(|record| !self.waits_its_turn(record))
             .map(|record| (record.ready_at, record.ordinal))
             .collect();
@@ -361,7 +390,7 @@ impl Inner {
                     record: record.clone(),
                     entry: kept.entries_from(kept.record.seq).pop()?,
                     messages: kept.messages(),
-                    signals: kept.inbox.clone(),
+                    signals: kept.waiting(),
                 })
             })
             .collect()
@@ -397,8 +426,9 @@ impl Inner {
         }
         let spoken = batch.messages.iter().any(|message| message.spoken);
         kept.write(batch.entries, batch.messages);
-        kept.inbox
-            .retain(|signal| !batch.consumed.contains(&signal.id));
+        for kept in &mut kept.inbox {
+            kept.consumed |= batch.consumed.contains(&kept.signal.id);
+        }
         let rests = batch.standing.as_ref().is_some_and(Standing::rests);
         if let Some(standing) = batch.standing {
             kept.stand(standing, now);
@@ -474,7 +504,7 @@ impl Inner {
         {
             kept.record.ready_at = Some(until);
             renewed.held = true;
-            renewed.signalled = !kept.inbox.is_empty();
+            renewed.signalled = kept.is_signalled();
         }
         renewed
     }
@@ -484,18 +514,21 @@ impl Inner {
         let Some(kept) = self.kept_mut(signal.task) else {
             return Signalled::Unknown;
         };
-        if kept.signal_keys.contains(&signal.key) {
+        if kept.inbox.iter().any(|earlier| earlier.key == signal.key) {
             return Signalled::Duplicate;
         }
         if kept.record.status.is_final() {
             return Signalled::Ended;
         }
-        kept.signal_keys.push(signal.key);
-        kept.inbox.push(Signal {
-            id,
-            kind: signal.kind,
-            payload: signal.payload,
-            at: now,
+        kept.inbox.push(KeptSignal {
+            signal: Signal {
+                id,
+                kind: signal.kind,
+                payload: signal.payload,
+                at: now,
+            },
+            key: signal.key,
+            consumed: false,
         });
         if kept.record.worker.is_none() {
             kept.record.ready_at = Some(now);
@@ -553,6 +586,9 @@ impl Inner {
             for (ordinal, _) in &over {
                 self.remove(*ordinal);
             }
+            let tasks = &self.tasks;
+            let named = |hash: &str| tasks.values().any(|kept| kept.record.definition == *hash);
+            self.definitions.retain(|hash, _| named(hash));
         }
         Swept {
             tasks: over.into_iter().map(|(_, id)| id).collect(),
@@ -569,7 +605,7 @@ impl Kept {
             .map(|(seq, entry)| Entry {
                 seq,
                 at: entry.at,
-                kind: entry.kind.to_owned(),
+                kind: entry.kind.to_string(),
                 event: json(&entry.event),
                 state: json(&entry.state),
             })
@@ -585,6 +621,16 @@ impl Kept {
             })
         };
         self.messages.iter().filter_map(read).collect()
+    }
+
+    /// Signals that were not taken in yet.
+    fn waiting(&self) -> Vec<Signal> {
+        let waiting = self.inbox.iter().filter(|kept| !kept.consumed);
+        waiting.map(|kept| kept.signal.clone()).collect()
+    }
+
+    fn is_signalled(&self) -> bool {
+        self.inbox.iter().any(|kept| !kept.consumed)
     }
 
     /// Keeps the newest entry and what was spoken.
@@ -604,7 +650,7 @@ impl Kept {
     }
 
     fn stand(&mut self, standing: Standing, now: Timestamp) {
-        let waiting = !self.inbox.is_empty();
+        let waiting = self.is_signalled();
         let record = &mut self.record;
         record.status = standing.status;
         record.stage = standing.stage;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::definition::Definition;
 use crate::journal::{Entry, Fence, NewEntry, NewMessage, StoredMessage};
 use crate::signal::Signal;
 
@@ -26,8 +27,8 @@ pub struct NewTask {
     pub channel: Channel,
     /// The app that runs it.
     pub app: String,
-    /// The content hash of that app.
-    pub definition: String,
+    /// That app as it is now. It is kept with the task.
+    pub definition: Arc<Definition>,
     /// What is to be done, in a line.
     pub description: String,
     /// The task that started this one, if any.
@@ -144,6 +145,8 @@ pub struct Claim {
     pub worker: String,
     /// The apps it can run.
     pub apps: Vec<String>,
+    /// Definitions of these apps that it cannot run.
+    pub except: Vec<String>,
     /// How long a claim holds unless renewed.
     pub lease: Duration,
     /// How many tasks at most.

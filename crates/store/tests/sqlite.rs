@@ -30,7 +30,7 @@ fn task(id: u128, clock: &SimClock) -> NewTask {
         conversation: None,
         channel: Channel::Terminal,
         app: "todo".into(),
-        definition: "d".into(),
+        definition: std::sync::Arc::default(),
         description: "t".into(),
         parent: None,
         deadline: at,
@@ -40,7 +40,7 @@ fn task(id: u128, clock: &SimClock) -> NewTask {
         hold: None,
         entry: NewEntry {
             at,
-            kind: "submitted",
+            kind: "submitted".into(),
             event: "{}".into(),
             state: "{}".into(),
         },
@@ -52,6 +52,7 @@ async fn claim(store: &SqliteStore, worker: &str) -> Vec<Claimed> {
     let claim = Claim {
         worker: worker.into(),
         apps: vec!["todo".into()],
+        except: Vec::new(),
         lease: Duration::from_hours(1),
         limit: 10,
     };
@@ -120,7 +121,7 @@ fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
         refused,
         StoreError::TooNew {
             found: 99,
-            known: 2
+            known: 3
         }
     );
     let version: i64 = file
@@ -156,7 +157,7 @@ async fn a_step_of_a_long_task_costs_no_more_than_one_of_a_short_task() {
             let batch = Batch {
                 entries: vec![NewEntry {
                     at,
-                    kind: "returned",
+                    kind: "returned".into(),
                     event: "{}".into(),
                     state: format!("\"{}\"", "s".repeat(500)),
                 }],

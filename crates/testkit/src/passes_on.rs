@@ -74,6 +74,22 @@ macro_rules! passes_on {
             self.$field.conversations(owner, limit)
         }
 
+        fn definition(&self, hash: &str) -> $crate::store::StoreFuture<Option<$crate::store::Definition>> {
+            self.$field.definition(hash)
+        }
+
+        fn take_out(&self, task: uuid::Uuid) -> $crate::store::StoreFuture<Option<$crate::store::Archive>> {
+            self.$field.take_out(task)
+        }
+
+        fn bring_in(
+            &self,
+            archive: $crate::store::Archive,
+            definition: Option<$crate::store::Definition>,
+        ) -> $crate::store::StoreFuture<$crate::store::BroughtIn> {
+            self.$field.bring_in(archive, definition)
+        }
+
         fn watch(&self, scope: $crate::store::Scope) -> $crate::store::Hint {
             self.$field.watch(scope)
         }

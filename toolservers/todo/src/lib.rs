@@ -10,37 +10,30 @@
 
 mod error;
 mod http;
-mod idempotency;
 mod schema;
 mod server;
 mod store;
 mod task;
 mod tools;
 
+use std::net::SocketAddr;
 use std::path::Path;
 
-use rmcp::ServiceExt;
-use rmcp::service::ServerInitializeError;
-
+pub use convoke_serving::{
+    BUSY_TIMEOUT, IDEMPOTENCY_KEY, KEEP_KEYS, MAX_KEY_LENGTH, MCP_PATH, Sources,
+};
 pub use error::{Refusal, TodoError};
-pub use http::{DEFAULT_HTTP_ADDR, HttpServer, MCP_PATH, serve_http};
-pub use idempotency::{IDEMPOTENCY_KEY, KEEP_KEYS, MAX_KEY_LENGTH};
+pub use http::{DEFAULT_HTTP_ADDR, HttpServer, serve_http};
 pub use server::TodoServer;
-pub use store::{BUSY_TIMEOUT, MAX_TASKS_PER_USER, Sources, Store};
+pub use store::{MAX_TASKS_PER_USER, Store};
 pub use task::{MAX_TITLE_LENGTH, Status, Task};
 
 /// Serves over standard input and output until the input ends.
 pub async fn serve_stdio(db: &Path) -> Result<(), TodoError> {
-    let server = TodoServer::new(Store::open(db, Sources::real())?);
-    let running = match server.serve(rmcp::transport::stdio_pipes()).await {
-        Ok(running) => running,
-        // A client that only asks what the server is, or thinks better of it, has done no wrong.
-        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-        Err(error) => return Err(TodoError::Serve(error.to_string())),
-    };
-    running
-        .waiting()
-        .await
-        .map_err(|error| TodoError::Serve(error.to_string()))?;
-    Ok(())
+    serve(db, None).await
+}
+
+/// Serves over streamable HTTP at this address, or over standard input and output if there is none.
+pub async fn serve(db: &Path, http: Option<SocketAddr>) -> Result<(), TodoError> {
+    convoke_serving::serve(TodoServer::open(db)?, http).await
 }

@@ -1,11 +1,8 @@
-//! The database's tables, brought from whichever version the file has to the newest.
-
-use rusqlite::{Connection, TransactionBehavior};
-
-use crate::error::TodoError;
+//! The database's tables.
 
 /// What makes version n + 1 out of version n. Entries are only ever added.
-const MIGRATIONS: &[&str] = &["
+pub(crate) const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE tasks (
         -- Tasks are listed in the order of their making, which clocks cannot promise.
         position     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -29,59 +26,43 @@ const MIGRATIONS: &[&str] = &["
         PRIMARY KEY (user_id, key)
     ) STRICT;
     CREATE INDEX answers_by_age ON answers (created_ms);
-"];
-
-/// Brings the file to the newest version. Two processes that start at once take turns.
-pub(crate) fn migrate(connection: &mut Connection) -> Result<(), TodoError> {
-    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    if version(connection)? == known {
-        return Ok(());
-    }
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Read again under the lock: another process may have been faster.
-    let found = version(&transaction)?;
-    let done = usize::try_from(found).unwrap_or(usize::MAX);
-    let Some(todo) = MIGRATIONS.get(done..) else {
-        return Err(TodoError::NewerSchema { found, known });
-    };
-    for migration in todo {
-        transaction.execute_batch(migration)?;
-    }
-    transaction.pragma_update(None, "user_version", known)?;
-    transaction.commit()?;
-    Ok(())
-}
-
-fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
-    connection.pragma_query_value(None, "user_version", |row| row.get(0))
-}
+",
+    // What keeps the answers is shared with servers whose keys do not belong to users.
+    "ALTER TABLE answers RENAME COLUMN user_id TO owner;",
+];
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use convoke_serving::Sources;
+    use rusqlite::Connection;
+    use uuid::Uuid;
+
+    use crate::store::{Change, Store};
 
     #[test]
-    fn a_file_is_migrated_once() {
-        let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection).unwrap();
-        migrate(&mut connection).unwrap();
-        assert_eq!(version(&connection).unwrap(), 1);
-    }
+    fn a_key_used_before_answers_had_owners_still_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("todo.db");
+        let user = Uuid::from_u128(0xa);
+        let add = Change::Add {
+            title: "milk".to_owned(),
+        };
+        let first = {
+            let mut store = Store::open(&file, Sources::real()).unwrap();
+            store.change(user, &add, Some("k")).unwrap()
+        };
+        let back = "ALTER TABLE answers RENAME COLUMN owner TO user_id; PRAGMA user_version = 1;";
+        Connection::open(&file)
+            .unwrap()
+            .execute_batch(back)
+            .unwrap();
 
-    #[test]
-    fn a_file_of_a_newer_server_is_left_alone() {
-        let mut connection = Connection::open_in_memory().unwrap();
-        connection.pragma_update(None, "user_version", 99).unwrap();
-        let error = migrate(&mut connection).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                TodoError::NewerSchema {
-                    found: 99,
-                    known: 1
-                }
-            ),
-            "{error}"
-        );
+        let mut store = Store::open(&file, Sources::real()).unwrap();
+        assert_eq!(store.change(user, &add, Some("k")).unwrap(), first);
+        let count: u32 = Connection::open(&file)
+            .unwrap()
+            .query_row("SELECT count(*) FROM tasks", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(count, 1);
     }
 }

@@ -1,49 +1,48 @@
 //! The MCP side: arguments in, structured results out.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
 
+use convoke_serving::{Answer, Call, Outcome, Shared, Sources, about, answer};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    Tool,
+    CallToolRequestParams, CallToolResponse, ErrorData, ListToolsResult, PaginatedRequestParams,
+    ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::error::{Refusal, TodoError};
-use crate::idempotency::IDEMPOTENCY_KEY;
-use crate::store::{Answer, Change, Store};
+use crate::store::{Change, Store};
 use crate::task::{Status, title};
 use crate::tools;
 
 /// Serves one database to any number of clients.
 #[derive(Debug, Clone)]
 pub struct TodoServer {
-    store: Arc<Mutex<Store>>,
+    store: Shared<Store>,
 }
 
 impl TodoServer {
     /// Serves this database.
     pub fn new(store: Store) -> Self {
         Self {
-            store: Arc::new(Mutex::new(store)),
+            store: Shared::new(store),
         }
     }
 
+    /// Opens the database and serves it.
+    pub(crate) fn open(db: &Path) -> Result<Self, TodoError> {
+        Ok(Self::new(Store::open(db, Sources::real())?))
+    }
+
     /// Runs a tool. `None` means that there is no such tool.
-    fn run(
-        &self,
-        tool: &str,
-        arguments: Map<String, Value>,
-        key: Option<&Value>,
-    ) -> Option<Outcome> {
+    fn run(&self, tool: &str, call: &Call) -> Option<Outcome<Refusal>> {
         Some(match tool {
-            "list_tasks" => self.list(arguments),
-            "add_task" => self.change(arguments, key, |new: NewTask| {
+            "list_tasks" => self.list(call),
+            "add_task" => self.change(call, |new: NewTask| {
                 Ok((
                     new.user_id,
                     Change::Add {
@@ -51,7 +50,7 @@ impl TodoServer {
                     },
                 ))
             }),
-            "complete_task" => self.change(arguments, key, |one: OneTask| {
+            "complete_task" => self.change(call, |one: OneTask| {
                 Ok((
                     one.user_id,
                     Change::Complete {
@@ -59,7 +58,7 @@ impl TodoServer {
                     },
                 ))
             }),
-            "delete_task" => self.change(arguments, key, |one: OneTask| {
+            "delete_task" => self.change(call, |one: OneTask| {
                 Ok((
                     one.user_id,
                     Change::Delete {
@@ -67,7 +66,7 @@ impl TodoServer {
                     },
                 ))
             }),
-            "update_task" => self.change(arguments, key, |renamed: RenamedTask| {
+            "update_task" => self.change(call, |renamed: RenamedTask| {
                 let task = task_id(&renamed.task_id)?;
                 Ok((
                     renamed.user_id,
@@ -82,48 +81,32 @@ impl TodoServer {
     }
 
     /// Listing changes nothing, so that its key, if any, is of no account and the list is fresh.
-    fn list(&self, arguments: Map<String, Value>) -> Outcome {
-        let list: ListTasks = parsed(arguments)?;
-        let tasks = self.locked(|store| store.list(user_id(&list.user_id)?, list.status))?;
-        Ok(Answer {
-            content: json!({"tasks": tasks}),
-            is_error: false,
-        })
+    fn list(&self, call: &Call) -> Outcome<Refusal> {
+        let list: ListTasks = call.arguments()?;
+        let user = user_id(&list.user_id)?;
+        let tasks = self.store.with(|store| store.list(user, list.status))?;
+        Ok(Answer::done(json!({"tasks": tasks})))
     }
 
     fn change<A: DeserializeOwned>(
         &self,
-        arguments: Map<String, Value>,
-        key: Option<&Value>,
+        call: &Call,
         read: impl FnOnce(A) -> Result<(String, Change), Refusal>,
-    ) -> Outcome {
-        let (user, change) = read(parsed(arguments)?)?;
+    ) -> Outcome<Refusal> {
+        let (user, change) = read(call.arguments()?)?;
         let user = user_id(&user)?;
-        let key = key
-            .map(|key| key.as_str().ok_or(Refusal::Key))
-            .transpose()?;
-        self.locked(|store| store.change(user, &change, key))
-    }
-
-    fn locked<T>(
-        &self,
-        act: impl FnOnce(&mut Store) -> Result<T, TodoError>,
-    ) -> Result<T, TodoError> {
-        // A panic in the middle of a transaction rolls it back, so that the store stays sound.
-        act(&mut self.store.lock().unwrap_or_else(PoisonError::into_inner))
+        let key = call.key()?;
+        self.store.with(|store| store.change(user, &change, key))
     }
 }
 
-type Outcome = Result<Answer, TodoError>;
-
 impl ServerHandler for TodoServer {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(Implementation::new(
-                "convoke-todo",
-                env!("CARGO_PKG_VERSION"),
-            ))
-            .with_instructions("To-do lists, one for each user.")
+        about(
+            "convoke-todo",
+            env!("CARGO_PKG_VERSION"),
+            "To-do lists, one for each user.",
+        )
     }
 
     async fn list_tools(
@@ -144,52 +127,8 @@ impl ServerHandler for TodoServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let server = self.clone();
-        let name = request.name.clone();
-        let key = context.meta.get(IDEMPOTENCY_KEY).cloned();
-        // The disk, or another process that is writing, must not hold up the conversation.
-        let outcome = tokio::task::spawn_blocking(move || {
-            server.run(
-                &request.name,
-                request.arguments.unwrap_or_default(),
-                key.as_ref(),
-            )
-        })
-        .await
-        .map_err(|error| internal(&error))?;
-        match outcome {
-            None => Err(ErrorData::invalid_params(
-                format!("there is no tool `{name}`"),
-                None,
-            )),
-            Some(Ok(answer)) => Ok(result(answer).into()),
-            Some(Err(TodoError::Refused(refusal))) => Ok(result(Answer {
-                content: refusal.to_value(),
-                is_error: true,
-            })
-            .into()),
-            Some(Err(error)) => Err(internal(&error)),
-        }
+        answer(request, context, move |tool, call| server.run(tool, call)).await
     }
-}
-
-/// The structured answer, and beside it what older clients read: JSON for a result, the sentence
-/// for a refusal.
-fn result(answer: Answer) -> CallToolResult {
-    let Answer { content, is_error } = answer;
-    if is_error {
-        let sentence = content["message"].as_str().unwrap_or_default().to_owned();
-        let mut result = CallToolResult::structured_error(content);
-        result.content = vec![ContentBlock::text(sentence)];
-        result
-    } else {
-        CallToolResult::structured(content)
-    }
-}
-
-/// The cause goes to the operator's log; the client learns that it was not its fault.
-fn internal(error: &dyn std::error::Error) -> ErrorData {
-    tracing::error!(%error, "a call failed");
-    ErrorData::internal_error("the to-do list is out of order; see the server's log", None)
 }
 
 #[derive(Deserialize)]
@@ -220,11 +159,6 @@ struct RenamedTask {
     user_id: String,
     task_id: String,
     title: String,
-}
-
-fn parsed<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A, Refusal> {
-    serde_json::from_value(Value::Object(arguments))
-        .map_err(|error| Refusal::Arguments(error.to_string()))
 }
 
 fn user_id(text: &str) -> Result<Uuid, Refusal> {

@@ -1,65 +1,27 @@
 //! The tasks of all users in one SQLite file.
 
 use std::path::Path;
-use std::time::Duration;
 
-use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use convoke_serving::{Answer, Keyed, Sources, change_once};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::error::{Refusal, TodoError};
-use crate::idempotency::{self, Keyed, MAX_KEY_LENGTH};
 use crate::schema;
 use crate::task::{Status, Task, title};
-
-/// How long a call waits for another process that is writing.
-pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many tasks one user may have, so that a list always fits into a message.
 pub const MAX_TASKS_PER_USER: u32 = 10_000;
 
-/// How long to wait before write-ahead logging is tried again.
-const WAL_PAUSE: Duration = Duration::from_millis(5);
-
 const COLUMNS: &str = "id, title, created_at, completed_at";
-
-/// Where time and ids come from.
-#[derive(Debug, Clone, Copy)]
-pub struct Sources {
-    /// The present time.
-    pub now: fn() -> Timestamp,
-    /// An id that nobody has.
-    pub id: fn() -> Uuid,
-}
-
-impl Sources {
-    /// The system's clock, and ids that sort by time.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the server is an edge of its own: nothing is replayed here"
-    )]
-    pub fn real() -> Self {
-        Self {
-            now: Timestamp::now,
-            id: Uuid::now_v7,
-        }
-    }
-}
 
 /// One connection to the database.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
     sources: Sources,
-}
-
-/// What a tool answers: a result, or a refusal that belongs to the state of the data.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Answer {
-    pub(crate) content: Value,
-    pub(crate) is_error: bool,
 }
 
 /// A change that a user asks for.
@@ -86,15 +48,8 @@ impl Change {
 impl Store {
     /// Opens or makes the file, brings it to the newest version, and forgets old keys.
     pub fn open(db: &Path, sources: Sources) -> Result<Self, TodoError> {
-        let mut connection = Connection::open(db)?;
-        connection.busy_timeout(BUSY_TIMEOUT)?;
-        enter_wal(&connection)?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        schema::migrate(&mut connection)?;
-        let swept = idempotency::sweep(&connection, (sources.now)().as_millisecond())?;
-        tracing::debug!(swept, "the database is open");
         Ok(Self {
-            connection,
+            connection: convoke_serving::open(db, schema::MIGRATIONS, sources)?,
             sources,
         })
     }
@@ -122,83 +77,37 @@ impl Store {
         change: &Change,
         key: Option<&str>,
     ) -> Result<Answer, TodoError> {
-        let arguments = json!(change);
-        let keyed = match key {
-            Some(key) if (1..=MAX_KEY_LENGTH).contains(&key.chars().count()) => Some(Keyed {
-                user,
-                key,
-                tool: change.tool(),
-                arguments: &arguments,
-            }),
-            Some(_) => return Err(Refusal::Key.into()),
-            None => None,
-        };
+        let owner = user.to_string();
+        let keyed = key
+            .map(|key| Keyed::new(&owner, key, change.tool(), &json!(change)))
+            .transpose()?;
         let sources = self.sources;
-        // The lock is taken before anything is read, so that of two calls under one key the second
-        // finds the first one's answer.
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if let Some(keyed) = &keyed
-            && let Some(answer) = keyed.earlier(&transaction)?
-        {
-            return Ok(answer);
-        }
-        let answer = match apply(&transaction, sources, user, change) {
-            Ok(content) => Answer {
-                content,
-                is_error: false,
-            },
-            Err(TodoError::Refused(refusal)) => Answer {
-                content: refusal.to_value(),
-                is_error: true,
-            },
-            Err(error) => return Err(error),
-        };
-        if let Some(keyed) = &keyed {
-            keyed.keep(&transaction, &answer, (sources.now)().as_millisecond())?;
-        }
-        transaction.commit()?;
-        Ok(answer)
+        change_once(
+            &mut self.connection,
+            sources,
+            keyed.as_ref(),
+            |connection| apply(connection, sources, user, change),
+        )
     }
-}
-
-/// Turns write-ahead logging on. `SQLite` does not wait for others while it changes the mode, so
-/// that of two processes that open a new file at once, one has to try again.
-fn enter_wal(connection: &Connection) -> Result<(), rusqlite::Error> {
-    let mut waited = Duration::ZERO;
-    loop {
-        match connection.pragma_update(None, "journal_mode", "WAL") {
-            Err(error) if is_busy(&error) && waited < BUSY_TIMEOUT => {
-                std::thread::sleep(WAL_PAUSE);
-                waited += WAL_PAUSE;
-            }
-            outcome => return outcome,
-        }
-    }
-}
-
-fn is_busy(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
 fn apply(
-    transaction: &Transaction<'_>,
+    connection: &Connection,
     sources: Sources,
     user: Uuid,
     change: &Change,
 ) -> Result<Value, TodoError> {
     match change {
-        Change::Add { title } => Ok(json!(add(transaction, sources, user, title)?)),
+        Change::Add { title } => Ok(json!(add(connection, sources, user, title)?)),
         Change::Complete { task } => {
-            let found = find(transaction, user, *task)?;
+            let found = find(connection, user, *task)?;
             if found.is_completed {
                 let mut content = json!(found);
                 content["already"] = Value::Bool(true);
                 return Ok(content);
             }
             let now = (sources.now)().to_string();
-            transaction
+            connection
                 .prepare_cached(
                     "UPDATE tasks SET completed_at = ?3 WHERE user_id = ?1 AND id = ?2",
                 )?
@@ -210,15 +119,15 @@ fn apply(
             }))
         }
         Change::Delete { task } => {
-            let found = find(transaction, user, *task)?;
-            transaction
+            let found = find(connection, user, *task)?;
+            connection
                 .prepare_cached("DELETE FROM tasks WHERE user_id = ?1 AND id = ?2")?
                 .execute(params![user.to_string(), task.to_string()])?;
             Ok(json!(found))
         }
         Change::Update { task, title } => {
-            let found = find(transaction, user, *task)?;
-            transaction
+            let found = find(connection, user, *task)?;
+            connection
                 .prepare_cached("UPDATE tasks SET title = ?3 WHERE user_id = ?1 AND id = ?2")?
                 .execute(params![user.to_string(), task.to_string(), title])?;
             Ok(json!(Task {
@@ -230,12 +139,12 @@ fn apply(
 }
 
 fn add(
-    transaction: &Transaction<'_>,
+    connection: &Connection,
     sources: Sources,
     user: Uuid,
     text: &str,
 ) -> Result<Task, TodoError> {
-    let count: u32 = transaction
+    let count: u32 = connection
         .prepare_cached("SELECT count(*) FROM tasks WHERE user_id = ?1")?
         .query_row([user.to_string()], |row| row.get(0))?;
     if count >= MAX_TASKS_PER_USER {
@@ -248,7 +157,7 @@ fn add(
         created_at: (sources.now)().to_string(),
         completed_at: None,
     };
-    transaction
+    connection
         .prepare_cached(
             "INSERT INTO tasks (id, user_id, title, created_at) VALUES (?1, ?2, ?3, ?4)",
         )?
@@ -262,8 +171,8 @@ fn add(
 }
 
 /// A task of this user. Somebody else's is not found, in the same words.
-fn find(transaction: &Transaction<'_>, user: Uuid, id: Uuid) -> Result<Task, TodoError> {
-    transaction
+fn find(connection: &Connection, user: Uuid, id: Uuid) -> Result<Task, TodoError> {
+    connection
         .prepare_cached(&format!(
             "SELECT {COLUMNS} FROM tasks WHERE user_id = ?1 AND id = ?2"
         ))?

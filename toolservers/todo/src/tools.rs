@@ -1,9 +1,8 @@
 //! The five tools as clients see them: schemas, and what is true of their effects.
 
-use std::sync::Arc;
-
+use convoke_serving::tool;
 use rmcp::model::{Tool, ToolAnnotations};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::task::MAX_TITLE_LENGTH;
 
@@ -81,32 +80,6 @@ pub(crate) fn all() -> Vec<Tool> {
             hints.read_only(false).destructive(true).idempotent(true),
         ),
     ]
-}
-
-fn tool(
-    name: &'static str,
-    description: &'static str,
-    properties: &Value,
-    required: &[&str],
-    output: Value,
-    annotations: ToolAnnotations,
-) -> Tool {
-    let input = json!({
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false,
-    });
-    Tool::new(name, description, object(input))
-        .with_raw_output_schema(object(output))
-        .with_annotations(annotations)
-}
-
-fn object(value: Value) -> Arc<Map<String, Value>> {
-    match value {
-        Value::Object(object) => Arc::new(object),
-        _ => Arc::default(),
-    }
 }
 
 fn user_id() -> Value {

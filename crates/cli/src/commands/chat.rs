@@ -35,7 +35,7 @@ const HELP: &str = "\
 pub(crate) async fn run(args: &ChatArgs, json: bool) -> anyhow::Result<Exit> {
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let store = start::store_for(&args.store, &app)?;
-    let runtime = start::runtime(app, store).await?;
+    let runtime = start::runtime(app, store, &args.store.data, &args.model).await?;
     let talked = talk(args, json, &runtime).await;
     runtime.shutdown().await?;
     talked
@@ -78,7 +78,7 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
             "/trace" => {
                 match last {
                     Some(task) => {
-                        super::tasks::trace(&**runtime.store(), task, json).await?;
+                        super::tasks::trace(&**runtime.store(), task, &args.store, json).await?;
                     }
                     None => output::note("Nothing was said yet."),
                 }

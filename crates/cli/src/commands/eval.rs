@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
     } else {
         Arc::clone(&app)
     };
-    let runtime = start::runtime(running, StoreChoice::Memory).await?;
+    let runtime = start::runtime(running, StoreChoice::Memory, data.path(), &args.model).await?;
     let bar = progress::bar(cases.len(), "cases");
     let verdicts: Vec<anyhow::Result<Verdict>> = stream::iter(cases)
         .map(|(file, case)| {

@@ -39,11 +39,14 @@ pub(crate) async fn run(args: &ResumeArgs, json: bool) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let opened = StoreChoice::Opened(std::sync::Arc::clone(&store));
-    let runtime = start::runtime(app, opened).await?;
+    let runtime = start::runtime(app, opened, &args.store.data, &args.model).await?;
     let spinner = Spinner::new("finishing what was left");
     let finished = async {
         loop {
-            if unfinished(&*store, &filter).await?.is_empty() {
+            let left = runtime.engine().unrunnable();
+            let mut open = unfinished(&*store, &filter).await?;
+            open.retain(|task| !left.contains_key(&task.definition));
+            if open.is_empty() {
                 return Ok::<_, EngineError>(());
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
@@ -54,6 +57,12 @@ pub(crate) async fn run(args: &ResumeArgs, json: bool) -> anyhow::Result<Exit> {
         _ = tokio::signal::ctrl_c() => true,
     };
     drop(spinner);
+    for (definition, why) in runtime.engine().unrunnable() {
+        let definition = definition.get(..12).unwrap_or(&definition);
+        output::note(format!(
+            "tasks that were begun with {definition} of the app are left as they are: {why}"
+        ));
+    }
     runtime.shutdown().await?;
     if interrupted {
         return Ok(Exit::Interrupted);

@@ -18,7 +18,7 @@ use crate::start;
 pub(crate) async fn run(args: &RunArgs, json: bool) -> anyhow::Result<Exit> {
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let store = start::store_for(&args.store, &app)?;
-    let runtime = start::runtime(app, store).await?;
+    let runtime = start::runtime(app, store, &args.store.data, &args.model).await?;
     let exit = tokio::select! {
         exit = answer(args, json, &runtime) => exit,
         _ = tokio::signal::ctrl_c() => {

@@ -1,28 +1,42 @@
 //! `convoke tools`: the built-in tool servers, so that the binary alone is enough.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Context;
 
-use crate::cli::ToolsCommand;
+use crate::cli::{ServeArgs, ToolsCommand};
 use crate::exit::Exit;
 use crate::output;
 use crate::start;
 
 pub(crate) async fn run(command: &ToolsCommand) -> anyhow::Result<Exit> {
     match command {
-        ToolsCommand::Todo { db, http, data } => {
-            let db = start::absolute(&db.clone().unwrap_or_else(|| data.join("todo.db")));
+        ToolsCommand::Todo { db, serve } => {
+            let db = place(db.as_deref(), serve, "todo.db");
             if let Some(folder) = db.parent() {
                 std::fs::create_dir_all(folder)
                     .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
             }
-            match http {
-                None => convoke_todo::serve_stdio(&db).await?,
-                Some(address) => {
-                    output::note(format!("serving the to-do tools at http://{address}/mcp"));
-                    convoke_todo::serve_http(&db, *address).await?;
-                }
-            }
-            Ok(Exit::Done)
+            announce("to-do", serve);
+            convoke_todo::serve(&db, serve.http).await?;
         }
+        ToolsCommand::Operations { dir, serve } => {
+            let dir = place(dir.as_deref(), serve, "operations");
+            announce("operations", serve);
+            convoke_operations::serve(&dir, serve.http).await?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Where a server keeps its data: where it was told to, or under this name in the data folder.
+fn place(told: Option<&Path>, serve: &ServeArgs, name: &str) -> PathBuf {
+    start::absolute(&told.map_or_else(|| serve.data.join(name), Path::to_owned))
+}
+
+/// Over standard input and output there is nothing to tell: whoever started the server knows.
+fn announce(name: &str, serve: &ServeArgs) {
+    if let Some(address) = serve.http {
+        output::note(format!("serving the {name} tools at http://{address}/mcp"));
     }
 }

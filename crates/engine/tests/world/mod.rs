@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use convoke_engine::machine::Machine;
 use convoke_engine::{
-    Call, Effect, Ended, Ending, Engine, Event, Executor, Facts, Failure, FailureKind, NewCall,
-    NewRequest, Options, Outcome, Performing, Program, Snapshot, Step, View, Worker,
+    Call, Edition, Editions, Effect, Ended, Ending, Engine, Event, Executor, Facts, Failure,
+    FailureKind, NewCall, NewRequest, Options, Outcome, Performing, Program, Snapshot, Step,
+    Verdict, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
-use convoke_store::{Claim, MemoryStore, NewSignal, Store};
+use convoke_store::{Claim, Definition, MemoryStore, NewSignal, Store};
 use convoke_testkit::{CountedIds, GatedStore, SimClock};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -99,6 +102,8 @@ fn fail(text: &str) -> Step<Value> {
 pub(crate) struct Behaviour {
     pub(crate) effect: Effect,
     pub(crate) fails: Option<FailureKind>,
+    /// What a tool says when it is asked whether the word took effect.
+    pub(crate) verdict: Option<bool>,
 }
 
 impl Behaviour {
@@ -106,6 +111,7 @@ impl Behaviour {
         Self {
             effect,
             fails: None,
+            verdict: None,
         }
     }
 }
@@ -123,6 +129,15 @@ impl Executor<Words> for Hands {
     async fn effect(&self, call: &Call<Value>) -> Result<Effect, Failure> {
         let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
         Ok(behaviour.map_or(Effect::Repeatable, |behaviour| behaviour.effect))
+    }
+
+    async fn verify(&self, _: &Performing, call: &Call<Value>) -> Verdict<Value> {
+        let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
+        match behaviour.and_then(|behaviour| behaviour.verdict) {
+            Some(true) => Verdict::Done(json!("found")),
+            Some(false) => Verdict::NotDone,
+            None => Verdict::Unknown,
+        }
     }
 
     async fn perform(&self, _: &Performing, call: &Call<Value>) -> Outcome<Value> {
@@ -163,8 +178,9 @@ impl Executor<Words> for Hands {
 pub(crate) struct World {
     pub(crate) store: Arc<GatedStore<MemoryStore>>,
     pub(crate) clock: Arc<SimClock>,
+    ids: Arc<CountedIds>,
     pub(crate) engine: Engine<Words>,
-    hands: Arc<Hands>,
+    pub(crate) hands: Arc<Hands>,
 }
 
 impl World {
@@ -175,18 +191,12 @@ impl World {
     pub(crate) fn with_task_time(task_time: Duration) -> Self {
         let clock = Arc::new(SimClock::new());
         let store = Arc::new(GatedStore::new(MemoryStore::new(clock.clone())));
-        let engine = Engine::new(
-            Arc::new(Words),
-            store.clone(),
-            clock.clone(),
-            Arc::new(CountedIds::default()),
-            "words",
-            "d1",
-            task_time,
-        );
+        let ids = Arc::default();
+        let engine = engine(&store, &clock, &ids, "d1", task_time);
         Self {
             store,
             clock,
+            ids,
             engine,
             hands: Arc::default(),
         }
@@ -275,8 +285,14 @@ impl World {
     }
 
     pub(crate) async fn submit(&self, text: &str) -> Uuid {
+        let request = self.request(text);
+        self.engine.submit(request).await.unwrap().id()
+    }
+
+    #[expect(clippy::unused_self, reason = "reads as what this world is asked")]
+    pub(crate) fn request(&self, text: &str) -> NewRequest {
         let message = Message::user(text, jiff::Timestamp::UNIX_EPOCH).unwrap();
-        let request = NewRequest {
+        NewRequest {
             owner: Uuid::from_u128(7),
             conversation: None,
             channel: Channel::Terminal,
@@ -284,11 +300,24 @@ impl World {
             message,
             input: json!({}),
             live: None,
-        };
-        self.engine.submit(request).await.unwrap().id()
+        }
     }
 
     pub(crate) fn worker(&self) -> Running {
+        self.worker_of(&self.engine, None)
+    }
+
+    /// An engine for another edition of the app, over the same store.
+    pub(crate) fn edition(&self, definition: &str) -> Engine<Words> {
+        let (clock, ids) = (&self.clock, &self.ids);
+        engine(&self.store, clock, ids, definition, Duration::from_secs(30))
+    }
+
+    pub(crate) fn worker_of(
+        &self,
+        engine: &Engine<Words>,
+        editions: Option<Arc<dyn Editions<Words, Hands>>>,
+    ) -> Running {
         static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let options = Options {
@@ -297,7 +326,10 @@ impl World {
             ..Options::for_worker(format!("worker-{number}"))
         };
         let stop = CancellationToken::new();
-        let worker = Worker::new(self.engine.clone(), Arc::clone(&self.hands), options);
+        let mut worker = Worker::new(engine.clone(), Arc::clone(&self.hands), options);
+        if let Some(editions) = editions {
+            worker = worker.with_editions(editions);
+        }
         let runtime = tokio::runtime::Handle::current();
         Running {
             stop: stop.clone(),
@@ -310,6 +342,7 @@ impl World {
         let claim = Claim {
             worker: "lost".into(),
             apps: vec!["words".into()],
+            except: Vec::new(),
             lease: Duration::from_secs(10),
             limit: 10,
         };
@@ -339,6 +372,53 @@ impl World {
                 serde_json::from_value(entry.state.clone()).unwrap();
             assert_eq!(machine.snapshot(), &written, "after entry {}", entry.seq);
         }
+    }
+}
+
+fn engine(
+    store: &Arc<GatedStore<MemoryStore>>,
+    clock: &Arc<SimClock>,
+    ids: &Arc<CountedIds>,
+    definition: &str,
+    task_time: Duration,
+) -> Engine<Words> {
+    Engine::new(
+        Arc::new(Words),
+        store.clone(),
+        clock.clone(),
+        ids.clone(),
+        "words",
+        Arc::new(Definition {
+            hash: definition.into(),
+            ..Definition::default()
+        }),
+        task_time,
+    )
+}
+
+/// Opens every definition but those that are called broken, and notes which.
+#[derive(Default)]
+pub(crate) struct Shelf {
+    pub(crate) hands: Arc<Hands>,
+    pub(crate) opened: Mutex<Vec<String>>,
+}
+
+impl Editions<Words, Hands> for Shelf {
+    fn open(
+        &self,
+        definition: Definition,
+    ) -> BoxFuture<'static, Result<Edition<Words, Hands>, String>> {
+        let opened = if definition.hash == "broken" {
+            Err("it is broken".to_owned())
+        } else {
+            Ok(Edition {
+                program: Arc::new(Words),
+                executor: Arc::clone(&self.hands),
+                task_time: Duration::from_secs(30),
+            })
+        };
+        self.opened.lock().unwrap().push(definition.hash);
+        std::future::ready(opened).boxed()
     }
 }
 

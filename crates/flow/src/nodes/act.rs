@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use convoke_engine::Step;
+use convoke_engine::{NewCall, Step};
 use convoke_model::{Action, Name, SkillFields, Stage, ToolCall, ToolCallFields, ToolCallStatus};
 use serde_json::{Map, Value};
 
@@ -21,6 +21,22 @@ pub(crate) fn start(turn: &mut Turn<'_>, skill: &SkillFields) -> Step<Request> {
     turn.state.node = Node::Act;
     turn.state.slot = None;
     call(turn, &action.tool, &action.arguments)
+}
+
+/// Does it once more with other slots.
+pub(crate) fn begin_again(
+    turn: &mut Turn<'_>,
+    set: &Map<String, Value>,
+) -> Result<Vec<NewCall<Request>>, String> {
+    let target = turn.state.target.as_ref();
+    let skill = target.and_then(|target| turn.assistant.skills.get(target));
+    let skill = skill.ok_or("the skill is gone")?;
+    turn.state.slots.extend(set.clone());
+    let step = start(turn, skill);
+    if step.calls.is_empty() {
+        return Err("with these changes there is nothing to do".into());
+    }
+    Ok(step.calls)
 }
 
 /// Asks for a tool call, its arguments filled in from the slots.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_engine::{Engine, Options};
 use convoke_flow::Assistant;
 use convoke_model::{Clock, SystemClock, SystemIds};
-use convoke_store::{Keep, MemoryStore, Store};
+use convoke_store::{Definition, Keep, MemoryStore, Store};
 use serde_json::{Value, json};
 
 /// Tests read the journals of all their tasks afterwards.
@@ -129,7 +129,10 @@ impl Setting {
             Arc::clone(&self.clock),
             Arc::new(SystemIds),
             "office",
-            "d1",
+            Arc::new(Definition {
+                hash: "d1".into(),
+                ..Definition::default()
+            }),
             self.task_time,
         )
     }

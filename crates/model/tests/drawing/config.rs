@@ -193,8 +193,20 @@ pub(crate) fn tool_settings(draw: &mut Draw) -> ToolSettings {
         timeout_seconds: draw.maybe(Draw::count),
         fallback_tools: texts(draw),
         approval: approval(draw),
-        verify: draw.maybe(Draw::text),
+        verify: draw.maybe(verify),
     }
+}
+
+fn verify(draw: &mut Draw) -> Verify {
+    if draw.flag() {
+        return Verify::Tool(draw.text());
+    }
+    Verify::Asked(VerifyFields {
+        tool: draw.text(),
+        arguments: draw.flag().then(serde_json::Map::new),
+        done: draw.text(),
+        gives: draw.text(),
+    })
 }
 
 pub(crate) fn mcp_server(draw: &mut Draw) -> McpServer {
@@ -228,7 +240,7 @@ pub(crate) fn tool(draw: &mut Draw) -> Tool {
         read_only: draw.flag(),
         idempotent: draw.flag(),
         approval: approval(draw),
-        verify: draw.maybe(Draw::text),
+        verify: draw.maybe(verify),
     })
     .unwrap()
 }

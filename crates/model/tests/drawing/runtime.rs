@@ -397,7 +397,11 @@ pub(crate) fn step_record(draw: &mut Draw) -> StepRecord {
 }
 
 pub(crate) fn redaction(draw: &mut Draw) -> Redaction {
-    draw.pick(&[Redaction::Remove, Redaction::Keep])
+    let all = Redaction::default();
+    Redaction {
+        remove: all.remove.into_iter().filter(|_| draw.flag()).collect(),
+        fields: draw.list(Draw::text),
+    }
 }
 
 pub(crate) fn trace(draw: &mut Draw) -> Trace {
@@ -407,7 +411,9 @@ pub(crate) fn trace(draw: &mut Draw) -> Trace {
     let steps = draw.list(step_record);
     let trace = steps
         .into_iter()
-        .try_fold(trace, |trace, step| trace.record(step, redaction(draw), at))
+        .try_fold(trace, |trace, step| {
+            trace.record(step, &redaction(draw), at)
+        })
         .unwrap();
     let sessions = draw.list(sub_agent_session_info);
     sessions

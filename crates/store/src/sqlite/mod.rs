@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file, written by one thread with group commit and synchronous
 //! FULL, read over connections of their own. People can open the file with any SQLite tool.
 
+mod archive;
 mod columns;
 mod read;
 mod schema;
@@ -18,7 +19,9 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+use crate::archive::{Archive, BroughtIn};
 use crate::conversation::ConversationRecord;
+use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::journal::{Batch, Entry, Fence};
 use crate::signal::{NewSignal, Signalled};
@@ -219,6 +222,24 @@ impl Store for SqliteStore {
         self.read(move |connection| read::conversations(connection, owner, limit))
     }
 
+    fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>> {
+        let hash = hash.to_owned();
+        self.read(move |connection| archive::definition(connection, &hash))
+    }
+
+    fn take_out(&self, task: Uuid) -> StoreFuture<Option<Archive>> {
+        self.read(move |connection| {
+            read::in_snapshot(connection, || archive::take_out(connection, task))
+        })
+    }
+
+    fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<BroughtIn> {
+        self.write(move |connection| {
+            let brought_in = archive::bring_in(connection, &archive, definition.as_ref())?;
+            Ok((brought_in, vec![Scope::Work]))
+        })
+    }
+
     fn watch(&self, scope: Scope) -> Hint {
         self.inner.hints.watch(scope)
     }
@@ -242,6 +263,9 @@ impl Store for SqliteStore {
                     .await?;
                 swept.tasks.extend(removed);
             }
+            store
+                .write(|connection| Ok((archive::forget_unused(connection)?, Vec::new())))
+                .await?;
             Ok(swept)
         }
         .boxed()

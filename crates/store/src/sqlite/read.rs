@@ -75,10 +75,18 @@ pub(super) fn load(
     from: u64,
 ) -> Result<Option<Loaded>, StoreError> {
     // One snapshot for the four queries, or the row and its journal could disagree.
+    in_snapshot(connection, || load_in_snapshot(connection, id, from))
+}
+
+/// Asks several questions of one and the same state of the file.
+pub(super) fn in_snapshot<T>(
+    connection: &Connection,
+    ask: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
     connection.execute_batch("BEGIN")?;
-    let loaded = load_in_snapshot(connection, id, from);
+    let answer = ask();
     connection.execute_batch("COMMIT")?;
-    loaded
+    answer
 }
 
 /// Both in one query, so that they cannot disagree.
@@ -101,7 +109,7 @@ pub(super) fn newest(
     Ok(rows(connection, &sql, [id.to_string()], read)?.pop())
 }
 
-fn load_in_snapshot(
+pub(super) fn load_in_snapshot(
     connection: &Connection,
     id: Uuid,
     from: u64,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use crate::error::StoreError;
 
 /// Each step brings a file from the version of its index to the next. Steps are never edited.
-const MIGRATIONS: &[&str] = &[FIRST, MESSAGES_WITH_THEIR_ENTRIES];
+const MIGRATIONS: &[&str] = &[FIRST, MESSAGES_WITH_THEIR_ENTRIES, DEFINITIONS];
 
 const FIRST: &str = "
 CREATE TABLE conversations (
@@ -100,6 +100,14 @@ CREATE INDEX entries_spoken ON entries (task, seq, spoken) WHERE spoken > 0;
 DROP TABLE messages;
 DROP INDEX tasks_held;
 ALTER TABLE tasks DROP COLUMN seq;
+";
+
+/// What tasks were begun with is kept beside them. A task of an older file has none.
+const DEFINITIONS: &str = "
+CREATE TABLE definitions (
+  hash   TEXT PRIMARY KEY,
+  files  TEXT NOT NULL
+);
 ";
 
 /// Brings a file up to the newest version, or refuses one that is newer than this program.

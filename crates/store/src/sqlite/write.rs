@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::columns::{self, millis, word};
-use super::read;
+use super::{archive, read};
 use crate::error::StoreError;
 use crate::journal::{Batch, Fence, Hold, NewEntry, NewMessage, Standing};
 use crate::signal::{NewSignal, Signalled};
@@ -62,7 +62,7 @@ pub(super) fn submit(
             task.conversation.map(|id| id.to_string()),
             word(&task.channel)?,
             task.app,
-            task.definition,
+            task.definition.hash,
             task.description,
             task.parent.map(|id| id.to_string()),
             word(&status)?,
@@ -77,6 +77,7 @@ pub(super) fn submit(
             serde_json::to_string(&task.tags)?,
         ])?;
     let ordinal = connection.last_insert_rowid();
+    archive::keep(connection, &task.definition)?;
     insert(
         connection,
         ordinal,
@@ -153,6 +154,7 @@ pub(super) fn claim(
     let sql = format!(
         "SELECT {} FROM tasks t WHERE ready_at <= ?1 \
          AND app IN (SELECT value FROM json_each(?2)) \
+         AND definition NOT IN (SELECT value FROM json_each(?4)) \
          AND (conversation IS NULL OR NOT EXISTS (SELECT 1 FROM tasks e \
               WHERE e.conversation = t.conversation AND e.ordinal < t.ordinal \
               AND e.status IN ('submitted', 'working'))) \
@@ -161,10 +163,11 @@ pub(super) fn claim(
     );
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
     let apps = serde_json::to_string(&claim.apps)?;
+    let except = serde_json::to_string(&claim.except)?;
     let ready = read::rows(
         connection,
         &sql,
-        params![millis(now), apps, limit],
+        params![millis(now), apps, limit, except],
         columns::task,
     )?;
     let until = lease_end(now, claim.lease);
@@ -333,7 +336,7 @@ fn stand(
 }
 
 /// Adds entries, the last of them with the messages.
-fn insert(
+pub(super) fn insert(
     connection: &Connection,
     ordinal: i64,
     after: u64,

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod keeping;
 mod model;
 mod promises;
 mod world;
@@ -14,10 +15,18 @@ mod world;
 macro_rules! backend {
     ($backend:ident, $world:expr) => {
         mod $backend {
-            use crate::promises;
+            use crate::{keeping, promises};
             use crate::world::World;
 
-            backend!(@tests $world;
+            backend!(@tests $world; keeping;
+                a_definition_is_kept_while_a_task_names_it,
+                what_a_worker_cannot_run_it_does_not_claim,
+                a_task_that_is_taken_out_and_brought_in_is_the_same,
+                a_task_that_is_there_already_is_not_brought_in,
+                a_task_brought_in_goes_on_where_it_stood,
+            );
+
+            backend!(@tests $world; promises;
                 a_submitted_task_is_found_with_its_first_entry,
                 the_same_key_of_the_same_owner_is_the_same_task,
                 the_same_key_of_another_owner_is_another_task,
@@ -50,12 +59,12 @@ macro_rules! backend {
             );
         }
     };
-    (@tests $world:expr; $($name:ident),* $(,)?) => {
+    (@tests $world:expr; $module:ident; $($name:ident),* $(,)?) => {
         $(
             #[tokio::test]
             async fn $name() {
                 let world: World = $world;
-                promises::$name(&world).await;
+                $module::$name(&world).await;
             }
         )*
     };

@@ -476,6 +476,7 @@ pub(crate) async fn only_known_apps_are_claimed(world: &World) {
     let claim = Claim {
         worker: "w".into(),
         apps: both,
+        except: Vec::new(),
         lease: LEASE,
         limit: 9,
     };

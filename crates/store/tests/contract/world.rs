@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use convoke_model::{Channel, Clock, Message, TaskState};
 use convoke_store::{
-    Batch, Claim, Claimed, Hold, MemoryStore, NewEntry, NewMessage, NewTask, SqliteStore, Standing,
-    Store, Submitted,
+    Batch, Claim, Claimed, Definition, Hold, MemoryStore, NewEntry, NewMessage, NewTask,
+    SqliteStore, Standing, Store, Submitted,
 };
 use convoke_testkit::SimClock;
 use uuid::Uuid;
@@ -53,7 +53,7 @@ impl World {
             conversation: None,
             channel: Channel::Terminal,
             app: "todo".into(),
-            definition: "d1".into(),
+            definition: definition("d1"),
             description: format!("task {id}"),
             parent: None,
             deadline: at + Duration::from_mins(1),
@@ -78,6 +78,7 @@ impl World {
             .claim(Claim {
                 worker: worker.into(),
                 apps: vec!["todo".into()],
+                except: Vec::new(),
                 lease: LEASE,
                 limit,
             })
@@ -115,6 +116,14 @@ impl World {
     }
 }
 
+/// An app of one file, whose text is its hash.
+pub(crate) fn definition(hash: &str) -> Arc<Definition> {
+    Arc::new(Definition {
+        hash: hash.into(),
+        files: [("convoke.yaml".to_owned(), hash.to_owned())].into(),
+    })
+}
+
 /// Where a batch says that the task stands.
 pub(crate) fn standing(batch: &mut Batch) -> &mut Standing {
     batch.standing.as_mut().unwrap()
@@ -123,7 +132,7 @@ pub(crate) fn standing(batch: &mut Batch) -> &mut Standing {
 pub(crate) fn entry(kind: &'static str, at: jiff::Timestamp) -> NewEntry {
     NewEntry {
         at,
-        kind,
+        kind: kind.into(),
         event: format!(r#"{{"type":"{kind}"}}"#),
         state: r#"{"n":1}"#.into(),
     }

@@ -2,7 +2,8 @@
 
 use std::thread;
 
-use jiff::ToSpan;
+use convoke_serving::MAX_KEY_LENGTH;
+use jiff::{Timestamp, ToSpan};
 use tempfile::TempDir;
 
 use super::*;

@@ -1,92 +1,78 @@
 //! `convoke tasks answer` and `cancel`: what a person says to a task.
 
-use convoke_engine::{Answered, Question};
-use convoke_model::Ids;
+use std::sync::Arc;
+
+use convoke_engine::Answered;
 use convoke_store::{NewSignal, Signalled, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::not_found;
-use crate::cli::AnswerAction;
+use super::{fork, not_found};
+use crate::cli::{AnswerAction, StoreArgs};
 use crate::commands::speaker::parse_id;
 use crate::exit::{Exit, UsageError};
-use crate::output;
+use crate::{output, start};
 
 /// What was said on the command line.
 pub(super) struct Said<'a> {
     pub(super) action: AnswerAction,
     pub(super) question: Option<&'a str>,
     pub(super) message: Option<&'a str>,
+    /// Each as `field=value`.
+    pub(super) set: &'a [String],
 }
 
 pub(super) async fn answer(
-    store: &dyn Store,
-    ids: &dyn Ids,
+    store: Arc<dyn Store>,
     task: Uuid,
     said: &Said<'_>,
+    args: &StoreArgs,
     json: bool,
 ) -> anyhow::Result<Exit> {
-    let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
-    let state = loaded
-        .entries
-        .last()
-        .map(|entry| entry.state.clone())
-        .unwrap_or_default();
-    let open: Vec<Question> = state
-        .get("questions")
-        .map(|questions| serde_json::from_value(questions.clone()))
-        .transpose()?
-        .unwrap_or_default();
-    let wanted = said
+    let answer = answered(said)?;
+    let question = said
         .question
         .map(|text| parse_id("question", text))
         .transpose()?;
-    let question = match (wanted, open.as_slice()) {
-        (_, []) => {
-            let message = format!("task {task} asks nothing; it is {}", loaded.record.status);
-            return Err(UsageError::new("question.none", message).into());
+    let (record, _) = store.newest(task).await?.ok_or_else(|| not_found(task))?;
+    let engine = start::engine_of(store, &record, None, args, json).await?;
+    engine.answer(task, question, answer).await?;
+    noted(task, json);
+    Ok(Exit::Done)
+}
+
+/// What to tell the task. What is set goes into the state of a workflow; with `modify` alone, the message
+/// is the value to go on with.
+fn answered(said: &Said<'_>) -> Result<Answered, UsageError> {
+    let message = said.message.map(str::to_owned);
+    match said.action {
+        AnswerAction::Approve | AnswerAction::Reject if !said.set.is_empty() => {
+            Err(UsageError::new(
+                "answer.changes_unasked",
+                "--set changes something; use modify",
+            ))
         }
-        (None, [only]) => only.id,
-        (None, several) => {
-            let listed: Vec<_> = several
-                .iter()
-                .map(|open| format!("{} {}", open.id, open.prompt))
-                .collect();
-            let message = format!(
-                "there are several questions; name one with --question:\n{}",
-                listed.join("\n")
-            );
-            return Err(UsageError::new("question.several", message).into());
+        AnswerAction::Approve => Ok(Answered::Approve { message }),
+        AnswerAction::Reject => Ok(Answered::Reject { message }),
+        AnswerAction::Modify if !said.set.is_empty() => {
+            let mut value = json!({ "state_updates": fork::fields(said.set)? });
+            if let Some(message) = message {
+                value["message"] = message.into();
+            }
+            Ok(Answered::Modify { value })
         }
-        (Some(id), _) if open.iter().any(|question| question.id == id) => id,
-        (Some(id), _) => {
-            let message = format!("task {task} asks no question {id}");
-            return Err(UsageError::new("question.not_found", message).into());
-        }
-    };
-    let answer = match (said.action, said.message) {
-        (AnswerAction::Approve, _) => Answered::Approve,
-        (AnswerAction::Reject, message) => Answered::Reject {
-            message: message.map(str::to_owned),
-        },
-        (AnswerAction::Modify, Some(text)) => {
-            let value: Value = serde_json::from_str(text).map_err(|error| {
+        AnswerAction::Modify => {
+            let text = message.ok_or_else(|| {
+                let message = "modify needs what to change: --set field=value, or the value to go on \
+                               with: --message '{…}'";
+                UsageError::new("answer.value_missing", message)
+            })?;
+            let value: Value = serde_json::from_str(&text).map_err(|error| {
                 UsageError::new("answer.not_json", format!("--message is not JSON: {error}"))
             })?;
-            Answered::Modify { value }
+            Ok(Answered::Modify { value })
         }
-        (AnswerAction::Modify, None) => {
-            let message = "modify needs the value to go on with: --message '{…}'";
-            return Err(UsageError::new("answer.value_missing", message).into());
-        }
-    };
-    let signal = NewSignal {
-        task,
-        kind: "answer".into(),
-        payload: json!({ "question": question, "answer": answer }),
-        key: ids.next().to_string(),
-    };
-    told(store.signal(signal).await?, task, json)
+    }
 }
 
 pub(super) async fn cancel(
@@ -101,22 +87,22 @@ pub(super) async fn cancel(
         payload: json!({ "reason": reason }),
         key: "cancel".into(),
     };
-    told(store.signal(signal).await?, task, json)
-}
-
-fn told(signalled: Signalled, task: Uuid, json: bool) -> anyhow::Result<Exit> {
-    match signalled {
+    match store.signal(signal).await? {
         Signalled::Accepted | Signalled::Duplicate => {
-            if json {
-                output::json_line(&json!({ "task": task, "accepted": true }));
-            } else {
-                output::line("Noted. The task goes on when its app runs: `convoke resume APP`.");
-            }
+            noted(task, json);
             Ok(Exit::Done)
         }
         Signalled::Ended => {
             Err(UsageError::new("task.ended", format!("task {task} has ended already")).into())
         }
         Signalled::Unknown => Err(not_found(task).into()),
+    }
+}
+
+fn noted(task: Uuid, json: bool) {
+    if json {
+        output::json_line(&json!({ "task": task, "accepted": true }));
+    } else {
+        output::line("Noted. The task goes on when its app runs: `convoke resume APP`.");
     }
 }

@@ -1,6 +1,9 @@
 //! `convoke tasks`: what is in the store, and what a person may say to it.
 
 mod answer;
+mod compare;
+mod diff;
+mod fork;
 mod history;
 mod list;
 mod prune;
@@ -8,7 +11,6 @@ mod replay;
 mod show;
 mod trace;
 
-use convoke_model::SystemIds;
 use convoke_store::{Filter, Page, Store};
 use uuid::Uuid;
 
@@ -51,28 +53,47 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
         } => {
             let store = start::open_existing_store(args)?;
             let task = find(&*store, id).await?;
-            return replay::replay(&*store, task, app, args, json).await;
+            return replay::replay(&*store, task, app.as_deref(), args, json).await;
         }
-        TasksCommand::Trace { id, store } => {
-            let store = start::open_existing_store(store)?;
+        TasksCommand::Trace { id, store: args } => {
+            let store = start::open_existing_store(args)?;
             let task = find(&*store, id).await?;
-            trace(&*store, task, json).await?;
+            trace(&*store, task, args, json).await?;
         }
         TasksCommand::Answer {
             id,
             action,
             question,
             message,
-            store,
+            set,
+            store: args,
         } => {
-            let store = start::open_existing_store(store)?;
+            let store = start::open_existing_store(args)?;
             let task = find(&*store, id).await?;
             let said = answer::Said {
                 action: *action,
                 question: question.as_deref(),
                 message: message.as_deref(),
+                set,
             };
-            return answer::answer(&*store, &SystemIds, task, &said, json).await;
+            return answer::answer(store, task, &said, args, json).await;
+        }
+        TasksCommand::Fork {
+            id,
+            at,
+            set,
+            app,
+            store: args,
+        } => {
+            let store = start::open_existing_store(args)?;
+            let task = find(&*store, id).await?;
+            let app = app.as_deref();
+            let fork = fork::Fork { at: *at, set, app };
+            return fork::fork(store, task, &fork, args, json).await;
+        }
+        TasksCommand::Diff { one, other, store } => {
+            let store = start::open_existing_store(store)?;
+            return diff::diff(&*store, one, other, json).await;
         }
         TasksCommand::Prune {
             app,

@@ -7,33 +7,32 @@ use std::sync::Arc;
 use convoke_engine::machine::Machine;
 use convoke_engine::{Event, Facts};
 use convoke_flow::{Assistant, Reply};
-use convoke_store::{Loaded, Store};
+use convoke_store::{Entry, Loaded, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::compare::{Difference, differences};
 use super::not_found;
 use crate::cli::StoreArgs;
 use crate::exit::{Exit, UsageError};
 use crate::{output, start};
 
 /// Where a replay and its journal part.
-struct Difference {
+struct Parting {
     seq: u64,
-    /// JSON pointer to what differs.
-    place: String,
-    journal: Value,
-    replay: Value,
+    /// What the journal says, and what the replay.
+    found: Difference,
 }
 
 pub(super) async fn replay(
     store: &dyn Store,
     task: Uuid,
-    folder: &Path,
+    folder: Option<&Path>,
     args: &StoreArgs,
     json: bool,
 ) -> anyhow::Result<Exit> {
-    let app = start::load_app_as_written(folder, &args.data, json)?;
     let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
+    let app = start::app_of(store, &loaded.record, folder, args, json).await?;
     if app.hash != loaded.record.definition {
         output::note(
             "the app has changed since the task was begun; differences may come from that",
@@ -42,20 +41,20 @@ pub(super) async fn replay(
     let steps = loaded.entries.len();
     let difference = first_difference(Arc::new(Assistant::new(app)?), &loaded)?;
     if json {
-        let difference = difference.as_ref().map(|difference| {
+        let difference = difference.as_ref().map(|Parting { seq, found }| {
             json!({
-                "seq": difference.seq, "place": difference.place,
-                "journal": difference.journal, "replay": difference.replay,
+                "seq": seq, "place": found.place,
+                "journal": found.one, "replay": found.other,
             })
         });
         output::json_line(&json!({ "task": task, "steps": steps, "difference": difference }));
-    } else if let Some(difference) = &difference {
-        let Difference { seq, place, .. } = difference;
+    } else if let Some(Parting { seq, found }) = &difference {
+        let place = &found.place;
         output::line(format!(
             "step {seq} of {steps} comes out differently, at {place}:"
         ));
-        output::line(format!("  journal  {}", difference.journal));
-        output::line(format!("  replay   {}", difference.replay));
+        output::line(format!("  journal  {}", found.one));
+        output::line(format!("  replay   {}", found.other));
     } else {
         output::line(format!("{steps} steps, the same as in the journal"));
     }
@@ -65,14 +64,9 @@ pub(super) async fn replay(
     })
 }
 
-fn first_difference(
-    assistant: Arc<Assistant>,
-    loaded: &Loaded,
-) -> anyhow::Result<Option<Difference>> {
-    let mut machine = Machine::new(assistant, Facts::from(&loaded.record));
-    let first = loaded.messages.first().map(|stored| stored.message.clone());
-    machine.begin_with(first);
-    for entry in &loaded.entries {
+fn first_difference(assistant: Arc<Assistant>, loaded: &Loaded) -> anyhow::Result<Option<Parting>> {
+    let (mut machine, entries) = beginning(assistant, loaded)?;
+    for entry in entries {
         let event: Event<Reply> = serde_json::from_value(entry.event.clone()).map_err(|error| {
             let message = format!("step {} cannot be read: {error}", entry.seq);
             UsageError::new("task.unreadable", message)
@@ -80,16 +74,39 @@ fn first_difference(
         machine.apply(event, entry.at);
         let replayed = comparable(serde_json::to_value(machine.snapshot())?);
         let written = comparable(entry.state.clone());
-        if let Some((place, journal, replay)) = parting(&written, &replayed, String::new()) {
-            return Ok(Some(Difference {
-                seq: entry.seq,
-                place,
-                journal,
-                replay,
-            }));
+        let found = differences(&written, &replayed, |_| false)
+            .into_iter()
+            .next();
+        if let Some(found) = found {
+            let seq = entry.seq;
+            return Ok(Some(Parting { seq, found }));
         }
     }
     Ok(None)
+}
+
+/// A task before the entries that are replayed. One that was begun at a point of another has that point in
+/// its first entry, which is taken as it is.
+fn beginning(
+    assistant: Arc<Assistant>,
+    loaded: &Loaded,
+) -> anyhow::Result<(Machine<Assistant>, &[Entry])> {
+    let facts = Facts::from(&loaded.record);
+    match loaded.entries.split_first() {
+        Some((first, rest)) if first.kind == "forked" => {
+            let snapshot = serde_json::from_value(first.state.clone())?;
+            let told = loaded.messages.iter().filter(|stored| stored.seq == 1);
+            let told = told.map(|stored| stored.message.clone()).collect();
+            let machine = Machine::restore(assistant, facts, snapshot, told, 1);
+            Ok((machine, rest))
+        }
+        _ => {
+            let mut machine = Machine::new(assistant, facts);
+            let first = loaded.messages.first().map(|stored| stored.message.clone());
+            machine.begin_with(first);
+            Ok((machine, &loaded.entries))
+        }
+    }
 }
 
 /// A state without what the worker adds to it: a call that was put down because the worker stopped is not
@@ -102,23 +119,4 @@ fn comparable(mut state: Value) -> Value {
         }
     }
     state
-}
-
-/// The first place at which two values differ, and what stands there.
-fn parting(journal: &Value, replay: &Value, place: String) -> Option<(String, Value, Value)> {
-    if journal == replay {
-        return None;
-    }
-    if let (Value::Object(before), Value::Object(after)) = (journal, replay) {
-        let mut keys: Vec<_> = before.keys().chain(after.keys()).collect();
-        keys.sort();
-        keys.dedup();
-        for key in keys {
-            let (before, after) = (&journal[key], &replay[key]);
-            if let Some(found) = parting(before, after, format!("{place}/{key}")) {
-                return Some(found);
-            }
-        }
-    }
-    Some((place, journal.clone(), replay.clone()))
 }

@@ -1,128 +1,262 @@
-//! `convoke tasks trace`: every step of a task, when it was and how long it took.
+//! `convoke tasks trace`: every step of a task and of those that it started, drawn over time.
 
-use convoke_engine::{Event, Outcome};
-use convoke_store::{Entry, Store};
+use convoke_flow::trace as trace_of;
+use convoke_model::{Redaction, StepRecord, StepStatus, Trace};
+use convoke_store::{Filter, Loaded, Page, Store};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
 use owo_colors::OwoColorize;
-use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
 use uuid::Uuid;
 
 use super::not_found;
-use crate::output;
+use crate::cli::StoreArgs;
+use crate::{output, start};
 
-pub(crate) async fn trace(store: &dyn Store, task: Uuid, json: bool) -> anyhow::Result<()> {
-    let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
+/// Columns that the time of the whole task takes.
+const BAR: usize = 30;
+
+/// Columns of a step's name, at most.
+const NAME: usize = 34;
+
+/// Characters of what came of a step that a line shows.
+const SHOWN: usize = 60;
+
+/// Tasks that one task started, at most, that are drawn.
+const CHILDREN: usize = 200;
+
+/// How deep tasks that tasks started are drawn.
+const DEPTH: usize = 8;
+
+/// A task with those that it started.
+struct Family {
+    task: Loaded,
+    children: Vec<Self>,
+}
+
+pub(crate) async fn trace(
+    store: &dyn Store,
+    task: Uuid,
+    args: &StoreArgs,
+    json: bool,
+) -> anyhow::Result<()> {
+    let family = family(store, task, DEPTH).await?;
+    let family = family.ok_or_else(|| not_found(task))?;
+    let redaction = redaction(store, &family.task, args).await;
     if json {
-        output::json_line(&json!({ "task": loaded.record, "entries": loaded.entries }));
+        output::json_line(&family.trace(&redaction)?);
         return Ok(());
     }
-    let record = &loaded.record;
+    show(&family, &redaction)
+}
+
+/// What the app of the task wants taken out. Where that cannot be read, everything is that may be.
+async fn redaction(store: &dyn Store, task: &Loaded, args: &StoreArgs) -> Redaction {
+    let app = start::app_of(store, &task.record, None, args, false).await;
+    app.map(|app| app.config.redaction.clone())
+        .unwrap_or_default()
+}
+
+fn family(
+    store: &dyn Store,
+    task: Uuid,
+    depth: usize,
+) -> BoxFuture<'_, anyhow::Result<Option<Family>>> {
+    async move {
+        let Some(loaded) = store.load(task, 1).await? else {
+            return Ok(None);
+        };
+        let mut children = Vec::new();
+        if depth > 0 {
+            let filter = Filter {
+                parent: Some(task),
+                ..Filter::default()
+            };
+            let page = Page {
+                before: None,
+                limit: CHILDREN,
+            };
+            for child in store.query(filter, page).await?.tasks.into_iter().rev() {
+                children.extend(family(store, child.id, depth - 1).await?);
+            }
+        }
+        Ok(Some(Family {
+            task: loaded,
+            children,
+        }))
+    }
+    .boxed()
+}
+
+impl Family {
+    fn trace(&self, redaction: &Redaction) -> anyhow::Result<Trace> {
+        let children: Vec<_> = self
+            .children
+            .iter()
+            .map(|child| child.task.clone())
+            .collect();
+        Ok(trace_of(&self.task, &children, redaction)?)
+    }
+
+    /// The steps of the task, and under each that started another the steps of that.
+    fn rows(&self, depth: usize, redaction: &Redaction, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+        let mut steps = self.trace(redaction)?.into_fields().steps;
+        steps.sort_by_key(|step| step.timestamp);
+        for step in steps {
+            let started = step.output_data.get("task").cloned();
+            rows.push(Row { depth, step });
+            let started = started.and_then(|id| id.as_str().and_then(|id| id.parse().ok()));
+            let child = started.and_then(|id: Uuid| {
+                let mut children = self.children.iter();
+                children.find(|child| child.task.record.id == id)
+            });
+            if let Some(child) = child {
+                child.rows(depth + 1, redaction, rows)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Row {
+    depth: usize,
+    step: StepRecord,
+}
+
+impl Row {
+    fn name(&self) -> String {
+        let name = format!("{}{}", "  ".repeat(self.depth), self.step.step_name);
+        short(&name, NAME)
+    }
+
+    fn end(&self) -> Timestamp {
+        let took = std::time::Duration::from_millis(self.step.duration_ms);
+        self.step
+            .timestamp
+            .checked_add(took)
+            .unwrap_or(self.step.timestamp)
+    }
+}
+
+fn show(family: &Family, redaction: &Redaction) -> anyhow::Result<()> {
+    let record = &family.task.record;
+    let mut rows = Vec::new();
+    family.rows(0, redaction, &mut rows)?;
+    let start = record.created_at;
+    let last = rows.iter().map(Row::end).max().unwrap_or(start);
+    let whole = millis(start, last).max(1);
     output::line(format!(
-        "{} {} {}",
+        "{} {} {} · {}{}",
         record.id.bold(),
         record.app,
-        record.status
+        record.status,
+        time(whole),
+        spent(&rows),
     ));
-    for entry in &loaded.entries {
-        let after = entry
-            .at
-            .duration_since(record.created_at)
-            .as_millis()
-            .max(0);
-        let (what, took) = describe(entry);
-        let took = took
-            .map(|millis| format!("{millis} ms"))
-            .unwrap_or_default();
-        output::line(format!(
-            "{:>4}  {:>8}  {:>8}  {what}",
-            entry.seq,
-            format!("+{after} ms"),
-            took
-        ));
+    let width = rows.iter().map(|row| row.name().width()).max().unwrap_or(0);
+    for row in &rows {
+        let step = &row.step;
+        let name = row.name();
+        let space = " ".repeat(width - name.width());
+        let bar = bar(millis(start, step.timestamp), step.duration_ms, whole);
+        let took = match step.duration_ms {
+            0 => String::new(),
+            millis => time(millis),
+        };
+        let told = step.error.as_ref().unwrap_or(&step.message);
+        let told = short(told, SHOWN);
+        let line = format!(
+            "{:>8}  {}{space}  {bar}  {took:>8}  {}",
+            format!("+{}", time(millis(start, step.timestamp))),
+            name.bold(),
+            match step.status {
+                StepStatus::Info => told.dimmed().to_string(),
+                StepStatus::Warning => told.yellow().to_string(),
+                StepStatus::Error => told.red().to_string(),
+            },
+        );
+        output::line(line.trim_end());
     }
     if let Some(result) = &record.result {
-        output::line(format!("\n{result}"));
+        output::line(format!("\n{}", redaction.text(result)));
     }
     if let Some(error) = &record.error {
-        output::line(format!("\n{} {error}", "error".red()));
+        output::line(format!("\n{} {}", "error".red(), redaction.text(error)));
     }
     Ok(())
 }
 
-/// What an entry says, in a line, and how long it took where it took time.
-fn describe(entry: &Entry) -> (String, Option<u64>) {
-    let Ok(event) = serde_json::from_value::<Event<Value>>(entry.event.clone()) else {
-        return (entry.kind.clone(), None);
+/// What the models of a task were asked and answered, if any were.
+fn spent(rows: &[Row]) -> String {
+    let calls = || rows.iter().flat_map(|row| &row.step.llm_calls);
+    let number = calls().count();
+    if number == 0 {
+        return String::new();
+    }
+    let read: u64 = calls().map(|call| call.input_tokens).sum();
+    let wrote: u64 = calls().map(|call| call.output_tokens).sum();
+    let asked = if number == 1 {
+        "model call"
+    } else {
+        "model calls"
     };
-    match event {
-        Event::Returned {
-            label,
-            outcome,
-            duration_ms,
-            ..
-        } => {
-            let came = match outcome {
-                Outcome::Done(value) => short(&gist(&value)),
-                Outcome::Failed(failure) => format!("{} {}", failure.code.red(), failure.message),
-            };
-            (
-                format!("{} {}", label.bold(), came.dimmed()),
-                Some(duration_ms),
-            )
-        }
-        Event::Canceled { reason } => (format!("canceled {}", reason.unwrap_or_default()), None),
-        Event::Signalled { kind, .. } => (format!("signal {kind}"), None),
-        Event::Answered { answer, .. } => (
-            format!(
-                "answered {}",
-                json!(answer)["action"].as_str().unwrap_or_default()
-            ),
-            None,
-        ),
-        Event::OutcomeUnknown { .. } => ("outcome unknown, asking a person".into(), None),
-        Event::Poisoned { claims } => (format!("set aside after {claims} claims"), None),
-        Event::Submitted { .. }
-        | Event::Started { .. }
-        | Event::Resumed { .. }
-        | Event::DeadlineReached => (entry.kind.replace('_', " "), None),
+    format!(" · {number} {asked}, {read} + {wrote} tokens")
+}
+
+/// Where a step lies within the whole.
+fn bar(start: u64, took: u64, whole: u64) -> String {
+    let column = |at: u64| {
+        let at = u128::from(at.min(whole)) * BAR as u128 / u128::from(whole);
+        usize::try_from(at).unwrap_or(BAR)
+    };
+    let from = column(start).min(BAR - 1);
+    let to = column(start.saturating_add(took)).clamp(from + 1, BAR);
+    let mark = if took == 0 { "·" } else { "█" };
+    let (before, after) = (" ".repeat(from), " ".repeat(BAR - to));
+    format!("│{before}{}{after}│", mark.repeat(to - from))
+}
+
+/// A time that a person can take in.
+fn time(millis: u64) -> String {
+    const MINUTE: u64 = 60_000;
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..MINUTE => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        MINUTE..3_600_000 => format!("{} m {} s", millis / MINUTE, millis % MINUTE / 1_000),
+        _ => format!("{} h {} m", millis / 3_600_000, millis % 3_600_000 / MINUTE),
     }
 }
 
-/// What matters of an outcome: a decision's choice, a thought's words or calls, a tool's result, else
-/// all of it.
-fn gist(value: &Value) -> String {
-    if let Some(decided) = value.get("decided") {
-        let meaning = decided["meaning"].as_str().unwrap_or_default();
-        let skill = decided["target"]["skill"].as_str().unwrap_or(meaning);
-        let slots = decided.get("slots").and_then(Value::as_object);
-        let slots = slots
-            .into_iter()
-            .flatten()
-            .map(|(name, slot)| format!(" {name}={slot}"));
-        return format!("{skill}{}", slots.collect::<String>());
-    }
-    if let Some(thought) = value.get("thought") {
-        let calls = thought.get("calls").and_then(Value::as_array);
-        let calls: Vec<&str> = calls
-            .into_iter()
-            .flatten()
-            .filter_map(|call| call["name"].as_str())
-            .collect();
-        return if calls.is_empty() {
-            thought["text"].as_str().unwrap_or_default().to_owned()
-        } else {
-            format!("calls {}", calls.join(", "))
-        };
-    }
-    let said = value.get("tool").and_then(|reply| reply.get("content"));
-    said.unwrap_or(value).to_string()
+fn millis(from: Timestamp, to: Timestamp) -> u64 {
+    u64::try_from(to.duration_since(from).as_millis()).unwrap_or(0)
 }
 
-/// Characters of an outcome that a line shows.
-const SHOWN: usize = 60;
-
-fn short(text: &str) -> String {
-    if text.chars().count() <= SHOWN {
+fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
         return text.to_owned();
     }
-    text.chars().take(SHOWN - 1).chain(['…']).collect()
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_lies_where_its_step_lies_and_is_never_empty() {
+        assert_eq!(bar(0, 100, 100), format!("│{}│", "█".repeat(30)));
+        assert_eq!(
+            bar(50, 50, 100),
+            format!("│{}{}│", " ".repeat(15), "█".repeat(15))
+        );
+        assert_eq!(bar(100, 0, 100), format!("│{}·│", " ".repeat(29)));
+        assert_eq!(bar(u64::MAX, u64::MAX, 1), format!("│{}█│", " ".repeat(29)));
+    }
+
+    #[test]
+    fn times_are_told_in_what_people_count_in() {
+        let told: Vec<_> = [7, 1_234, 61_000, 86_400_000].map(time).into();
+        assert_eq!(told, ["7 ms", "1.2 s", "1 m 1 s", "24 h 0 m"]);
+    }
 }

@@ -73,6 +73,35 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     go_on(turn, said, calls)
 }
 
+/// Makes the calls that are open anew, over a state that was changed.
+pub(crate) fn begin_again(
+    turn: &mut Turn<'_>,
+    open: &[NewCall<Request>],
+    set: &Map<String, Value>,
+) -> Result<Vec<NewCall<Request>>, String> {
+    let workflow = workflow_of(turn).ok_or("the workflow is gone")?;
+    let walk = turn.state.walk.as_mut().ok_or("the walk is gone")?;
+    walk.state.extend(set.clone());
+    let places = open.iter().filter_map(|call| match &call.request.0 {
+        Ask::At(at) => Some((&at.node, at.item)),
+        _ => None,
+    });
+    let places: Vec<_> = places.collect();
+    for (node, _) in &places {
+        if let Some(running) = walk.running(node) {
+            running.open = 0;
+        }
+        walk.steps = walk.steps.saturating_sub(1);
+    }
+    places
+        .into_iter()
+        .map(|(node, item)| {
+            let place = workflow.nodes.get(node).ok_or("the node is gone")?;
+            at_node::call(turn, workflow, place, node, item)
+        })
+        .collect()
+}
+
 /// Begins everything that can be begun now; ends the task where nothing is left to do.
 fn go_on(turn: &mut Turn<'_>, said: Vec<Said>, mut calls: Vec<NewCall<Request>>) -> Step<Request> {
     let Some(workflow) = workflow_of(turn) else {

@@ -1,0 +1,97 @@
+//! Where an app's files come from: a folder, or what was kept of one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::Path;
+use std::{fs, io};
+
+use crate::yaml::MAX_FILE_BYTES;
+
+/// The text of each file of an app, by its path relative to the app folder.
+pub type AppFiles = BTreeMap<String, String>;
+
+/// Where an app's files are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// As they are now.
+    Folder(&'a Path),
+    /// As they were.
+    Kept(&'a AppFiles),
+}
+
+impl Origin<'_> {
+    /// The names in one of the app's folders, or in the app folder itself, and whether each is a folder.
+    /// A folder that is not there is none.
+    pub(crate) fn names(self, folder: &str) -> io::Result<Option<Vec<(String, bool)>>> {
+        match self {
+            Self::Folder(root) => {
+                let path = root.join(folder);
+                if !folder.is_empty() && !path.exists() {
+                    return Ok(None);
+                }
+                let name = |entry: fs::DirEntry| {
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    (name, entry.path().is_dir())
+                };
+                Ok(Some(fs::read_dir(path)?.flatten().map(name).collect()))
+            }
+            Self::Kept(files) => {
+                let mut names = BTreeSet::new();
+                for path in files.keys() {
+                    match path.split_once('/') {
+                        Some((first, _)) if folder.is_empty() => {
+                            names.insert((first.to_owned(), true));
+                        }
+                        Some((first, rest)) if first == folder => {
+                            names.insert((rest.to_owned(), false));
+                        }
+                        None if folder.is_empty() => {
+                            names.insert((path.clone(), false));
+                        }
+                        _ => {}
+                    }
+                }
+                Ok(Some(names.into_iter().collect()))
+            }
+        }
+    }
+
+    /// The text of a file, or the code and the words for why there is none.
+    pub(crate) fn text(self, file: &str) -> Result<String, (&'static str, String)> {
+        match self {
+            Self::Folder(root) => read_text(&root.join(file)),
+            Self::Kept(files) => files
+                .get(file)
+                .cloned()
+                .ok_or(("app.file_unreadable", "the file was not kept".to_owned())),
+        }
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, (&'static str, String)> {
+    let unreadable = |error: std::io::Error| {
+        (
+            "app.file_unreadable",
+            format!("the file cannot be read: {error}"),
+        )
+    };
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(("app.file_unreadable", "this is not a file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(unreadable)?;
+    // One byte over the limit tells a file that has grown since it was looked at.
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let message = format!("the file has more than {MAX_FILE_BYTES} bytes; split it");
+        return Err(("app.file_too_large", message));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let message = format!("the file is not UTF-8 text (byte {at}); save it as UTF-8");
+        ("app.file_not_text", message)
+    })
+}

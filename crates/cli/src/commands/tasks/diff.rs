@@ -1,0 +1,216 @@
+//! `convoke tasks diff`: where two tasks, or two points of one, part.
+
+use convoke_engine::Event;
+use convoke_store::{Entry, Loaded, Store};
+use owo_colors::OwoColorize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::compare::{Difference, differences};
+use super::{find, not_found};
+use crate::exit::{Exit, UsageError};
+use crate::output;
+
+/// Differences that are shown to a person.
+const SHOWN: usize = 40;
+
+/// Characters of a value that are shown to a person.
+const VALUE_SHOWN: usize = 60;
+
+/// A point of a task.
+struct Point {
+    id: Uuid,
+    loaded: Loaded,
+    seq: u64,
+}
+
+pub(super) async fn diff(
+    store: &dyn Store,
+    one: &str,
+    other: &str,
+    json: bool,
+) -> anyhow::Result<Exit> {
+    let (one, other) = (point(store, one).await?, point(store, other).await?);
+    let parted = parting(&one, &other);
+    let found = differences(one.state(), other.state(), differs_always);
+    if json {
+        let differences: Vec<_> = found
+            .iter()
+            .map(|found| json!({ "place": found.place, "one": found.one, "other": found.other }))
+            .collect();
+        let parted =
+            parted.map(|(before, after)| json!({ "one": told(before), "other": told(after) }));
+        output::json_line(&json!({
+            "one": { "task": one.id, "seq": one.seq }, "other": { "task": other.id, "seq": other.seq },
+            "parted": parted, "differences": differences,
+        }));
+    } else {
+        show(&one, &other, parted, &found);
+    }
+    Ok(if found.is_empty() && parted.is_none() {
+        Exit::Done
+    } else {
+        Exit::NotDone
+    })
+}
+
+fn show(one: &Point, other: &Point, parted: Option<Steps<'_>>, found: &[Difference]) {
+    output::line(format!("{} {}, step {}", "-".red(), one.id, one.seq));
+    output::line(format!("{} {}, step {}", "+".green(), other.id, other.seq));
+    match parted {
+        None => output::line("their steps are the same"),
+        Some((before, after)) => {
+            output::line("their steps part:");
+            output::line(format!("{} {}", "-".red(), in_words(before)));
+            output::line(format!("{} {}", "+".green(), in_words(after)));
+        }
+    }
+    if found.is_empty() {
+        output::line("they stand alike");
+        return;
+    }
+    output::line("where they stand differs:");
+    for Difference { place, one, other } in found.iter().take(SHOWN) {
+        output::line(place);
+        output::line(format!("{} {}", "-".red(), short(one)));
+        output::line(format!("{} {}", "+".green(), short(other)));
+    }
+    if found.len() > SHOWN {
+        output::note(format!("and {} places more", found.len() - SHOWN));
+    }
+}
+
+impl Point {
+    fn state(&self) -> &Value {
+        let entry = self.loaded.entries.last();
+        entry.map_or(&Value::Null, |entry| &entry.state)
+    }
+}
+
+/// Reads `ID` or `ID@SEQ`.
+async fn point(store: &dyn Store, text: &str) -> anyhow::Result<Point> {
+    let (name, seq) = match text.split_once('@') {
+        None => (text, None),
+        Some((name, seq)) => {
+            let seq: u64 = seq.parse().map_err(|_| {
+                let message = format!("`{text}` names no step; write ID or ID@SEQ");
+                UsageError::new("task.step_malformed", message)
+            })?;
+            (name, Some(seq))
+        }
+    };
+    let id = find(store, name).await?;
+    let mut loaded = store.load(id, 1).await?.ok_or_else(|| not_found(id))?;
+    let last = loaded.record.seq;
+    let seq = seq.unwrap_or(last);
+    if seq == 0 || seq > last {
+        let message = format!("the task has {last} steps; there is no step {seq}");
+        return Err(UsageError::new("task.no_such_step", message).into());
+    }
+    loaded.entries.retain(|entry| entry.seq <= seq);
+    Ok(Point { id, loaded, seq })
+}
+
+/// A step of each, where there is one.
+type Steps<'a> = (Option<&'a Entry>, Option<&'a Entry>);
+
+/// The first steps that are not the same. What a task did before it was forked is what the other did.
+fn parting<'a>(one: &'a Point, other: &'a Point) -> Option<Steps<'a>> {
+    let (from, to) = if let Some(at) = other.forked_at(one.id) {
+        (at, 1)
+    } else if let Some(at) = one.forked_at(other.id) {
+        (1, at)
+    } else {
+        (0, 0)
+    };
+    let (before, after) = (one.steps_after(from), other.steps_after(to));
+    let longest = before.len().max(after.len());
+    (0..longest)
+        .map(|index| (before.get(index).copied(), after.get(index).copied()))
+        .find(|(before, after)| before.map(essence) != after.map(essence))
+}
+
+impl Point {
+    /// What happened after a step, but for who took the task up and when.
+    fn steps_after(&self, seq: u64) -> Vec<&Entry> {
+        let by_worker = |kind: &str| matches!(kind, "started" | "resumed" | "put_back");
+        let entries = self.loaded.entries.iter();
+        entries
+            .filter(|entry| entry.seq > seq && !by_worker(&entry.kind))
+            .collect()
+    }
+
+    /// The step of another task at which this one was begun.
+    fn forked_at(&self, from: Uuid) -> Option<u64> {
+        let first = self.loaded.entries.first()?;
+        match serde_json::from_value::<Event<Value>>(first.event.clone()).ok()? {
+            Event::Forked {
+                from: other, at, ..
+            } if other == from => Some(at),
+            _ => None,
+        }
+    }
+}
+
+/// What happened, without what is never the same twice.
+fn essence(entry: &Entry) -> Value {
+    without_chance(&json!({ "kind": entry.kind, "event": entry.event }))
+}
+
+fn without_chance(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(key, _)| !differs_always(key))
+            .map(|(key, value)| (key.clone(), without_chance(value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(without_chance).collect(),
+        plain => plain.clone(),
+    }
+}
+
+/// Ids and times: two tasks never have the same.
+fn differs_always(key: &str) -> bool {
+    const CHANCE: [&str; 12] = [
+        "id",
+        "call",
+        "task",
+        "question",
+        "at",
+        "deadline",
+        "expires_at",
+        "duration_ms",
+        "total_ms",
+        "until_ms",
+        "timestamp",
+        "spent",
+    ];
+    CHANCE.contains(&key) || key.ends_with("_at")
+}
+
+fn told(entry: Option<&Entry>) -> Value {
+    entry.map_or(
+        Value::Null,
+        |entry| json!({ "seq": entry.seq, "kind": entry.kind, "event": entry.event }),
+    )
+}
+
+fn in_words(entry: Option<&Entry>) -> String {
+    let Some(entry) = entry else {
+        return "nothing more".into();
+    };
+    let label = entry.event["label"].as_str().unwrap_or(&entry.kind);
+    let came = match entry.event.get("outcome").or(entry.event.get("answer")) {
+        Some(outcome) => short(outcome),
+        None => String::new(),
+    };
+    format!("step {} {label} {came}", entry.seq)
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= VALUE_SHOWN {
+        return text;
+    }
+    text.chars().take(VALUE_SHOWN - 1).chain(['…']).collect()
+}

@@ -1,0 +1,82 @@
+//! The log: to standard error, so that standard output stays what was asked for, and without what a log
+//! should not tell.
+
+use std::io::{self, Write};
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use convoke_app::{App, Secrets};
+use convoke_model::Redaction;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// What the app that runs in this process wants taken out. Until it is known, everything is that may be.
+static WANTED: OnceLock<RwLock<Wanted>> = OnceLock::new();
+
+#[derive(Default)]
+struct Wanted {
+    redaction: Redaction,
+    /// Values that came from the environment.
+    secrets: Secrets,
+}
+
+fn wanted() -> &'static RwLock<Wanted> {
+    WANTED.get_or_init(RwLock::default)
+}
+
+/// Begins to log.
+pub(crate) fn init(verbose: u8) {
+    // The MCP library logs what tools are given and say, which may be anybody's data.
+    let default = match verbose {
+        0 => "error",
+        1 => "info,rmcp=warn",
+        2 => "debug,rmcp=warn",
+        _ => "trace,rmcp=warn",
+    };
+    let filter = EnvFilter::try_from_env("CONVOKE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(Lines)
+        .with_target(false)
+        .init();
+}
+
+/// Logs as this app wants it from now on.
+pub(crate) fn follow(app: &App) {
+    let mut wanted = wanted().write().unwrap_or_else(PoisonError::into_inner);
+    wanted.redaction.clone_from(&app.config.redaction);
+    wanted.secrets.clone_from(&app.secrets);
+}
+
+/// Makes a writer for each line.
+struct Lines;
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Line {
+        Line(Vec::new())
+    }
+}
+
+/// A line that is written once it is whole.
+struct Line(Vec<u8>);
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let text = String::from_utf8_lossy(&self.0);
+        let wanted = wanted().read().unwrap_or_else(PoisonError::into_inner);
+        let clean = wanted.redaction.text(&wanted.secrets.redact(&text));
+        let _ = io::stderr().lock().write_all(clean.as_bytes());
+    }
+}

@@ -1,0 +1,176 @@
+//! What a person says to a task: checked before it is taken, and taken once.
+
+use convoke_store::{NewSignal, Signalled};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::engine::{Engine, read_snapshot};
+use crate::error::EngineError;
+use crate::event::{Answered, Event};
+use crate::program::Program;
+use crate::snapshot::{About, Question, Snapshot};
+
+impl<P: Program> Engine<P> {
+    /// Answers a question of a task; without an id, its only one. Of several answers to one question
+    /// exactly one is taken; whoever comes later is told what happened.
+    pub async fn answer(
+        &self,
+        task: Uuid,
+        question: Option<Uuid>,
+        answer: Answered,
+    ) -> Result<(), EngineError> {
+        let (record, entry) = self
+            .store()
+            .newest(task)
+            .await?
+            .ok_or(EngineError::UnknownTask(task))?;
+        let snapshot: Snapshot<P::State, P::Request> = read_snapshot(task, entry.state)?;
+        let open = match (question, snapshot.questions.as_slice()) {
+            (None, [only]) => only,
+            (None, []) => {
+                let status = record.status;
+                let last = self.what_happened(task, None).await?;
+                let last = last.map(|last| format!("; {last}")).unwrap_or_default();
+                let message = format!("task {task} asks nothing; it is {status}{last}");
+                return Err(EngineError::refused("question.none", message));
+            }
+            (None, several) => return Err(several_open(several)),
+            (Some(id), open) => match open.iter().find(|question| question.id == id) {
+                Some(open) => open,
+                None => return Err(self.not_open(task, id).await?),
+            },
+        };
+        let now = self.0.clock.now();
+        if open.expires_at <= now {
+            let message = format!("nobody answered until {}", open.expires_at);
+            return Err(EngineError::refused("question.expired", message));
+        }
+        self.check_usable(&snapshot, open, &answer)?;
+        // A question that is asked again under the same id, as after a second crash, is another one.
+        let key = format!("answer:{}:{}", open.id, open.expires_at.as_millisecond());
+        let signal = NewSignal {
+            task,
+            kind: "answer".into(),
+            payload: json!({ "question": open.id, "answer": answer }),
+            key,
+        };
+        match self.signal(signal).await? {
+            Signalled::Accepted => Ok(()),
+            Signalled::Unknown => Err(EngineError::UnknownTask(task)),
+            Signalled::Duplicate | Signalled::Ended => Err(self.not_open(task, open.id).await?),
+        }
+    }
+
+    /// A person may change what a call is given, or give what came of it, but not into something that
+    /// it cannot be.
+    fn check_usable(
+        &self,
+        snapshot: &Snapshot<P::State, P::Request>,
+        open: &Question,
+        answer: &Answered,
+    ) -> Result<(), EngineError> {
+        let Answered::Modify { value } = answer else {
+            return Ok(());
+        };
+        let Some(call) = snapshot.open.iter().find(|call| call.id == open.id) else {
+            return Ok(());
+        };
+        let usable = match open.about {
+            About::Approval => self.0.program.modified(&call.request, value.clone()).err(),
+            About::OutcomeUnknown => self.0.program.given(&call.request, value.clone()).err(),
+        };
+        match usable {
+            None => Ok(()),
+            Some(reason) => Err(EngineError::refused("answer.unusable", reason)),
+        }
+    }
+
+    /// Why a question cannot be answered any more, or never could.
+    async fn not_open(&self, task: Uuid, question: Uuid) -> Result<EngineError, EngineError> {
+        Ok(match self.what_happened(task, Some(question)).await? {
+            Some(happened) if happened.starts_with("nobody") => {
+                EngineError::refused("question.expired", happened)
+            }
+            Some(happened) => EngineError::refused("question.answered", happened),
+            None => {
+                let message = format!("task {task} asks no question {question}");
+                EngineError::refused("question.not_found", message)
+            }
+        })
+    }
+
+    /// What became of a question, or of the last one there was: from the journal, or from an answer that
+    /// waits to be taken in.
+    async fn what_happened(
+        &self,
+        task: Uuid,
+        question: Option<Uuid>,
+    ) -> Result<Option<String>, EngineError> {
+        let Some(loaded) = self.store().load(task, 1).await? else {
+            return Ok(None);
+        };
+        let is_meant = |id: Uuid| question.is_none_or(|wanted| wanted == id);
+        let waiting = loaded.signals.iter().rev().find_map(|signal| {
+            let (id, answer) = crate::drive::answer_of(signal)?;
+            is_meant(id).then(|| in_words(id, &answer, signal.at))
+        });
+        if waiting.is_some() {
+            return Ok(waiting);
+        }
+        for entry in loaded.entries.iter().rev() {
+            let event = serde_json::from_value::<Event<Value>>(entry.event.clone());
+            if let Ok(Event::Answered { question, answer }) = event
+                && is_meant(question)
+            {
+                return Ok(Some(in_words(question, &answer, entry.at)));
+            }
+        }
+        Ok(question
+            .filter(|_| loaded.record.status.is_final())
+            .filter(|id| was_asked(&loaded.entries, *id))
+            .map(|_| {
+                let status = loaded.record.status;
+                format!("the task is {status}, and its questions are closed")
+            }))
+    }
+}
+
+fn was_asked(entries: &[convoke_store::Entry], question: Uuid) -> bool {
+    let id = question.to_string();
+    let asks = |entry: &convoke_store::Entry| {
+        let questions = entry.state["questions"].as_array();
+        let mut questions = questions.into_iter().flatten();
+        questions.any(|question| question["id"] == *id)
+    };
+    entries.iter().any(asks)
+}
+
+fn in_words(question: Uuid, answer: &Answered, at: jiff::Timestamp) -> String {
+    let said = |message: &Option<String>| match message {
+        Some(message) => format!(" (\u{201c}{message}\u{201d})"),
+        None => String::new(),
+    };
+    match answer {
+        Answered::Expired => format!("nobody answered question {question} until {at}"),
+        Answered::Approve { message } | Answered::Reject { message } => format!(
+            "question {question} was answered with {}{} at {at}",
+            answer.action(),
+            said(message)
+        ),
+        Answered::Modify { .. } => {
+            format!("question {question} was answered with modify at {at}")
+        }
+    }
+}
+
+fn several_open(open: &[Question]) -> EngineError {
+    let listed = open
+        .iter()
+        .map(|open| format!("{} {}", open.id, open.prompt));
+    let listed: Vec<_> = listed.collect();
+    let message = format!(
+        "there are several questions; name one with --question:\n{}",
+        listed.join("\n")
+    );
+    EngineError::refused("question.several", message)
+}

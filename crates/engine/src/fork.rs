@@ -1,0 +1,89 @@
+//! A new task that begins at a point of another one's journal.
+
+use std::sync::Arc;
+
+use convoke_store::{Loaded, NewEntry, NewMessage, NewTask, text_of};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::engine::{Engine, read_snapshot};
+use crate::error::EngineError;
+use crate::event::Event;
+use crate::machine::Machine;
+use crate::program::{Facts, Program};
+
+impl<P: Program> Engine<P> {
+    /// Begins a task where another stood after an entry, with changes to its state. It is a task of its
+    /// own: its calls are made anew under ids of their own, what was asked is asked again, and it belongs
+    /// to no conversation. It is carried out like any other.
+    pub async fn fork(
+        &self,
+        from: Uuid,
+        at: u64,
+        set: Map<String, Value>,
+    ) -> Result<Uuid, EngineError> {
+        let loaded = self.store().load(from, 1).await?;
+        let loaded = loaded.ok_or(EngineError::UnknownTask(from))?;
+        let Loaded {
+            record,
+            entries,
+            messages,
+            ..
+        } = loaded;
+        let entry = entries.into_iter().find(|entry| entry.seq == at);
+        let entry = entry.ok_or_else(|| {
+            let message = format!("the task has {} steps; there is no step {at}", record.seq);
+            EngineError::refused("task.no_such_step", message)
+        })?;
+        let origin = read_snapshot::<P::State, P::Request>(from, entry.state)?;
+        if origin.status.is_final() {
+            let message = format!("the task had ended with step {at}; take an earlier one");
+            return Err(EngineError::refused("task.fork_ended", message));
+        }
+        let now = self.0.clock.now();
+        let facts = Facts {
+            id: self.0.ids.next(),
+            conversation: None,
+            parent: None,
+            created_at: now,
+            deadline: self.full_time(),
+            ..Facts::from(&record)
+        };
+        let id = facts.id;
+        let mut said = messages;
+        said.retain(|stored| stored.seq <= at);
+        let new_messages = said
+            .iter()
+            .map(|stored| NewMessage::new(&stored.message, stored.spoken))
+            .collect();
+        let messages = said.into_iter().map(|stored| stored.message).collect();
+        let program = Arc::clone(&self.0.program);
+        let machine = Machine::fork(program, facts.clone(), origin, messages, &set)
+            .map_err(|reason| EngineError::refused("task.fork_refused", reason))?;
+        let event: Event<Value> = Event::Forked { from, at, set };
+        let task = NewTask {
+            id,
+            key: None,
+            owner: record.owner,
+            conversation: None,
+            channel: record.channel,
+            app: self.0.app.to_string(),
+            definition: Arc::clone(&self.0.definition),
+            description: record.description,
+            parent: None,
+            deadline: facts.deadline,
+            retention_days: record.retention_days,
+            tags: record.tags,
+            stage: machine.snapshot().stage,
+            entry: NewEntry {
+                at: now,
+                kind: event.kind().into(),
+                event: text_of(&event),
+                state: text_of(machine.snapshot()),
+            },
+            messages: new_messages,
+            hold: None,
+        };
+        Ok(self.0.store.submit(task).await?.id())
+    }
+}

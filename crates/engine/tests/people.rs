@@ -1,0 +1,283 @@
+//! What people say to tasks, what tools say of calls that were cut short, and tasks that begin at a point of
+//! another: shown with a small program over the in-memory store.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[allow(dead_code, reason = "each test file uses its own part of it")]
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use convoke_engine::{Answered, Effect, EngineError, FailureKind};
+use convoke_model::TaskState;
+use convoke_store::Store;
+use serde_json::{Map, json};
+use uuid::Uuid;
+use world::{Behaviour, Shelf, World};
+
+const APPROVE: Answered = Answered::Approve { message: None };
+
+fn reject() -> Answered {
+    Answered::Reject {
+        message: Some("not today".into()),
+    }
+}
+
+fn code(refused: Result<(), EngineError>) -> (&'static str, String) {
+    let error = refused.unwrap_err();
+    (error.code(), error.to_string())
+}
+
+#[tokio::test]
+async fn of_many_answers_at_once_exactly_one_is_taken_and_the_rest_are_told() {
+    let world = World::new();
+    let task = world.submit("pay?").await;
+    let worker = world.worker();
+    let waiting = world.engine.wait(task).await.unwrap();
+    let question = Some(waiting.questions[0].id);
+    worker.stop().await;
+    let mut taken = Vec::new();
+    let answers =
+        (0..20).map(|index| async move { if index % 2 == 0 { APPROVE } else { reject() } });
+    for answer in futures::future::join_all(answers).await {
+        let action = answer.action();
+        match world.engine.answer(task, question, answer).await {
+            Ok(()) => taken.push(action),
+            Err(error) => {
+                assert_eq!(error.code(), "question.answered");
+                assert!(error.to_string().contains("approve"), "{error}");
+            }
+        }
+    }
+    assert_eq!(taken, ["approve"]);
+    let worker = world.worker();
+    assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
+    let late = code(world.engine.answer(task, question, reject()).await);
+    assert_eq!(late.0, "question.answered");
+    assert!(late.1.contains("answered with approve"), "{}", late.1);
+    let none = code(world.engine.answer(task, None, reject()).await);
+    assert_eq!(none.0, "question.none");
+    assert!(
+        none.1.contains("completed") && none.1.contains("approve"),
+        "{}",
+        none.1
+    );
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_after_expiry_is_refused_whether_or_not_anybody_noticed() {
+    let world = World::new();
+    let task = world.submit("pay?").await;
+    let worker = world.worker();
+    let question = Some(world.engine.wait(task).await.unwrap().questions[0].id);
+    worker.stop().await;
+    world.clock.advance(Duration::from_hours(24));
+    let refused = code(world.engine.answer(task, question, APPROVE).await);
+    assert_eq!(refused.0, "question.expired");
+    let worker = world.worker();
+    assert_eq!(world.until_ended(task).await.status, TaskState::Failed);
+    let refused = code(world.engine.answer(task, question, APPROVE).await);
+    assert_eq!(refused.0, "question.expired");
+    assert!(refused.1.contains("nobody answered"), "{}", refused.1);
+    assert!(world.performed().is_empty());
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_a_moment_before_expiry_resumes_exactly_there() {
+    let world = World::new();
+    let task = world.submit("one pay? two").await;
+    let worker = world.worker();
+    world.engine.wait(task).await.unwrap();
+    worker.stop().await;
+    world
+        .clock
+        .advance(Duration::from_hours(24) - Duration::from_millis(1));
+    world.engine.answer(task, None, APPROVE).await.unwrap();
+    let worker = world.worker();
+    assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
+    assert_eq!(world.performed(), ["one", "pay?", "two"]);
+    worker.stop().await;
+    world.assert_replays(task).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_refused_and_the_question_stays_open() {
+    let world = World::new();
+    let task = world.submit("pay?").await;
+    let worker = world.worker();
+    world.engine.wait(task).await.unwrap();
+    let unusable = Answered::Modify { value: json!(5) };
+    let refused = code(world.engine.answer(task, None, unusable).await);
+    assert_eq!(refused.0, "answer.unusable");
+    let unknown = Some(Uuid::from_u128(9));
+    let refused = code(world.engine.answer(task, unknown, APPROVE).await);
+    assert_eq!(refused.0, "question.not_found");
+    let usable = Answered::Modify {
+        value: json!({ "word": "less" }),
+    };
+    world.engine.answer(task, None, usable).await.unwrap();
+    world.until_ended(task).await;
+    assert_eq!(world.last_arguments(), json!({ "word": "less" }));
+    worker.stop().await;
+}
+
+/// A task whose call was cut short after it was begun.
+async fn cut_short(world: &World, verdict: Option<bool>) -> Uuid {
+    world.set(
+        "pay",
+        Behaviour {
+            verdict,
+            ..Behaviour::of(Effect::Once)
+        },
+    );
+    world.hang_on("pay");
+    let task = world.submit("pay two").await;
+    let worker = world.worker();
+    world.until_performed("pay").await;
+    worker.kill();
+    world.release();
+    world.clock.advance(Duration::from_mins(1));
+    task
+}
+
+#[tokio::test]
+async fn a_call_that_is_found_to_have_taken_effect_is_not_made_again() {
+    let world = World::new();
+    let task = cut_short(&world, Some(true)).await;
+    let worker = world.worker();
+    assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
+    assert_eq!(world.performed(), ["pay", "two"]);
+    worker.stop().await;
+    world.assert_replays(task).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_found_not_to_have_taken_effect_is_made_again_under_its_id() {
+    let world = World::new();
+    let task = cut_short(&world, Some(false)).await;
+    let worker = world.worker();
+    assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
+    assert_eq!(world.performed(), ["pay", "pay", "two"]);
+    let ids = world.ids_of("pay");
+    assert_eq!(ids[0], ids[1]);
+    worker.stop().await;
+    world.assert_replays(task).await;
+}
+
+#[tokio::test]
+async fn a_call_of_which_nobody_can_tell_waits_for_a_person() {
+    let world = World::new();
+    let task = cut_short(&world, None).await;
+    let worker = world.worker();
+    let waiting = world.engine.wait(task).await.unwrap();
+    assert_eq!(waiting.status, TaskState::InputRequired);
+    assert_eq!(world.performed(), ["pay"]);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_never_takes_effect_is_left_to_a_person_in_the_end() {
+    let world = World::new();
+    world.set(
+        "pay",
+        Behaviour {
+            fails: Some(FailureKind::Unknown),
+            verdict: Some(false),
+            ..Behaviour::of(Effect::Once)
+        },
+    );
+    let task = world.submit("pay").await;
+    let worker = world.worker();
+    let waiting = world.engine.wait(task).await.unwrap();
+    assert_eq!(waiting.status, TaskState::InputRequired);
+    assert_eq!(world.performed().len(), 4, "once and three repetitions");
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_task_begun_at_a_point_of_another_makes_its_calls_under_ids_of_its_own() {
+    let world = World::new();
+    let task = world.submit("one two three").await;
+    let worker = world.worker();
+    world.until_ended(task).await;
+    let fork = world.engine.fork(task, 3, Map::new()).await.unwrap();
+    let ended = world.until_ended(fork).await;
+    assert_eq!(ended.status, TaskState::Completed);
+    assert_eq!(ended.answer.unwrap().text, "one two three");
+    assert_eq!(world.performed(), ["one", "two", "three", "two", "three"]);
+    let ids = world.ids_of("two");
+    assert_ne!(ids[0], ids[1]);
+    let journal = world.store.load(fork, 1).await.unwrap().unwrap();
+    assert_eq!(journal.entries[0].kind, "forked");
+    assert_eq!(journal.entries[0].event["from"], task.to_string());
+
+    let refused = world.engine.fork(task, 5, Map::new()).await.unwrap_err();
+    assert_eq!(refused.code(), "task.fork_ended");
+    let refused = world.engine.fork(task, 99, Map::new()).await.unwrap_err();
+    assert_eq!(refused.code(), "task.no_such_step");
+    let set = Map::from_iter([("field".to_owned(), json!(1))]);
+    let refused = world.engine.fork(task, 3, set).await.unwrap_err();
+    assert_eq!(refused.code(), "task.fork_refused");
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_that_was_open_is_asked_again_in_a_fork() {
+    let world = World::new();
+    let task = world.submit("pay?").await;
+    let worker = world.worker();
+    let waiting = world.engine.wait(task).await.unwrap();
+    let at = world.store.newest(task).await.unwrap().unwrap().0.seq;
+    let fork = world.engine.fork(task, at, Map::new()).await.unwrap();
+    let asked = world.engine.wait(fork).await.unwrap();
+    assert_eq!(asked.questions[0].prompt, waiting.questions[0].prompt);
+    assert_ne!(asked.questions[0].id, waiting.questions[0].id);
+    world.engine.answer(fork, None, APPROVE).await.unwrap();
+    assert_eq!(world.until_ended(fork).await.status, TaskState::Completed);
+    let untouched = world.engine.wait(task).await.unwrap();
+    assert_eq!(untouched.status, TaskState::InputRequired);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_task_goes_on_with_what_it_was_begun_with() {
+    let world = World::new();
+    let old = world.edition("old").submit(world.request("one")).await;
+    let broken = world.edition("broken").submit(world.request("two")).await;
+    let (old, broken) = (old.unwrap().id(), broken.unwrap().id());
+    let shelf = Arc::new(Shelf {
+        hands: Arc::clone(&world.hands),
+        ..Shelf::default()
+    });
+    let worker = world.worker_of(&world.engine, Some(shelf.clone()));
+    assert_eq!(world.until_ended(old).await.status, TaskState::Completed);
+    while world.engine.unrunnable().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // What cannot be run is left as it is, and is nobody's fault.
+    let new = world.submit("three").await;
+    world.until_ended(new).await;
+    worker.stop().await;
+    assert_eq!(world.engine.unrunnable()["broken"], "it is broken");
+    let mut opened = shelf.opened.lock().unwrap().clone();
+    opened.sort();
+    assert_eq!(opened, ["broken", "old"]);
+    let left = world.store.load(broken, 1).await.unwrap().unwrap();
+    assert_eq!((left.record.claims, left.record.worker), (0, None));
+    assert_eq!(left.entries.last().unwrap().kind, "put_back");
+    let mut performed = world.performed();
+    performed.sort();
+    assert_eq!(performed, ["one", "three"]);
+
+    // Whoever can run it goes on with it.
+    let worker = world.worker_of(&world.edition("broken"), None);
+    assert_eq!(world.until_ended(broken).await.status, TaskState::Completed);
+    worker.stop().await;
+    world.assert_replays(broken).await;
+}

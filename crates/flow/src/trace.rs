@@ -1,0 +1,410 @@
+//! A task's journal as a trace: what happened, when, how long it took, what it cost, without what a trace
+//! should not tell.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use convoke_engine::{Answered, Call, Event, Failure, Outcome};
+use convoke_model::{
+    Invalid, LlmCall, LlmCallFields, Message, Name, Redaction, Role, SessionStatus, StepRecord,
+    StepRecordFields, StepStatus, SubAgentSessionInfo, TaskState, ToolCall, Trace,
+};
+use convoke_store::{Entry, Loaded};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::calls::{Ask, Given, Reply, Request};
+use crate::nodes::agent::sub_agents::{ChildInput, Whom};
+
+/// Characters of what came of a step that its message tells.
+const GIST_CHARACTERS: usize = 200;
+
+/// What happened to a task, from its journal and from the tasks that it started.
+pub fn trace(task: &Loaded, children: &[Loaded], redaction: &Redaction) -> Result<Trace, Invalid> {
+    let mut trace = Trace::begin(task.record.id, task.record.created_at)?;
+    let mut reader = Reader::default();
+    for entry in &task.entries {
+        if let Some(step) = reader.step(entry, &task.messages[..])? {
+            trace = trace.record(step, redaction, entry.at)?;
+        }
+        reader.remember(entry);
+    }
+    for child in children {
+        if let Some(session) = session(child) {
+            trace = trace.follow(session, child.record.completed_at.unwrap_or_default())?;
+        }
+    }
+    Ok(trace)
+}
+
+/// What earlier entries said that a later one refers to.
+#[derive(Default)]
+struct Reader {
+    open: HashMap<Uuid, Call<Request>>,
+    /// When each question was asked.
+    asked: HashMap<Uuid, Timestamp>,
+}
+
+/// The parts of an entry's state that tell what is open.
+#[derive(Deserialize)]
+struct Open {
+    #[serde(default = "Vec::new")]
+    open: Vec<Call<Request>>,
+    #[serde(default)]
+    questions: Vec<Asked>,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    id: Uuid,
+}
+
+impl Reader {
+    fn remember(&mut self, entry: &Entry) {
+        let Ok(state) = Open::deserialize(&entry.state) else {
+            return;
+        };
+        for question in state.questions {
+            self.asked.entry(question.id).or_insert(entry.at);
+        }
+        self.open
+            .extend(state.open.into_iter().map(|call| (call.id, call)));
+    }
+
+    /// What an entry tells, if it is worth a line.
+    fn step(
+        &self,
+        entry: &Entry,
+        messages: &[convoke_store::StoredMessage],
+    ) -> Result<Option<StepRecord>, Invalid> {
+        let Ok(event) = Event::<Reply>::deserialize(&entry.event) else {
+            let unreadable = step(&entry.kind, entry.at, "the entry cannot be read");
+            return StepRecord::new(failed(unreadable, "journal.unreadable")).map(Some);
+        };
+        let fields = match event {
+            Event::Submitted { .. } => {
+                let asked = messages
+                    .iter()
+                    .find(|stored| stored.message.role == Role::User);
+                let asked = asked.map_or("", |stored| stored.message.content.as_str());
+                step("submitted", entry.at, asked)
+            }
+            Event::Returned {
+                call,
+                label,
+                outcome,
+                duration_ms,
+            } => match self.returned(entry, call, &label, outcome, duration_ms)? {
+                Some(fields) => fields,
+                None => return Ok(None),
+            },
+            Event::Answered { question, answer } => self.answered(entry, question, &answer),
+            Event::Started { .. } => return Ok(None),
+            Event::Resumed { .. } => step("resumed", entry.at, "a worker took the task up again"),
+            Event::OutcomeUnknown { call, .. } => {
+                let label = self.label(call);
+                let message =
+                    format!("{label} may or may not have taken effect; a person is asked");
+                warning(step("outcome_unknown", entry.at, &message))
+            }
+            Event::Verified { call, took_effect } => {
+                let label = self.label(call);
+                let message = match took_effect {
+                    Some(true) => format!("{label} took effect"),
+                    Some(false) => format!("{label} did not take effect"),
+                    None => format!("nobody can tell whether {label} took effect"),
+                };
+                warning(step("verified", entry.at, &message))
+            }
+            Event::Forked { from, at, set } => StepRecordFields {
+                input_data: set,
+                ..step("forked", entry.at, &format!("begun at step {at} of {from}"))
+            },
+            Event::PutBack { why } => warning(step("put_back", entry.at, &why)),
+            Event::Signalled { kind, payload } => StepRecordFields {
+                input_data: Map::from_iter([("payload".to_owned(), payload)]),
+                ..step("signalled", entry.at, &kind)
+            },
+            Event::Canceled { reason } => {
+                warning(step("canceled", entry.at, &reason.unwrap_or_default()))
+            }
+            Event::DeadlineReached => failed(
+                step("deadline_reached", entry.at, ""),
+                "the task's time was over",
+            ),
+            Event::Poisoned { claims } => failed(
+                step("poisoned", entry.at, ""),
+                &format!("set aside after {claims} claims without progress"),
+            ),
+        };
+        StepRecord::new(fields).map(Some)
+    }
+
+    fn label(&self, call: Uuid) -> &str {
+        let call = self.open.get(&call);
+        call.map_or("the call", |call| call.label.as_str())
+    }
+
+    fn answered(&self, entry: &Entry, question: Uuid, answer: &Answered) -> StepRecordFields {
+        let asked_at = self.asked.get(&question).copied().unwrap_or(entry.at);
+        let message = match answer {
+            Answered::Approve { message } | Answered::Reject { message } => {
+                let message = message.as_deref().map(|said| format!(": {said}"));
+                format!("{}{}", answer.action(), message.unwrap_or_default())
+            }
+            Answered::Modify { value } => format!("modify: {value}"),
+            Answered::Expired => "nobody answered in time".to_owned(),
+        };
+        let mut fields = StepRecordFields {
+            action: Some("person".into()),
+            timestamp: asked_at,
+            duration_ms: millis(asked_at, entry.at),
+            ..step(self.label(question), entry.at, &gist(&message))
+        };
+        if matches!(answer, Answered::Expired) {
+            fields.status = StepStatus::Warning;
+        }
+        fields
+    }
+
+    /// What came of a call. A person's answer has a step of its own already.
+    fn returned(
+        &self,
+        entry: &Entry,
+        id: Uuid,
+        label: &str,
+        outcome: Outcome<Reply>,
+        duration_ms: u64,
+    ) -> Result<Option<StepRecordFields>, Invalid> {
+        let took = Duration::from_millis(duration_ms);
+        let began = entry.at.checked_sub(took).unwrap_or(entry.at);
+        let ask = self.open.get(&id).map(|call| call.request.0.itself());
+        let mut fields = StepRecordFields {
+            timestamp: began,
+            duration_ms,
+            ..step(label, entry.at, "")
+        };
+        let span = Span {
+            began,
+            ended: entry.at,
+        };
+        match ask {
+            Some(Ask::Person(_)) => return Ok(None),
+            Some(Ask::Decide) | None => fields.action = Some("decide".into()),
+            Some(Ask::At(_)) => fields.action = Some("node".into()),
+            Some(Ask::Tool(wish)) => {
+                fields.action = Some("tool".into());
+                fields
+                    .tool_calls
+                    .push(tool_call(id, &wish.tool, &wish.arguments, &outcome, span)?);
+            }
+            Some(Ask::Model(asked)) => {
+                fields.action = Some("model".into());
+                fields.agent = Some(asked.agent.clone());
+                fields
+                    .llm_calls
+                    .push(llm_call(&asked.agent, &outcome, span, duration_ms)?);
+            }
+            Some(Ask::Child(errand)) => {
+                let (action, agent) = match &errand.whom {
+                    Whom::Agent(agent) => ("agent", Some(agent.clone())),
+                    Whom::Workflow(_) => ("workflow", None),
+                };
+                fields.action = Some(action.into());
+                fields.agent = agent;
+                fields.input_data.clone_from(&errand.arguments);
+            }
+        }
+        Ok(Some(match outcome {
+            Outcome::Failed(failure) => failed(fields, &in_words(&failure)),
+            Outcome::Done(Reply(given)) => told(fields, given),
+        }))
+    }
+}
+
+/// When something began and ended.
+#[derive(Clone, Copy)]
+struct Span {
+    began: Timestamp,
+    ended: Timestamp,
+}
+
+/// A step with what came of it.
+fn told(mut fields: StepRecordFields, given: Given) -> StepRecordFields {
+    match given {
+        Given::Decided(decided) => {
+            let decided = json!(decided);
+            let meaning = decided["meaning"].as_str().unwrap_or_default();
+            let chosen = decided["target"]["skill"].as_str().unwrap_or(meaning);
+            let slots = decided["slots"].as_object().into_iter().flatten();
+            let slots = slots.map(|(name, slot)| format!("{name}={slot}"));
+            let words: Vec<_> = std::iter::once(chosen.to_owned()).chain(slots).collect();
+            fields.message = gist(&words.join(" "));
+        }
+        Given::Tool(reply) if reply.is_error => return failed(fields, &gist(&reply.text)),
+        Given::Tool(reply) => {
+            fields.message = gist(&match fields.action.as_deref() {
+                Some("tool") => reply.content.to_string(),
+                _ => reply.text,
+            });
+            if let (Some("agent" | "workflow"), Some(task)) =
+                (fields.action.as_deref(), reply.content.get("task"))
+            {
+                fields.output_data.insert("task".into(), task.clone());
+            }
+        }
+        Given::Thought(thought) => {
+            let calls: Vec<_> = thought
+                .calls
+                .iter()
+                .map(|call| call.name.as_str())
+                .collect();
+            fields.message = if calls.is_empty() {
+                gist(&thought.text)
+            } else {
+                format!("calls {}", calls.join(", "))
+            };
+        }
+        Given::Person(said) => fields.message = gist(&said.to_string()),
+    }
+    fields
+}
+
+fn tool_call(
+    id: Uuid,
+    tool: &str,
+    arguments: &Map<String, Value>,
+    outcome: &Outcome<Reply>,
+    span: Span,
+) -> Result<ToolCall, Invalid> {
+    let (server, name) = match outcome {
+        Outcome::Done(Reply(Given::Tool(reply))) if !reply.server.is_empty() => {
+            (reply.server.as_str(), reply.tool.as_str())
+        }
+        _ => tool.split_once('.').unwrap_or(("unknown", tool)),
+    };
+    let call = ToolCall::pending(id, Name::new(server)?, name, arguments.clone())?;
+    let call = call.start(span.began)?;
+    match outcome {
+        Outcome::Done(Reply(Given::Tool(reply))) if reply.is_error => {
+            call.fail(reply.text.clone(), span.ended)
+        }
+        Outcome::Done(Reply(Given::Tool(reply))) => {
+            call.complete(reply.content.clone(), span.ended)
+        }
+        Outcome::Done(_) => call.complete(Value::Null, span.ended),
+        Outcome::Failed(failure) if failure.code.ends_with("timeout") => {
+            call.time_out(in_words(failure), span.ended)
+        }
+        Outcome::Failed(failure) => call.fail(in_words(failure), span.ended),
+    }
+}
+
+fn llm_call(
+    agent: &Name,
+    outcome: &Outcome<Reply>,
+    span: Span,
+    duration_ms: u64,
+) -> Result<LlmCall, Invalid> {
+    let mut fields = LlmCallFields {
+        model: format!("the model of {agent}"),
+        started_at: span.began,
+        duration_ms,
+        input_tokens: 0,
+        output_tokens: 0,
+        success: true,
+        error: None,
+    };
+    match outcome {
+        Outcome::Done(Reply(Given::Thought(thought))) => {
+            fields.model.clone_from(&thought.model);
+            fields.input_tokens = thought.usage.input_tokens;
+            fields.output_tokens = thought.usage.output_tokens;
+        }
+        Outcome::Done(_) => {}
+        Outcome::Failed(failure) => {
+            fields.success = false;
+            fields.error = Some(in_words(failure));
+        }
+    }
+    LlmCall::new(fields)
+}
+
+/// What a trace keeps of a task that another started.
+fn session(child: &Loaded) -> Option<SubAgentSessionInfo> {
+    let event = Event::<Value>::deserialize(&child.entries.first()?.event).ok()?;
+    let Event::Submitted { input } = event else {
+        return None;
+    };
+    let whom = ChildInput::deserialize(input).ok()?.whom;
+    let said = |stored: &&convoke_store::StoredMessage| is_said(&stored.message);
+    Some(SubAgentSessionInfo {
+        session_id: child.record.id,
+        agent: whom.name().clone(),
+        message_count: child.messages.iter().filter(said).count(),
+        status: match child.record.status {
+            TaskState::Completed => SessionStatus::Completed,
+            state if state.is_final() => SessionStatus::Failed,
+            _ => SessionStatus::Running,
+        },
+    })
+}
+
+/// Whether a message is a part of the session's own history.
+fn is_said(message: &Message) -> bool {
+    message.role != Role::System
+}
+
+fn step(name: &str, at: Timestamp, message: &str) -> StepRecordFields {
+    StepRecordFields {
+        step_name: if name.is_empty() { "step" } else { name }.to_owned(),
+        message: gist(message),
+        timestamp: at,
+        status: StepStatus::Info,
+        agent: None,
+        action: None,
+        input_data: Map::new(),
+        output_data: Map::new(),
+        tool_calls: Vec::new(),
+        llm_calls: Vec::new(),
+        duration_ms: 0,
+        error: None,
+    }
+}
+
+fn failed(mut fields: StepRecordFields, error: &str) -> StepRecordFields {
+    fields.status = StepStatus::Error;
+    fields.error = Some(if error.trim().is_empty() {
+        "it failed".to_owned()
+    } else {
+        error.to_owned()
+    });
+    fields
+}
+
+fn warning(mut fields: StepRecordFields) -> StepRecordFields {
+    fields.status = StepStatus::Warning;
+    fields
+}
+
+fn in_words(failure: &Failure) -> String {
+    format!("{}: {}", failure.code, failure.message)
+}
+
+fn millis(from: Timestamp, to: Timestamp) -> u64 {
+    u64::try_from(to.duration_since(from).as_millis()).unwrap_or(0)
+}
+
+/// The beginning of a text, in one line.
+fn gist(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= GIST_CHARACTERS {
+        return line;
+    }
+    line.chars()
+        .take(GIST_CHARACTERS - 1)
+        .chain(['…'])
+        .collect()
+}

@@ -1,0 +1,118 @@
+//! Tasks on their way out of memory, and into it.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::{Conversation, Inner, Kept, KeptSignal};
+use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, BroughtIn};
+use crate::definition::Definition;
+use crate::error::StoreError;
+use crate::signal::Signal;
+
+impl Inner {
+    pub(super) fn take_out(&self, task: Uuid) -> Option<Archive> {
+        let kept = self.kept(task)?;
+        let conversation = kept.record.conversation;
+        let conversation = conversation.and_then(|id| self.conversations.get(&id));
+        let signals = kept.inbox.iter().map(|kept| ArchivedSignal {
+            key: kept.key.clone(),
+            kind: kept.signal.kind.clone(),
+            payload: kept.signal.payload.clone(),
+            at: kept.signal.at,
+            consumed: kept.consumed,
+        });
+        Some(Archive {
+            record: kept.record.clone(),
+            key: kept.key.clone(),
+            conversation: conversation.map(|kept| ArchivedConversation {
+                channel: kept.channel,
+                created_at: kept.created_at,
+                updated_at: kept.updated_at,
+            }),
+            entries: kept.entries_from(1),
+            messages: kept.messages(),
+            signals: signals.collect(),
+        })
+    }
+
+    pub(super) fn bring_in(
+        &mut self,
+        archive: Archive,
+        definition: Option<Definition>,
+    ) -> Result<BroughtIn, StoreError> {
+        let owner = archive.record.owner;
+        let key = archive.key.clone().map(|key| (owner, key));
+        let known = key.as_ref().is_some_and(|key| self.keys.contains_key(key));
+        if known || self.ordinals.contains_key(&archive.record.id) {
+            return Ok(BroughtIn::Existing);
+        }
+        self.bring_in_conversation(&archive)?;
+        if let Some(definition) = definition {
+            let hash = definition.hash.clone();
+            self.definitions
+                .entry(hash)
+                .or_insert_with(|| Arc::new(definition));
+        }
+        self.submitted += 1;
+        let ordinal = self.submitted;
+        let mut kept = Kept {
+            record: archive.record.clone(),
+            key: archive.key.clone(),
+            entries: Vec::new(),
+            messages: Vec::new(),
+            inbox: Vec::new(),
+        };
+        kept.record.ordinal = ordinal;
+        kept.record.worker = None;
+        kept.record.seq = 0;
+        for (entry, messages) in archive.steps() {
+            kept.write(vec![entry], messages);
+        }
+        for signal in archive.signals {
+            self.signals += 1;
+            kept.inbox.push(KeptSignal {
+                signal: Signal {
+                    id: self.signals,
+                    kind: signal.kind,
+                    payload: signal.payload,
+                    at: signal.at,
+                },
+                key: signal.key,
+                consumed: signal.consumed,
+            });
+        }
+        if kept.record.status.is_final() {
+            self.ended.push_back(ordinal);
+        } else {
+            self.live.insert(ordinal);
+        }
+        self.ordinals.insert(kept.record.id, ordinal);
+        if let Some(key) = key {
+            self.keys.insert(key, kept.record.id);
+        }
+        self.tasks.insert(ordinal, kept);
+        self.forget_oldest();
+        Ok(BroughtIn::Created)
+    }
+
+    fn bring_in_conversation(&mut self, archive: &Archive) -> Result<(), StoreError> {
+        let (Some(id), Some(told)) = (archive.record.conversation, &archive.conversation) else {
+            return Ok(());
+        };
+        let kept = self.conversations.entry(id).or_insert(Conversation {
+            tasks: 0,
+            owner: archive.record.owner,
+            channel: told.channel,
+            created_at: told.created_at,
+            updated_at: told.updated_at,
+        });
+        if kept.owner != archive.record.owner {
+            return Err(StoreError::ForeignConversation { conversation: id });
+        }
+        kept.tasks += 1;
+        kept.created_at = kept.created_at.min(told.created_at);
+        kept.updated_at = kept.updated_at.max(told.updated_at);
+        Ok(())
+    }
+}

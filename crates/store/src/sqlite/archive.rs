@@ -1,0 +1,206 @@
+//! Definitions beside the tasks that name them, and tasks on their way out and in.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::columns::{self, millis, word};
+use super::{read, write};
+use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, BroughtIn};
+use crate::definition::Definition;
+use crate::error::StoreError;
+
+/// Keeps a definition, unless it is kept already, which it nearly always is.
+pub(super) fn keep(connection: &Connection, definition: &Definition) -> Result<(), StoreError> {
+    let known = connection
+        .prepare_cached("SELECT 1 FROM definitions WHERE hash = ?1")?
+        .exists([&definition.hash])?;
+    if !known {
+        connection
+            .prepare_cached("INSERT INTO definitions (hash, files) VALUES (?1, ?2)")?
+            .execute(params![
+                definition.hash,
+                serde_json::to_string(&definition.files)?
+            ])?;
+    }
+    Ok(())
+}
+
+pub(super) fn definition(
+    connection: &Connection,
+    hash: &str,
+) -> Result<Option<Definition>, StoreError> {
+    let files: Option<String> = connection
+        .prepare_cached("SELECT files FROM definitions WHERE hash = ?1")?
+        .query_row([hash], |row| row.get(0))
+        .optional()?;
+    let Some(files) = files else {
+        return Ok(None);
+    };
+    Ok(Some(Definition {
+        hash: hash.to_owned(),
+        files: serde_json::from_str(&files)?,
+    }))
+}
+
+/// Forgets definitions that no task names any more.
+pub(super) fn forget_unused(connection: &Connection) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("DELETE FROM definitions WHERE hash NOT IN (SELECT definition FROM tasks)")?
+        .execute([])?;
+    Ok(())
+}
+
+/// All of a task, from one snapshot of the file.
+pub(super) fn take_out(connection: &Connection, task: Uuid) -> Result<Option<Archive>, StoreError> {
+    let Some(loaded) = read::load_in_snapshot(connection, task, 1)? else {
+        return Ok(None);
+    };
+    let key = connection
+        .prepare_cached("SELECT key FROM tasks WHERE id = ?1")?
+        .query_row([task.to_string()], |row| row.get(0))?;
+    let conversation = match loaded.record.conversation {
+        None => None,
+        Some(id) => read::rows(
+            connection,
+            "SELECT channel, created_at, updated_at FROM conversations WHERE id = ?1",
+            [id.to_string()],
+            conversation,
+        )?
+        .pop(),
+    };
+    let signals = read::rows(
+        connection,
+        "SELECT key, kind, payload, at, consumed FROM signals WHERE task = ?1 ORDER BY id",
+        [loaded.record.ordinal],
+        signal,
+    )?;
+    Ok(Some(Archive {
+        record: loaded.record,
+        key,
+        conversation,
+        entries: loaded.entries,
+        messages: loaded.messages,
+        signals,
+    }))
+}
+
+fn conversation(row: &Row<'_>) -> Result<ArchivedConversation, StoreError> {
+    Ok(ArchivedConversation {
+        channel: columns::value(&row.get::<_, String>(0)?)?,
+        created_at: columns::time(row.get(1)?)?,
+        updated_at: columns::time(row.get(2)?)?,
+    })
+}
+
+fn signal(row: &Row<'_>) -> Result<ArchivedSignal, StoreError> {
+    Ok(ArchivedSignal {
+        key: row.get(0)?,
+        kind: row.get(1)?,
+        payload: serde_json::from_str(&row.get::<_, String>(2)?)?,
+        at: columns::time(row.get(3)?)?,
+        consumed: row.get(4)?,
+    })
+}
+
+pub(super) fn bring_in(
+    connection: &Connection,
+    archive: &Archive,
+    definition: Option<&Definition>,
+) -> Result<BroughtIn, StoreError> {
+    let record = &archive.record;
+    let taken = connection
+        .prepare_cached("SELECT 1 FROM tasks WHERE id = ?1 OR (owner = ?2 AND key = ?3)")?
+        .exists(params![
+            record.id.to_string(),
+            record.owner.to_string(),
+            archive.key
+        ])?;
+    if taken {
+        return Ok(BroughtIn::Existing);
+    }
+    bring_in_conversation(connection, archive)?;
+    if let Some(definition) = definition {
+        keep(connection, definition)?;
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO tasks (id, key, owner, conversation, channel, app, definition, \
+             description, parent, status, stage, epoch, ready_at, claims, created_at, started_at, \
+             completed_at, deadline, retention_days, tags, result, error) VALUES (?1, ?2, ?3, ?4, \
+             ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+        )?
+        .execute(params![
+            record.id.to_string(),
+            archive.key,
+            record.owner.to_string(),
+            record.conversation.map(|id| id.to_string()),
+            word(&record.channel)?,
+            record.app,
+            record.definition,
+            record.description,
+            record.parent.map(|id| id.to_string()),
+            word(&record.status)?,
+            record.stage.as_ref().map(word).transpose()?,
+            record.epoch,
+            record.ready_at.map(millis),
+            record.claims,
+            millis(record.created_at),
+            record.started_at.map(millis),
+            record.completed_at.map(millis),
+            millis(record.deadline),
+            record.retention_days,
+            serde_json::to_string(&record.tags)?,
+            record.result,
+            record.error,
+        ])?;
+    let ordinal = connection.last_insert_rowid();
+    for (before, (entry, messages)) in (0..).zip(archive.steps()) {
+        let entry = std::slice::from_ref(&entry);
+        write::insert(connection, ordinal, before, entry, &messages)?;
+    }
+    for signal in &archive.signals {
+        connection
+            .prepare_cached(
+                "INSERT INTO signals (task, key, kind, payload, at, consumed) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
+            .execute(params![
+                ordinal,
+                signal.key,
+                signal.kind,
+                serde_json::to_string(&signal.payload)?,
+                millis(signal.at),
+                signal.consumed,
+            ])?;
+    }
+    Ok(BroughtIn::Created)
+}
+
+/// A conversation that is here already is as old and as new as either store knows it.
+fn bring_in_conversation(connection: &Connection, archive: &Archive) -> Result<(), StoreError> {
+    let (Some(id), Some(told)) = (archive.record.conversation, &archive.conversation) else {
+        return Ok(());
+    };
+    let owner: Option<String> = connection
+        .prepare_cached("SELECT owner FROM conversations WHERE id = ?1")?
+        .query_row([id.to_string()], |row| row.get(0))
+        .optional()?;
+    if owner.is_some_and(|owner| owner != archive.record.owner.to_string()) {
+        return Err(StoreError::ForeignConversation { conversation: id });
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO conversations (id, owner, channel, created_at, updated_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO UPDATE SET \
+             created_at = min(created_at, excluded.created_at), \
+             updated_at = max(updated_at, excluded.updated_at)",
+        )?
+        .execute(params![
+            id.to_string(),
+            archive.record.owner.to_string(),
+            word(&told.channel)?,
+            millis(told.created_at),
+            millis(told.updated_at),
+        ])?;
+    Ok(())
+}

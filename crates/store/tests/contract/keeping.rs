@@ -1,0 +1,132 @@
+//! What the port promises of definitions, and of tasks that move from one store to another.
+
+use std::time::Duration;
+
+use convoke_model::{RetentionPolicy, RetentionPolicyFields, TaskState};
+use convoke_store::{BroughtIn, Claim, Filter, NewSignal, Page, Signalled};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::world::{LEASE, World, definition, said};
+
+pub(crate) async fn a_definition_is_kept_while_a_task_names_it(world: &World) {
+    let mut old = world.task(1);
+    old.definition = definition("old");
+    world.submit(old).await;
+    let mut live = world.task(2);
+    live.definition = definition("live");
+    world.submit(live).await;
+    let found = world.store.definition("old").await.unwrap();
+    assert_eq!(found.as_ref(), Some(&*definition("old")));
+    assert_eq!(world.store.definition("none").await.unwrap(), None);
+
+    let claimed = world.claim_one("w").await;
+    let batch = world.batch(TaskState::Completed);
+    world.store.append(claimed.fence(), batch).await.unwrap();
+    world.clock.advance(Duration::from_hours(24 * 8));
+    let policy = RetentionPolicy::new(RetentionPolicyFields::default()).unwrap();
+    world.store.sweep(policy.clone(), true).await.unwrap();
+    assert!(world.store.definition("old").await.unwrap().is_some());
+    world.store.sweep(policy, false).await.unwrap();
+    assert_eq!(world.store.definition("old").await.unwrap(), None);
+    assert!(world.store.definition("live").await.unwrap().is_some());
+}
+
+pub(crate) async fn what_a_worker_cannot_run_it_does_not_claim(world: &World) {
+    let mut old = world.task(1);
+    old.definition = definition("old");
+    world.submit(old).await;
+    let new = world.submit(world.task(2)).await;
+    let claim = Claim {
+        worker: "w".into(),
+        apps: vec!["todo".into()],
+        except: vec!["old".into()],
+        lease: LEASE,
+        limit: 10,
+    };
+    let claimed = world.store.claim(claim).await.unwrap();
+    let ids: Vec<Uuid> = claimed.iter().map(|claimed| claimed.record.id).collect();
+    assert_eq!(ids, [new]);
+}
+
+/// A task in a conversation, with a signal taken in and one that waits, paused for a day.
+async fn paused(world: &World) -> Uuid {
+    let mut task = world.task(1);
+    task.key = Some("k".into());
+    task.conversation = Some(Uuid::from_u128(7));
+    task.tags = vec!["critical".into()];
+    let id = world.submit(task).await;
+    let signal = |key: &str| NewSignal {
+        task: id,
+        kind: "answer".into(),
+        payload: json!({ "confidence": 0.123_456_789_012_345_67 }),
+        key: key.into(),
+    };
+    world.store.signal(signal("first")).await.unwrap();
+    let claimed = world.claim_one("w").await;
+    let mut batch = world.pause(Some(Duration::from_hours(24)));
+    batch.consumed = vec![claimed.signals[0].id];
+    let at = convoke_model::Clock::now(&*world.clock);
+    batch.messages = vec![said("and then?", at)];
+    world.store.append(claimed.fence(), batch).await.unwrap();
+    world.store.signal(signal("second")).await.unwrap();
+    id
+}
+
+pub(crate) async fn a_task_that_is_taken_out_and_brought_in_is_the_same(world: &World) {
+    let id = paused(world).await;
+    let taken = world.store.take_out(id).await.unwrap().unwrap();
+    assert_eq!((taken.entries.len(), taken.signals.len()), (2, 2));
+    assert_eq!(taken.messages.len(), 2);
+    assert!(taken.conversation.is_some());
+    let other = World::sqlite();
+    let kept = world.store.definition("d1").await.unwrap();
+    let brought_in = other.store.bring_in(taken.clone(), kept).await.unwrap();
+    assert_eq!(brought_in, BroughtIn::Created);
+    let again = other.store.take_out(id).await.unwrap().unwrap();
+    assert_eq!(again, taken);
+    assert!(other.store.definition("d1").await.unwrap().is_some());
+    // And back again, into a store of this kind.
+    let back = World::memory();
+    back.store.bring_in(again, None).await.unwrap();
+    assert_eq!(back.store.take_out(id).await.unwrap().unwrap(), taken);
+    assert_eq!(world.store.take_out(Uuid::max()).await.unwrap(), None);
+}
+
+pub(crate) async fn a_task_that_is_there_already_is_not_brought_in(world: &World) {
+    let id = paused(world).await;
+    let mut taken = world.store.take_out(id).await.unwrap().unwrap();
+    taken.record.description = "changed".into();
+    let brought_in = world.store.bring_in(taken.clone(), None).await.unwrap();
+    assert_eq!(brought_in, BroughtIn::Existing);
+    // The owner's key stands for one task, whatever its id.
+    taken.record.id = Uuid::from_u128(2);
+    let brought_in = world.store.bring_in(taken, None).await.unwrap();
+    assert_eq!(brought_in, BroughtIn::Existing);
+    let page = world.store.query(Filter::default(), Page::default()).await;
+    let tasks = page.unwrap().tasks;
+    assert_eq!(tasks.len(), 1);
+    assert_eq!(tasks[0].description, "task 1");
+}
+
+pub(crate) async fn a_task_brought_in_goes_on_where_it_stood(world: &World) {
+    let source = World::memory();
+    let id = paused(&source).await;
+    let taken = source.store.take_out(id).await.unwrap().unwrap();
+    world.store.bring_in(taken, None).await.unwrap();
+    world.clock.advance(Duration::from_secs(1));
+    let claimed = world.claim_one("w").await;
+    assert_eq!((claimed.record.id, claimed.record.seq), (id, 2));
+    assert_eq!(claimed.signals.len(), 1);
+    // A key that was used before is used.
+    let again = NewSignal {
+        task: id,
+        kind: "answer".into(),
+        payload: json!({}),
+        key: "first".into(),
+    };
+    let signalled = world.store.signal(again).await.unwrap();
+    assert_eq!(signalled, Signalled::Duplicate);
+    let batch = world.batch(TaskState::Completed);
+    assert_eq!(world.store.append(claimed.fence(), batch).await, Ok(3));
+}

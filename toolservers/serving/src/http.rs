@@ -1,0 +1,77 @@
+//! A server over streamable HTTP.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use rmcp::ServerHandler;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::TcpListener;
+
+/// The path that speaks MCP.
+pub const MCP_PATH: &str = "/mcp";
+
+/// A bound address, about to be served.
+#[derive(Debug)]
+pub struct HttpServer<H> {
+    listener: TcpListener,
+    handler: H,
+    addr: SocketAddr,
+}
+
+impl<H: ServerHandler + Clone> HttpServer<H> {
+    /// Takes the address; port 0 takes any free one.
+    pub async fn bind(handler: H, addr: SocketAddr) -> Result<Self, io::Error> {
+        let listener = TcpListener::bind(addr).await?;
+        let addr = listener.local_addr()?;
+        if !addr.ip().is_loopback() {
+            tracing::warn!(%addr, "anybody who reaches this address can call every tool as anyone");
+        }
+        Ok(Self {
+            listener,
+            handler,
+            addr,
+        })
+    }
+
+    /// The address that was taken.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Serves until the future is dropped.
+    pub async fn run(self) -> Result<(), io::Error> {
+        let handler = self.handler;
+        let service = StreamableHttpService::new(
+            move || Ok(handler.clone()),
+            Arc::new(NeverSessionManager::default()),
+            config(self.addr.ip()),
+        );
+        axum::serve(
+            self.listener,
+            Router::new().route_service(MCP_PATH, service),
+        )
+        .await
+    }
+}
+
+/// No sessions, as all state is in the database: a restart goes unnoticed. Only requests that name
+/// this machine are served, and none from a page in a browser, so that no web site can reach in.
+fn config(ip: IpAddr) -> StreamableHttpServerConfig {
+    let mut hosts = vec![
+        "localhost".to_owned(),
+        "127.0.0.1".to_owned(),
+        "::1".to_owned(),
+    ];
+    if !ip.is_loopback() && !ip.is_unspecified() {
+        hosts.push(ip.to_string());
+    }
+    let mut config = StreamableHttpServerConfig::default()
+        .with_allowed_hosts(hosts)
+        .enforce_origin_validation();
+    config.legacy_session_mode = false;
+    config.json_response = true;
+    config
+}

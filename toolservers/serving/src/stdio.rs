@@ -1,0 +1,25 @@
+//! A server over standard input and output.
+
+use rmcp::service::ServerInitializeError;
+use rmcp::{ServerHandler, ServiceExt};
+
+use crate::failure::{Failure, Refuse};
+
+/// Serves over standard input and output until the input ends.
+pub async fn serve_stdio<H, R>(handler: H) -> Result<(), Failure<R>>
+where
+    H: ServerHandler,
+    R: Refuse,
+{
+    let running = match handler.serve(rmcp::transport::stdio_pipes()).await {
+        Ok(running) => running,
+        // A client that only asks what the server is, or thinks better of it, has done no wrong.
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(Failure::Serve(error.to_string())),
+    };
+    running
+        .waiting()
+        .await
+        .map_err(|error| Failure::Serve(error.to_string()))?;
+    Ok(())
+}
