@@ -333,28 +333,66 @@ fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
     found
 }
 
-/// The state that a workflow's templates speak of is open, so only their syntax is checked.
+/// The fields that every workflow's state has.
+const STATE_FIELDS: [&str; 6] = [
+    "request",
+    "task_id",
+    "routing_key",
+    "current_agent",
+    "next_action",
+    "has_model",
+];
+
+/// Whether the templates and expressions of a workflow can be understood, and speak of what its nodes give.
 fn workflow_templates(document: &Document, templates: &Templates) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    let nodes = document
-        .written
-        .get("nodes")
-        .map_or(&[][..], |node| node.entries());
-    for entry in nodes {
-        let mut pointer = "/nodes".to_owned();
-        push(&mut pointer, &entry.key);
-        found.extend(templates.check_syntax(document, &format!("{pointer}/arguments")));
-        found.extend(templates.check_syntax(document, &format!("{pointer}/prompt")));
-        found.extend(templates.check_expression(document, &format!("{pointer}/expression")));
-        found.extend(templates.check_expression(document, &format!("{pointer}/map/over")));
+    let entries = |key: &str| {
+        let entries = document.written.get(key).map(crate::yaml::Node::entries);
+        entries.unwrap_or_default()
+    };
+    let text = |pointer: String| document.text(&pointer).map(str::to_owned);
+    let places: Vec<String> = entries("nodes")
+        .iter()
+        .map(|entry| {
+            let mut pointer = "/nodes".to_owned();
+            push(&mut pointer, &entry.key);
+            pointer
+        })
+        .collect();
+    let given = places
+        .iter()
+        .zip(entries("nodes"))
+        .map(|(place, entry)| text(format!("{place}/output")).unwrap_or(entry.key.clone()));
+    let declared = entries("state").iter().map(|entry| entry.key.clone());
+    let fields: Vec<String> = given
+        .chain(declared)
+        .map(|field| field.replace('-', "_"))
+        .chain(STATE_FIELDS.map(str::to_owned))
+        .collect();
+    let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+    for place in &places {
+        let item = text(format!("{place}/map/as")).unwrap_or_else(|| "item".to_owned());
+        let mut with_item = fields.clone();
+        if document.written.find(&format!("{place}/map")).is_some() {
+            with_item.push(&item);
+        }
+        for key in ["arguments", "prompt"] {
+            let pointer = format!("{place}/{key}");
+            found.extend(templates.check_over_state(document, &pointer, &with_item));
+        }
+        for key in ["expression", "map/over"] {
+            let pointer = format!("{place}/{key}");
+            found.extend(templates.check_expression(document, &pointer, &fields));
+        }
     }
-    found.extend(templates.check_syntax(document, "/answer"));
+    found.extend(templates.check_over_state(document, "/answer", &fields));
     let edges = document
         .written
         .get("edges")
         .map_or(0, |node| node.items().len());
     for index in 0..edges {
-        found.extend(templates.check_expression(document, &format!("/edges/{index}/condition")));
+        let pointer = format!("/edges/{index}/condition");
+        found.extend(templates.check_expression(document, &pointer, &fields));
     }
     found
 }

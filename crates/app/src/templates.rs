@@ -1,11 +1,13 @@
 //! Whether the templates in an app's files can be understood, and know what they speak of.
 
+use std::collections::HashSet;
+
 use minijinja::Environment;
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::Document;
 use crate::source::Place;
-use crate::spelling::did_you_mean;
+use crate::spelling::{did_you_mean, nearest};
 use crate::yaml::{Kind, Node, push};
 
 /// Checks templates. It holds one environment for all of them.
@@ -32,33 +34,37 @@ impl Templates {
         let Some((text, place)) = document.written_text(pointer) else {
             return Vec::new();
         };
-        let source = &document.source;
         let template = match self.environment.template_from_str(text) {
             Ok(template) => template,
             Err(error) => return vec![misunderstood(document, place, text, &error)],
         };
-        let is_unknown = |name: &String| {
-            !known.contains(&name.as_str())
-                && !self.environment.globals().any(|(global, _)| global == name)
-        };
-        let mut unknown: Vec<String> = template
-            .undeclared_variables(false)
-            .into_iter()
-            .filter(is_unknown)
-            .collect();
-        unknown.sort();
+        let unknown = self.unknown(template.undeclared_variables(false), known);
         unknown
             .into_iter()
             .map(|name| {
                 let at = position_of_variable(text, &name);
-                let place = source.place_within(place, text, at..at + name.len());
+                let place = document
+                    .source
+                    .place_within(place, text, at..at + name.len());
                 let message = format!("the template speaks of `{name}`, which it does not know");
                 let code = "app.template_variable";
+                let source = &document.source;
                 let mut error = Diagnostic::at(Severity::Error, source, place, code, message);
                 error.help = did_you_mean(&name, known.iter().copied());
                 error
             })
             .collect()
+    }
+
+    /// The names that nobody knows, each once.
+    fn unknown(&self, names: HashSet<String>, known: &[&str]) -> Vec<String> {
+        let is_unknown = |name: &String| {
+            !known.contains(&name.as_str())
+                && !self.environment.globals().any(|(global, _)| global == name)
+        };
+        let mut unknown: Vec<String> = names.into_iter().filter(is_unknown).collect();
+        unknown.sort();
+        unknown
     }
 
     /// Checks every text of the tree under a JSON pointer.
@@ -75,28 +81,58 @@ impl Templates {
             .collect()
     }
 
-    /// Checks every text of the tree under a JSON pointer, whatever it speaks of.
-    pub(crate) fn check_syntax(&self, document: &Document, pointer: &str) -> Vec<Diagnostic> {
+    /// Checks every text of the tree under a JSON pointer, over a state of which `fields` are known. Others
+    /// may be set by a person or by whoever calls the workflow, so that they only make one wonder.
+    pub(crate) fn check_over_state(
+        &self,
+        document: &Document,
+        pointer: &str,
+        fields: &[&str],
+    ) -> Vec<Diagnostic> {
         let pointers = texts_under(document, pointer);
-        let texts = pointers
+        let found = pointers
             .iter()
-            .filter_map(|pointer| document.written_text(pointer));
-        texts
-            .filter_map(|(text, place)| {
-                let error = self.environment.template_from_str(text).err()?;
-                Some(misunderstood(document, place, text, &error))
+            .flat_map(|pointer| self.check(document, pointer, fields));
+        found
+            .map(|problem| {
+                if problem.code == "app.template_variable" {
+                    wondered(problem)
+                } else {
+                    problem
+                }
             })
             .collect()
     }
 
-    /// Checks the expression under a JSON pointer, such as a condition.
+    /// Checks the expression under a JSON pointer, such as a condition, over a state of which `fields` are
+    /// known.
     pub(crate) fn check_expression(
         &self,
         document: &Document,
         pointer: &str,
-    ) -> Option<Diagnostic> {
-        let (text, place) = document.written_text(pointer)?;
-        let error = self.environment.compile_expression(text).err()?;
+        fields: &[&str],
+    ) -> Vec<Diagnostic> {
+        let Some((text, place)) = document.written_text(pointer) else {
+            return Vec::new();
+        };
+        let source = &document.source;
+        let error = match self.environment.compile_expression(text) {
+            Err(error) => error,
+            Ok(expression) => {
+                let unknown = self.unknown(expression.undeclared_variables(false), fields);
+                let problem = |name: String| {
+                    let at = text.find(&name).unwrap_or(0);
+                    let place = source.place_within(place, text, at..at + name.len());
+                    let message = format!("the expression speaks of `{name}`, which no node gives");
+                    let code = "app.template_variable";
+                    let mut problem = Diagnostic::at(Severity::Error, source, place, code, message);
+                    problem.help = nearest(&name, fields.iter().copied())
+                        .map(|near| format!("did you mean `{near}`?"));
+                    wondered(problem)
+                };
+                return unknown.into_iter().map(problem).collect();
+            }
+        };
         let why = reason(&error);
         let place = match error.range() {
             Some(range) => document.source.place_within(place, text, range),
@@ -110,7 +146,16 @@ impl Templates {
             "app.expression",
             message,
         );
-        Some(error.help("write a condition without braces, such as `routing_key == \"yes\"`"))
+        vec![error.help("write a condition without braces, such as `routing_key == \"yes\"`")]
+    }
+}
+
+/// A field of a workflow's state that no node gives may still be set otherwise.
+fn wondered(mut problem: Diagnostic) -> Diagnostic {
+    problem.severity = Severity::Warning;
+    match problem.help {
+        Some(_) => problem,
+        None => problem.help("if a person or another workflow sets it, list it under `state`"),
     }
 }
 

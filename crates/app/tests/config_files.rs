@@ -13,7 +13,7 @@ name: review
 nodes:
   think: {type: agent, agent: todo}
   ask: {type: human, prompt: 'May I?'}
-  add: {type: tool, tool: todo.add_task, arguments: {title: '{{ metadata.title }}'}}
+  add: {type: tool, tool: todo.add_task, arguments: {title: '{{ think.title }}'}}
 edges:
   - {from: think, to: ask}
   - from: ask
@@ -77,7 +77,7 @@ fn a_workflow_that_does_not_hold_together_is_refused_at_its_places() {
     let workflow = WORKFLOW
         .replace("agent: todo", "agent: tood")
         .replace("tool: todo.add_task", "tool: tdo.add_task")
-        .replace("metadata.title }}", "metadata.title }")
+        .replace("think.title }}", "think.title }")
         .replace("== 'yes'", "== == 'yes'")
         .replace("{from: think, to: ask}", "{from: thnk, to: ask}");
     assert_eq!(
@@ -87,7 +87,7 @@ fn a_workflow_that_does_not_hold_together_is_refused_at_its_places() {
             "workflows/review.yaml:4:3 workflow.unreachable",
             "workflows/review.yaml:5:3 workflow.unreachable",
             "workflows/review.yaml:5:27 app.server_unknown",
-            "workflows/review.yaml:5:79 app.template",
+            "workflows/review.yaml:5:76 app.template",
             "workflows/review.yaml:7:12 workflow.edge_unknown",
             "workflows/review.yaml:10:31 app.expression",
         ]
@@ -102,6 +102,22 @@ fn a_workflow_that_does_not_hold_together_is_refused_at_its_places() {
         found(&[("workflows/review.yaml", &workflow)]),
         ["workflows/review.yaml:9:5 app.wrong_type"]
     );
+}
+
+#[test]
+fn a_field_that_no_node_gives_makes_one_wonder() {
+    let workflow = WORKFLOW
+        .replace("think.title", "thnk.title")
+        .replace("== 'yes'", "== limit");
+    assert_eq!(
+        found(&[("workflows/review.yaml", &workflow)]),
+        [
+            "workflows/review.yaml:5:65 warning app.template_variable",
+            "workflows/review.yaml:10:31 warning app.template_variable",
+        ]
+    );
+    let declared = format!("{workflow}state: {{thnk: set, limit: max}}\n");
+    assert!(found(&[("workflows/review.yaml", &declared)]).is_empty());
 }
 
 #[test]

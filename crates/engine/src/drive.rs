@@ -61,6 +61,8 @@ pub(crate) struct Drive<P: Program, X: Executor<P>> {
     /// Claims without progress, and signals that came in meanwhile.
     claims: u32,
     signals: Vec<Signal>,
+    /// Signals that were taken in, though the store may not have written that down yet.
+    taken: Vec<i64>,
     /// Whether the task is still being picked up, so that no entry may put it down yet.
     taking_up: bool,
     waiter: Option<oneshot::Sender<Ended>>,
@@ -196,6 +198,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             not_done: Vec::new(),
             claims: 0,
             signals: Vec::new(),
+            taken: Vec::new(),
             taking_up: true,
             waiter: None,
         }
@@ -420,6 +423,10 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
 
     fn take_signal(&mut self, signal: Signal) {
         let id = signal.id;
+        if self.taken.contains(&id) {
+            return;
+        }
+        self.taken.push(id);
         let event = if signal.kind == "cancel" {
             let reason = signal
                 .payload

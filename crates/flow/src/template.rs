@@ -16,7 +16,8 @@ impl Templates {
     pub(crate) fn new() -> Self {
         let mut environment = Environment::new();
         environment.set_fuel(Some(FUEL));
-        environment.set_undefined_behavior(UndefinedBehavior::Lenient);
+        // A node that was never come to has given nothing, and so has no fields either.
+        environment.set_undefined_behavior(UndefinedBehavior::Chainable);
         Self(environment)
     }
 

@@ -321,7 +321,7 @@ impl Inner {
             worker: None,
             ready_at: Some(now),
             claims: 0,
-            created_at: now,
+            created_at: task.entry.at,
             started_at: None,
             completed_at: None,
             deadline: task.deadline,

@@ -120,7 +120,8 @@ pub struct TaskRecord {
     pub ready_at: Option<Timestamp>,
     /// Claims since the last progress.
     pub claims: u32,
-    /// When it was submitted, by the store's clock.
+    /// When it was submitted: the time of its first entry, so that whoever reads it back counts from the
+    /// same moment as whoever wrote it.
     pub created_at: Timestamp,
     /// When it was first claimed.
     pub started_at: Option<Timestamp>,

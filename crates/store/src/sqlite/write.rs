@@ -70,7 +70,7 @@ pub(super) fn submit(
             if held { FIRST_EPOCH } else { 0 },
             lease.map(|lease| &*lease.worker),
             millis(ready_at),
-            millis(now),
+            millis(task.entry.at),
             held.then_some(millis(now)),
             millis(task.deadline),
             task.retention_days,

@@ -18,7 +18,7 @@ use crate::{output, start};
 const BAR: usize = 30;
 
 /// Columns of a step's name, at most.
-const NAME: usize = 34;
+const NAME: usize = 40;
 
 /// Characters of what came of a step that a line shows.
 const SHOWN: usize = 60;

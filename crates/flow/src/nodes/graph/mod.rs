@@ -373,6 +373,7 @@ fn context(turn: &Turn<'_>, item: Option<(&Name, &Value)>) -> Map<String, Value>
     let walk = turn.state.walk.as_deref();
     let mut context = walk.map(|walk| walk.state.clone()).unwrap_or_default();
     context.insert("request".into(), turn.said().into());
+    context.insert("task_id".into(), turn.view.facts.id.to_string().into());
     let thinks = turn.assistant.thinker(None).is_some();
     context.insert("has_model".into(), thinks.into());
     if let Some((name, value)) = item {
