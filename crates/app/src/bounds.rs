@@ -15,7 +15,7 @@ const DEPTH: usize = 16;
 /// What a workflow takes at worst.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Bounds {
-    /// Calls of tools by the workflow's own nodes, repeated ones included.
+    /// Calls of tools, by the workflow's own nodes and by all its agents together, repeated ones included.
     pub tool_calls: u64,
     /// Questions to models, by all its agents together.
     pub model_calls: u64,
@@ -34,15 +34,23 @@ impl App {
     fn bounds_within(&self, workflow: &WorkflowFields, depth: usize) -> Bounds {
         let mut all = Bounds::default();
         let mut seconds = BTreeMap::new();
+        // The workflow's own calls are bounded together as well; those of its agents and of other
+        // workflows have bounds of their own.
+        let mut own_calls: u64 = 0;
         for (name, node) in &workflow.nodes {
             let own = self.bounds_of(node, depth);
             let checked = u64::from(workflow.checkpoints.contains(name));
-            all.tool_calls = all.tool_calls.saturating_add(own.tool_calls);
+            let calls = match node.kind {
+                NodeKind::Tool => &mut own_calls,
+                _ => &mut all.tool_calls,
+            };
+            *calls = calls.saturating_add(own.tool_calls);
             all.model_calls = all.model_calls.saturating_add(own.model_calls);
             all.questions = all.questions.saturating_add(own.questions + checked);
             seconds.insert(name, own.seconds);
         }
-        all.tool_calls = all.tool_calls.min(workflow.max_iterations.into());
+        let own_calls = own_calls.min(workflow.max_iterations.into());
+        all.tool_calls = all.tool_calls.saturating_add(own_calls);
         let mut known = BTreeMap::new();
         all.seconds = longest(workflow, &workflow.entry_point, &seconds, &mut known);
         all
@@ -110,6 +118,10 @@ impl App {
         let delays = agent.limits.retry_delay_ms * u64::from(agent.limits.max_retries);
         Bounds {
             model_calls: agent.budget.model_calls.into(),
+            tool_calls: match (agent.tools.is_empty(), agent.agents.is_empty()) {
+                (true, true) => 0,
+                _ => agent.budget.tool_calls.into(),
+            },
             seconds: (self.agent_time_ms(agent) * attempts + delays).div_ceil(1_000),
             ..Bounds::default()
         }

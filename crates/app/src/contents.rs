@@ -380,6 +380,11 @@ fn workflow_templates(document: &Document, templates: &Templates) -> Vec<Diagnos
             let pointer = format!("{place}/{key}");
             found.extend(templates.check_over_state(document, &pointer, &with_item));
         }
+        let criteria = document.written.find(&format!("{place}/criteria"));
+        for index in 0..criteria.map_or(0, |criteria| criteria.items().len()) {
+            let pointer = format!("{place}/criteria/{index}/expression");
+            found.extend(templates.check_expression(document, &pointer, &fields));
+        }
         for key in ["expression", "map/over"] {
             let pointer = format!("{place}/{key}");
             found.extend(templates.check_expression(document, &pointer, &fields));

@@ -58,5 +58,20 @@ fn every_call_counts_and_the_longest_way_is_the_time() {
 #[test]
 fn no_more_calls_than_the_workflow_allows() {
     let outer = OUTER.replace("name: main", "name: main\nmax_iterations: 9");
-    assert_eq!(bounds(&outer).tool_calls, 9);
+    assert_eq!(
+        bounds(&outer).tool_calls,
+        9 + 1,
+        "the inner one has a bound of its own"
+    );
+}
+
+#[test]
+fn what_agents_may_call_counts_too() {
+    let outer = OUTER.replace(
+        "walk: {type: workflow, workflow: inner}",
+        "walk: {type: agent, agent: todo, retries: 1}",
+    );
+    let bounds = bounds(&outer);
+    assert_eq!(bounds.tool_calls, 1 + 3 + 10 + 2 * 50);
+    assert_eq!(bounds.model_calls, 2 * 40);
 }

@@ -298,6 +298,28 @@ pub(crate) enum TasksCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
+    /// Write tasks into a folder, to keep them or to move them to another store: those that have ended
+    /// or wait for a person
+    Export {
+        /// The folder, which is empty, not there yet, or holds an export already
+        dir: PathBuf,
+        /// Only this task, and those that it started: its id, the beginning of it, or `last`. May be given
+        /// several times
+        #[arg(long, value_name = "ID")]
+        task: Vec<String>,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Bring in tasks that were exported from another store
+    Import {
+        /// The folder that `convoke tasks export` wrote
+        dir: PathBuf,
+        /// Unfinished tasks too, which go on here; the store that they come from must not go on with them
+        #[arg(long)]
+        take_over: bool,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
     /// Remove ended tasks whose time is over
     Prune {
         /// The app whose retention policy holds [default: 7 days for everything]

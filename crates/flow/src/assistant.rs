@@ -108,7 +108,7 @@ impl Assistant {
             return graph::start(turn, workflow, Map::new());
         }
         match self.thinker(None) {
-            Some(agent) if self.skills.is_empty() => agent::start(turn, agent, None),
+            Some(agent) if self.skills.is_empty() => agent::start(turn, agent),
             _ => decide::start(),
         }
     }
@@ -116,7 +116,7 @@ impl Assistant {
     fn begin_child(&self, turn: &mut Turn<'_>, child: ChildInput) -> Step<Request> {
         match &child.whom {
             Whom::Agent(name) => match self.app.agent(name.as_str()) {
-                Some(agent) => agent::start(turn, agent, child.allowance),
+                Some(agent) => agent::start_for(turn, agent, child.allowance, child.manner),
                 None => compose::broken(turn, "the agent is gone"),
             },
             Whom::Workflow(name) => match self.app.workflow(name.as_str()) {

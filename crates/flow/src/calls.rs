@@ -36,8 +36,12 @@ pub(crate) enum Ask {
     Model(Asked),
     /// Let another agent, or a workflow, do a part of the work.
     Child(Errand),
-    /// Ask a person; what they changed stands here once they have answered.
-    Person(Value),
+    /// Ask a person.
+    Person {
+        /// What they said and changed, once they have.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said: Option<Value>,
+    },
     /// Do one of these at a node of a workflow.
     At(At),
 }
@@ -79,8 +83,8 @@ pub(crate) enum Given {
     Tool(Box<ToolReply>),
     /// What a model said.
     Thought(Box<Thought>),
-    /// What a person said, and changed.
-    Person(Value),
+    /// What a person said, and changed, if they did more than agree.
+    Person(Option<Value>),
 }
 
 impl Request {
@@ -116,7 +120,9 @@ impl Ask {
 
     fn agreed(&self, message: &str) -> Self {
         match self {
-            Self::Person(_) => Self::Person(json!({ "action": "approve", "message": message })),
+            Self::Person { .. } => Self::Person {
+                said: Some(json!({ "action": "approve", "message": message })),
+            },
             Self::At(at) => Self::At(At {
                 ask: Box::new(at.ask.agreed(message)),
                 ..at.clone()
@@ -138,7 +144,9 @@ impl Ask {
                 arguments: Arc::new(fields),
                 ..errand.clone()
             }),
-            Self::Person(_) => Self::Person(Value::Object(fields)),
+            Self::Person { .. } => Self::Person {
+                said: Some(Value::Object(fields)),
+            },
             Self::At(at) => Self::At(At {
                 ask: Box::new(at.ask.with_arguments(Value::Object(fields))?),
                 ..at.clone()

@@ -330,7 +330,9 @@ impl Executor<Assistant> for Performer {
             Ask::Tool(wish) => wish,
             // A child that was submitted under the call's id is found again, not made again.
             Ask::Child(_) => return Ok(Effect::Repeatable),
-            Ask::Decide | Ask::Model(_) | Ask::Person(_) | Ask::At(_) => return Ok(Effect::None),
+            Ask::Decide | Ask::Model(_) | Ask::Person { .. } | Ask::At(_) => {
+                return Ok(Effect::None);
+            }
         };
         let facts = self.describe(&wish.tool).await?;
         let keyed = self
@@ -381,7 +383,7 @@ impl Executor<Assistant> for Performer {
                 let reply = Box::pin(sub_agents::perform(performing, key(), errand, at, end)).await;
                 reply.map(|reply| Given::Tool(Box::new(reply)))
             }
-            Ask::Person(feedback) => Ok(Given::Person(feedback.clone())),
+            Ask::Person { said } => Ok(Given::Person(said.clone())),
             Ask::At(_) => Err(no_effect("call.nested", &"a node stands in a node")),
         };
         match given {

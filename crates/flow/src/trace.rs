@@ -191,7 +191,7 @@ impl Reader {
             ended: entry.at,
         };
         match ask {
-            Some(Ask::Person(_)) => return Ok(None),
+            Some(Ask::Person { .. }) => return Ok(None),
             Some(Ask::Decide) | None => fields.action = Some("decide".into()),
             Some(Ask::At(_)) => fields.action = Some("node".into()),
             Some(Ask::Tool(wish)) => {
@@ -267,7 +267,7 @@ fn told(mut fields: StepRecordFields, given: Given) -> StepRecordFields {
                 format!("calls {}", calls.join(", "))
             };
         }
-        Given::Person(said) => fields.message = gist(&said.to_string()),
+        Given::Person(said) => fields.message = gist(&said.unwrap_or_default().to_string()),
     }
     fields
 }

@@ -268,11 +268,22 @@ impl Story<'_> {
     fn crash(&mut self) {
         let state = serde_json::to_value(self.machine.snapshot()).unwrap();
         let snapshot: Snapshot<Progress, Request> = serde_json::from_value(state).unwrap();
+        let is_same = snapshot == *self.machine.snapshot();
+        assert!(is_same, "what is read back is what was written");
         let facts = Facts::clone(self.machine.facts());
         let messages = self.machine.messages().to_vec();
         let seq = self.machine.seq();
         self.machine =
             Machine::restore(Arc::clone(&self.assistant), facts, snapshot, messages, seq);
+    }
+
+    /// An open call as the journal has it.
+    fn read_back(&self, call: &Call<Request>) -> serde_json::Value {
+        let open = &self.machine.snapshot().open;
+        let call = open.iter().find(|open| open.id == call.id).unwrap();
+        let text = serde_json::to_string(&call.request).unwrap();
+        let request: Request = serde_json::from_str(&text).unwrap();
+        serde_json::to_value(request).unwrap()
     }
 
     fn comes_back(&mut self, call: &Call<Request>) {
@@ -298,7 +309,9 @@ impl Story<'_> {
                 .iter()
                 .any(|other| other.id == call.id);
             if open {
-                let given = serde_json::from_value(json!({ "person": null })).unwrap();
+                // As the executor does, which gives back what stands in the request.
+                let said = self.read_back(call)["ask"]["said"].clone();
+                let given = serde_json::from_value(json!({ "person": said })).unwrap();
                 self.happens(returned(call, Outcome::Done(given)));
             }
             return;

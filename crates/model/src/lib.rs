@@ -72,7 +72,7 @@ pub use mcp_server::{
 };
 pub use message::{Message, MessageFields, Role};
 pub use name::{MAX_NAME_LENGTH, Name};
-pub use node::{Join, MapOver, Node, NodeKind, OnError};
+pub use node::{Join, MapOver, Node, NodeCriterion, NodeKind, OnError};
 pub use options::{
     AggregatorOptions, AggregatorOptionsFields, Deadlines, DeadlinesFields, RouterOptions,
     RouterOptionsFields,
@@ -106,4 +106,4 @@ pub use valid::{Invalid, Problem, Report, Rules, Valid};
 pub use validation_failure::{ValidationFailure, ValidationFailureFields};
 pub use validation_result::{ValidationResult, ValidationResultFields};
 pub use work::Work;
-pub use workflow::{Destination, Edge, Reducer, Workflow, WorkflowFields};
+pub use workflow::{Destination, Edge, FAILED, PASSED, Reducer, Workflow, WorkflowFields};

@@ -1,10 +1,14 @@
 //! One place of a workflow, and what happens there.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::name::Name;
+use crate::reasoning::Pattern;
+use crate::scorecard::MIN_CRITERION_DESCRIPTION;
 use crate::valid::{Report, Rules};
 
 /// One node.
@@ -33,10 +37,13 @@ pub struct Node {
     /// At a condition node: the expression over the state whose value chooses among the edges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expression: Option<String>,
-    /// The way of working inside the node.
+    /// At a check node: what must hold, all of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<NodeCriterion>,
+    /// The way of thinking of an agent node's agent, in the place of the workflow's and the agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pattern: Option<Name>,
-    /// How often the node may loop within.
+    pub pattern: Option<Pattern>,
+    /// How many of an agent node's thoughts may call tools, in the place of the agent's own number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_iterations: Option<u32>,
     /// The field of the state that takes what comes of it; the node's own name otherwise.
@@ -65,6 +72,19 @@ pub struct Node {
 
 fn default_retry_delay() -> u64 {
     1_000
+}
+
+/// Something that must hold at a check node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodeCriterion {
+    /// Unique within the node.
+    pub id: Name,
+    /// What is looked at, specific enough to be measured.
+    #[schemars(length(min = 10))]
+    pub description: String,
+    /// The expression over the state that is true if it holds.
+    pub expression: String,
 }
 
 /// How many of the ways that lead to a node it waits for. However many come later, it is gone through once.
@@ -135,6 +155,7 @@ impl Node {
             arguments: Map::new(),
             prompt: None,
             expression: None,
+            criteria: Vec::new(),
             pattern: None,
             max_iterations: None,
             output: None,
@@ -174,6 +195,55 @@ pub enum NodeKind {
     Deliver,
 }
 
+impl NodeKind {
+    /// Whether what comes of such a node is known at once, without anybody being called.
+    pub fn gives_at_once(self) -> bool {
+        matches!(
+            self,
+            Self::Condition | Self::Compose | Self::Check | Self::Deliver
+        )
+    }
+}
+
+impl Node {
+    fn criteria_rules(&self, report: &mut Report) {
+        report.require(
+            self.criteria.is_empty() != (self.kind == NodeKind::Check),
+            "criteria",
+            "node.criteria",
+            "a node has criteria exactly when its type is check",
+        );
+        let mut known = BTreeSet::new();
+        report.within("criteria", |report| {
+            for (index, criterion) in self.criteria.iter().enumerate() {
+                report.require(
+                    known.insert(&criterion.id),
+                    index,
+                    "node.criterion_twice",
+                    format_args!(
+                        "`{}` is there twice; give each an id of its own",
+                        criterion.id
+                    ),
+                );
+                report.require(
+                    criterion.description.trim().chars().count() >= MIN_CRITERION_DESCRIPTION,
+                    index,
+                    "node.criterion_vague",
+                    format_args!(
+                        "say in {MIN_CRITERION_DESCRIPTION} characters or more what is looked at"
+                    ),
+                );
+            }
+        });
+        report.require(
+            self.kind != NodeKind::Check || self.on_error != OnError::Continue,
+            "on_error",
+            "node.check_continues",
+            "a check that could not be made has not passed; fail, or go to another node",
+        );
+    }
+}
+
 impl Rules for Node {
     fn rules(&self, report: &mut Report) {
         report.require(
@@ -207,12 +277,13 @@ impl Rules for Node {
             self.prompt.is_none()
                 || matches!(
                     self.kind,
-                    NodeKind::Human | NodeKind::Agent | NodeKind::Compose
+                    NodeKind::Human | NodeKind::Agent | NodeKind::Compose | NodeKind::Deliver
                 ),
             "prompt",
             "node.prompt",
-            "only a human, an agent or a compose node has a prompt",
+            "only a human, an agent, a compose or a deliver node has a prompt",
         );
+        self.criteria_rules(report);
         report.require(
             self.expression.is_none() || self.kind == NodeKind::Condition,
             "expression",
@@ -248,6 +319,13 @@ impl Rules for Node {
             "timeout_seconds",
             "node.timeout_zero",
             "timeout_seconds must be at least 1",
+        );
+        report.require(
+            self.kind == NodeKind::Agent
+                || (self.pattern.is_none() && self.max_iterations.is_none()),
+            "pattern",
+            "node.pattern",
+            "only an agent node has a pattern or max_iterations of its own",
         );
         report.require(
             self.max_iterations != Some(0),

@@ -40,6 +40,10 @@ pub struct Budget {
     /// Model calls in all.
     #[schemars(range(min = 1))]
     pub model_calls: u32,
+    /// Tool calls in all, those of fallbacks and of agents that it asks included. Then it answers with what
+    /// it has.
+    #[schemars(range(min = 1))]
+    pub tool_calls: u32,
     /// Tokens in all, those of the questions and those of the answers.
     #[schemars(range(min = 1))]
     pub tokens: u64,
@@ -57,6 +61,7 @@ impl Default for Budget {
     fn default() -> Self {
         Self {
             model_calls: 40,
+            tool_calls: 50,
             tokens: 200_000,
             cost: None,
             reflections: 2,
@@ -69,6 +74,7 @@ impl Rules for Budget {
     fn rules(&self, report: &mut Report) {
         for (field, holds) in [
             ("model_calls", self.model_calls > 0),
+            ("tool_calls", self.tool_calls > 0),
             ("tokens", self.tokens > 0),
             ("plan_steps", self.plan_steps > 0),
             ("cost", self.cost.is_none_or(|cost| cost > 0.0)),

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Catalogue;
 use crate::name::Name;
-use crate::node::{Node, OnError};
+use crate::node::{Node, NodeKind, OnError};
+use crate::reasoning::Pattern;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
 /// A workflow whose rules hold.
@@ -21,9 +22,10 @@ pub type Workflow = Valid<WorkflowFields>;
 pub struct WorkflowFields {
     /// What it is called.
     pub name: Name,
-    /// The ways of working that it is composed of, in order, such as `react` and `reflection`.
+    /// The ways of thinking of its agent nodes, such as `react` and `reflection`; each agent's own
+    /// otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub patterns: Vec<Name>,
+    pub patterns: Vec<Pattern>,
     /// The nodes by name.
     pub nodes: BTreeMap<Name, Node>,
     /// The ways between them.
@@ -90,6 +92,17 @@ pub enum Destination {
     ByKey(BTreeMap<String, Name>),
 }
 
+/// The routing key of a check that holds.
+pub const PASSED: &str = "passed";
+
+/// The routing key of a check that does not.
+pub const FAILED: &str = "failed";
+
+/// Whether only one key of a mapping leads to a node.
+fn leads_once(to: &Destination, node: &Name) -> bool {
+    to.nodes().filter(|other| *other == node).count() == 1
+}
+
 impl Destination {
     /// Every node that it may lead to.
     pub fn nodes(&self) -> impl Iterator<Item = &Name> {
@@ -126,6 +139,54 @@ impl WorkflowFields {
             }
         }
         reached
+    }
+
+    /// A way to a deliver node that goes around what the workflow's check nodes say, if it has any: one on
+    /// which none of them has passed.
+    pub fn unchecked(&self) -> Option<Vec<&Name>> {
+        let is = |node: &Name, kind| self.nodes.get(node).is_some_and(|node| node.kind == kind);
+        if !self.nodes.keys().any(|node| is(node, NodeKind::Check)) {
+            return None;
+        }
+        let mut came_from: BTreeMap<&Name, &Name> = BTreeMap::new();
+        let mut open = vec![&self.entry_point];
+        while let Some(node) = open.pop() {
+            if is(node, NodeKind::Deliver) {
+                let mut way = vec![node];
+                while let Some(before) = way.last().and_then(|node| came_from.get(node)) {
+                    way.push(before);
+                }
+                way.reverse();
+                return Some(way);
+            }
+            for next in self.ways_without_passing(node) {
+                if *next != self.entry_point && !came_from.contains_key(next) {
+                    came_from.insert(next, node);
+                    open.push(next);
+                }
+            }
+        }
+        None
+    }
+
+    /// Where a node may lead though, if it is a check, it has not passed.
+    fn ways_without_passing<'a>(&'a self, node: &'a Name) -> Vec<&'a Name> {
+        let place = self.nodes.get(node);
+        let is_check = place.is_some_and(|node| node.kind == NodeKind::Check);
+        let detour = match place.map(|node| &node.on_error) {
+            Some(OnError::Goto(target)) => Some(target),
+            _ => None,
+        };
+        let by_edges = self.edges_from(node).flat_map(|edge| {
+            let passed = match (&edge.to, &edge.condition) {
+                (Destination::ByKey(nodes), None) if is_check => nodes.get(PASSED),
+                _ => None,
+            };
+            let only_passed =
+                move |next: &&Name| passed == Some(*next) && leads_once(&edge.to, next);
+            edge.to.nodes().filter(move |next| !only_passed(next))
+        });
+        by_edges.chain(detour).collect()
     }
 
     /// A way from some node back to itself, if there is one.
@@ -269,12 +330,26 @@ impl Rules for WorkflowFields {
                 );
             }
         });
+        if let Some(way) = self.unchecked() {
+            let way = in_words(&way);
+            report.field(
+                "edges",
+                "workflow.unchecked",
+                format!(
+                    "a way leads to what is delivered though no check has passed: {way}; lead it \
+                     through the `{PASSED}` key of a check"
+                ),
+            );
+        }
+        let delivers = |node: &Node| node.kind == NodeKind::Deliver;
+        report.require(
+            self.answer.is_none() || !self.nodes.values().any(delivers),
+            "answer",
+            "workflow.answer_delivered",
+            "what a deliver node says is the answer; leave out `answer`",
+        );
         if let Some(cycle) = self.cycle() {
-            let way = cycle
-                .iter()
-                .map(|node| node.as_str())
-                .collect::<Vec<_>>()
-                .join(" → ");
+            let way = in_words(&cycle);
             report.field(
                 "edges",
                 "workflow.cycle",
@@ -318,6 +393,12 @@ impl WorkflowFields {
     }
 }
 
+/// A way, node by node.
+fn in_words(way: &[&Name]) -> String {
+    let names: Vec<_> = way.iter().map(|node| node.as_str()).collect();
+    names.join(" → ")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -358,6 +439,59 @@ mod tests {
         assert!(invalid.to_string().contains("b → c → d → b"), "{invalid}");
         let own = graph(&[("a", "a")]).unwrap_err();
         assert!(own.to_string().contains("a → a"), "{own}");
+    }
+
+    fn checked(edges: &serde_json::Value) -> Result<Workflow, String> {
+        let criteria = json!([{
+            "id": "short", "description": "the text is short enough", "expression": "true",
+        }]);
+        serde_json::from_value(json!({
+            "name": "w", "entry_point": "write",
+            "nodes": {
+                "write": { "type": "compose", "prompt": "hello" },
+                "look": { "type": "check", "criteria": criteria },
+                "mend": { "type": "compose", "prompt": "hi" },
+                "again": { "type": "check", "criteria": criteria, "on_error": "fail" },
+                "send": { "type": "deliver", "prompt": "{{ write }}" },
+            },
+            "edges": edges,
+        }))
+        .map_err(|error: serde_json::Error| error.to_string())
+    }
+
+    #[test]
+    fn nothing_is_delivered_on_a_way_on_which_no_check_has_passed() {
+        let sound = json!([
+            { "from": "write", "to": "look" },
+            { "from": "look", "to": { "passed": "send", "failed": "mend" } },
+            { "from": "mend", "to": "again" },
+            { "from": "again", "to": { "passed": "send" } },
+        ]);
+        checked(&sound).unwrap();
+        for (edge, way) in [
+            (json!({ "from": "write", "to": "send" }), "write → send"),
+            (
+                json!({ "from": "mend", "to": "send" }),
+                "write → look → mend → send",
+            ),
+            (json!({ "from": "again", "to": "send" }), "again → send"),
+            (
+                json!({ "from": "again", "to": { "otherwise": "send" } }),
+                "again → send",
+            ),
+            (
+                json!({ "from": "look", "to": { "passed": "send" }, "condition": "x" }),
+                "look → send",
+            ),
+        ] {
+            let mut edges = sound.clone();
+            edges.as_array_mut().unwrap().push(edge);
+            let refused = checked(&edges).unwrap_err();
+            assert!(
+                refused.contains("no check has passed") && refused.contains(way),
+                "{refused}"
+            );
+        }
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn think(turn: &mut Turn<'_>) -> Step<Request> {
     let assistant = turn.assistant;
     let meant = turn.state.target.as_ref().map(|target| &target.agent);
     match assistant.thinker(meant) {
-        Some(agent) => agent::start(turn, agent, None),
+        Some(agent) => agent::start(turn, agent),
         None => compose::broken(turn, "no agent has a model"),
     }
 }

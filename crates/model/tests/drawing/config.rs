@@ -44,6 +44,7 @@ pub(crate) fn pattern(draw: &mut Draw) -> Pattern {
 pub(crate) fn budget(draw: &mut Draw) -> Budget {
     Budget {
         model_calls: draw.count(),
+        tool_calls: draw.count(),
         tokens: draw.count().into(),
         cost: draw.maybe(|draw| draw.fraction() + 0.5),
         reflections: draw.number(),
@@ -354,11 +355,22 @@ pub(crate) fn node(draw: &mut Draw) -> Node {
         }
         NodeKind::Human => node.prompt = draw.maybe(Draw::text),
         NodeKind::Condition => node.expression = draw.maybe(Draw::text),
+        NodeKind::Check => node.criteria = vec![node_criterion(draw)],
         _ => {}
     }
-    node.pattern = draw.maybe(Draw::name);
-    node.max_iterations = draw.maybe(Draw::count);
+    if kind == NodeKind::Agent {
+        node.pattern = draw.maybe(pattern);
+        node.max_iterations = draw.maybe(Draw::count);
+    }
     node
+}
+
+pub(crate) fn node_criterion(draw: &mut Draw) -> NodeCriterion {
+    NodeCriterion {
+        id: draw.name(),
+        description: format!("{} is as it should be", draw.text()),
+        expression: draw.text(),
+    }
 }
 
 pub(crate) fn destination(draw: &mut Draw) -> Destination {
@@ -404,10 +416,10 @@ pub(crate) fn workflow(draw: &mut Draw) -> Workflow {
         .collect();
     Workflow::new(WorkflowFields {
         name: draw.name(),
-        patterns: draw.list(Draw::name),
+        patterns: draw.maybe(pattern).into_iter().collect(),
         nodes: names
             .iter()
-            .map(|name| (name.clone(), node(draw)))
+            .map(|name| (name.clone(), undelivered(node(draw))))
             .collect(),
         edges,
         entry_point: names[0].clone(),
@@ -420,6 +432,14 @@ pub(crate) fn workflow(draw: &mut Draw) -> Workflow {
         max_iterations: draw.count(),
     })
     .unwrap()
+}
+
+/// What is delivered must be checked, which chance does not see to.
+fn undelivered(node: Node) -> Node {
+    match node.kind {
+        NodeKind::Deliver => Node::of(NodeKind::Compose),
+        _ => node,
+    }
 }
 
 fn reducer(draw: &mut Draw) -> convoke_model::Reducer {

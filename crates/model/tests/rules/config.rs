@@ -228,6 +228,13 @@ fn a_style_guide_keeps_its_rules() {
     );
 }
 
+fn check(ids: &[&str], on_error: &str) -> Value {
+    let criterion =
+        |id: &&str| json!({ "id": id, "description": "it is short enough", "expression": "true" });
+    let criteria: Vec<Value> = ids.iter().map(criterion).collect();
+    json!({ "type": "check", "prompt": null, "criteria": criteria, "on_error": on_error })
+}
+
 #[test]
 fn a_workflow_keeps_its_rules() {
     let node = |node: Value| json!({ "nodes": { "ask": node } });
@@ -295,6 +302,35 @@ fn a_workflow_keeps_its_rules() {
             ),
             (node(json!({ "type": "condition" })), "node.prompt"),
             (node(json!({ "expression": "state" })), "node.expression"),
+            (node(json!({ "pattern": "react" })), "node.pattern"),
+            (
+                node(json!({ "type": "check", "prompt": null })),
+                "node.criteria",
+            ),
+            (
+                node(check(&["short", "short"], "fail")),
+                "node.criterion_twice",
+            ),
+            (
+                node(json!({ "type": "check", "prompt": null, "criteria": [
+                    { "id": "a", "description": "short", "expression": "true" },
+                ] })),
+                "node.criterion_vague",
+            ),
+            (node(check(&["short"], "continue")), "node.check_continues"),
+            (
+                json!({ "nodes": {
+                    "ask": check(&["short"], "fail"),
+                    "send": { "type": "deliver", "tool": null, "arguments": null },
+                } }),
+                "workflow.unchecked",
+            ),
+            (
+                json!({ "answer": "hello", "nodes": {
+                    "send": { "type": "deliver", "tool": null, "arguments": null },
+                } }),
+                "workflow.answer_delivered",
+            ),
             (
                 node(json!({ "max_iterations": 0 })),
                 "node.max_iterations_zero",

@@ -1,10 +1,16 @@
 //! `convoke tasks`: what is in the store, and what a person may say to it.
 
 mod answer;
+mod archive;
+mod archive_checkpoint;
 mod compare;
 mod diff;
+mod export;
+mod export_folder;
 mod fork;
 mod history;
+mod import;
+mod import_folder;
 mod list;
 mod prune;
 mod replay;
@@ -95,6 +101,14 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             let store = start::open_existing_store(store)?;
             return diff::diff(&*store, one, other, json).await;
         }
+        TasksCommand::Export { dir, task, store } => {
+            return export::export(dir, task, store, json).await;
+        }
+        TasksCommand::Import {
+            dir,
+            take_over,
+            store,
+        } => return import::import(dir, *take_over, store, json).await,
         TasksCommand::Prune {
             app,
             dry_run,

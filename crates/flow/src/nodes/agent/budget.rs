@@ -12,6 +12,8 @@ use crate::ports::ToolReply;
 #[serde(default)]
 pub(crate) struct Spent {
     pub(crate) model_calls: u32,
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) tool_calls: u32,
     pub(crate) input_tokens: u64,
     pub(crate) output_tokens: u64,
     #[serde(skip_serializing_if = "is_default")]
@@ -42,13 +44,19 @@ impl Spent {
     pub(crate) fn add_child(&mut self, reply: &ToolReply) {
         if let Ok(child) = Self::deserialize(&reply.content["spent"]) {
             self.model_calls += child.model_calls;
+            self.tool_calls += child.tool_calls;
             self.input_tokens += child.input_tokens;
             self.output_tokens += child.output_tokens;
             self.cost += child.cost;
         }
     }
 
-    /// What is used up, if anything is.
+    /// How many tools may still be called.
+    pub(crate) fn tool_calls_left(&self, allowance: &Allowance) -> u32 {
+        allowance.tool_calls.saturating_sub(self.tool_calls)
+    }
+
+    /// What is used up, if anything is without which there is no next thought.
     pub(crate) fn exhausted(&self, allowance: &Allowance) -> Option<&'static str> {
         if self.model_calls >= allowance.model_calls {
             Some("model_calls")
@@ -66,6 +74,7 @@ impl Spent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Allowance {
     model_calls: u32,
+    tool_calls: u32,
     tokens: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
@@ -76,6 +85,7 @@ impl Allowance {
     pub(crate) fn of(budget: &Budget, at_most: Option<&Self>) -> Self {
         let own = Self {
             model_calls: budget.model_calls,
+            tool_calls: budget.tool_calls,
             tokens: budget.tokens,
             cost: budget.cost,
         };
@@ -84,6 +94,7 @@ impl Allowance {
         };
         Self {
             model_calls: own.model_calls.min(other.model_calls),
+            tool_calls: own.tool_calls.min(other.tool_calls),
             tokens: own.tokens.min(other.tokens),
             cost: match (own.cost, other.cost) {
                 (Some(own), Some(other)) => Some(own.min(other)),
@@ -102,6 +113,7 @@ impl Allowance {
             .saturating_sub(spent.input_tokens + spent.output_tokens);
         Self {
             model_calls: left.saturating_sub(1) / children,
+            tool_calls: spent.tool_calls_left(self) / children,
             tokens: tokens / u64::from(children),
             cost: self
                 .cost

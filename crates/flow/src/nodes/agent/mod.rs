@@ -21,6 +21,7 @@ use crate::calls::{Ask, Given, Reply, Request, Returned, is_default};
 use crate::turn::Turn;
 
 pub(crate) use budget::{Allowance, Spent};
+use sub_agents::Manner;
 pub(crate) use tools::{Wanted, calls_of};
 pub(crate) use transcript::{Offer, Offered, Thinking, Thought, think as perform};
 
@@ -37,6 +38,9 @@ pub(crate) struct Run {
     pub(crate) iterations: u32,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) spent: Spent,
+    /// How it thinks, where it works for a workflow.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) manner: Manner,
     /// What it may spend, where it works for another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) allowance: Option<Allowance>,
@@ -89,18 +93,26 @@ pub(crate) enum Phase {
     Critique,
 }
 
-/// Begins an agent's run. One that works for another spends no more than that one allows it.
-pub(crate) fn start(
+/// Begins an agent's run.
+pub(crate) fn start(turn: &mut Turn<'_>, agent: &AgentFields) -> Step<Request> {
+    start_for(turn, agent, None, Manner::default())
+}
+
+/// Begins the run of an agent that works for another, or for a workflow: it spends no more than that one
+/// allows it, and thinks as that one says.
+pub(crate) fn start_for(
     turn: &mut Turn<'_>,
     agent: &AgentFields,
     allowance: Option<Allowance>,
+    manner: Manner,
 ) -> Step<Request> {
     turn.state.node = Node::Agent;
     turn.state.run = Some(Box::new(Run {
         agent: agent.name.clone(),
-        phase: patterns::first_phase(agent),
+        phase: patterns::first_phase(manner.patterns(agent)),
         iterations: 0,
         spent: Spent::default(),
+        manner,
         allowance,
         until_ms: run_ends(turn, agent),
         wanted: Vec::new(),
@@ -127,7 +139,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         Some(Ask::Child(errand)) => {
             tools::take_result(turn, returned, Some(errand.index), &errand.arguments, true)
         }
-        Some(Ask::Decide | Ask::Person(_) | Ask::At(_)) | None => {
+        Some(Ask::Decide | Ask::Person { .. } | Ask::At(_)) | None => {
             compose::broken(turn, "an outcome came without its call")
         }
     }

@@ -15,8 +15,8 @@ use crate::nodes::compose;
 use crate::turn::Turn;
 
 /// What an agent's first thought is for.
-pub(crate) fn first_phase(agent: &AgentFields) -> Phase {
-    if agent.patterns.contains(&Pattern::PlanExecute) {
+pub(crate) fn first_phase(patterns: &[Pattern]) -> Phase {
+    if patterns.contains(&Pattern::PlanExecute) {
         Phase::Plan
     } else {
         Phase::Think
@@ -91,9 +91,8 @@ pub(crate) fn take_answer(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) 
         messages.extend(step_message(turn, &step));
         return think(turn, messages);
     }
-    let reflects = agent.patterns.contains(&Pattern::Reflection);
     if let Some(run) = turn.state.run.as_mut()
-        && reflects
+        && run.manner.patterns(agent).contains(&Pattern::Reflection)
         && run.reflections < agent.budget.reflections
     {
         run.reflections += 1;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use convoke_engine::{Failure, FailureKind, NewCall, NewChild, Performing};
 use convoke_llm::ToolSpec;
-use convoke_model::{AgentFields, Message, Name};
+use convoke_model::{AgentFields, Message, Name, Node as Place, Pattern, WorkflowFields};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::Allowance;
 use super::transcript::Offered;
 use crate::assistant::Assistant;
-use crate::calls::{Ask, Request};
+use crate::calls::{Ask, Request, is_default};
 use crate::ports::{Arguments, ToolReply};
 
 /// A part of the work for another agent, or for a workflow.
@@ -29,6 +29,9 @@ pub(crate) struct Errand {
     /// What a workflow begins with.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) state: Map<String, Value>,
+    /// How it thinks, where the node that asks says so.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) manner: Manner,
     /// What it may spend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) allowance: Option<Allowance>,
@@ -70,6 +73,7 @@ impl Errand {
             arguments: Arc::new(Map::from_iter([("task".to_owned(), Value::String(task))])),
             index: 0,
             state,
+            manner: Manner::default(),
             allowance: None,
             until_ms: None,
         }
@@ -85,9 +89,48 @@ pub(crate) struct ChildInput {
     /// What a workflow begins with.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) state: Map<String, Value>,
+    /// How it thinks.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) manner: Manner,
     /// What it may spend.
     #[serde(default)]
     pub(crate) allowance: Option<Allowance>,
+}
+
+/// How an agent thinks at a node of a workflow, in the place of its own way.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manner {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) patterns: Vec<Pattern>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_iterations: Option<u32>,
+}
+
+impl Manner {
+    /// The node's own pattern, else the workflow's.
+    pub(crate) fn at(place: &Place, workflow: &WorkflowFields) -> Self {
+        Self {
+            patterns: match place.pattern {
+                Some(pattern) => vec![pattern],
+                None => workflow.patterns.clone(),
+            },
+            max_iterations: place.max_iterations,
+        }
+    }
+
+    /// The ways of thinking that hold.
+    pub(crate) fn patterns<'a>(&'a self, agent: &'a AgentFields) -> &'a [Pattern] {
+        if self.patterns.is_empty() {
+            &agent.patterns
+        } else {
+            &self.patterns
+        }
+    }
+
+    /// How many thoughts may call tools.
+    pub(crate) fn max_iterations(&self, agent: &AgentFields) -> u32 {
+        self.max_iterations.unwrap_or(agent.max_iterations)
+    }
 }
 
 /// The agents that an agent may ask, as tools.
@@ -146,6 +189,7 @@ pub(crate) fn call(
             arguments,
             index,
             state: Map::new(),
+            manner: Manner::default(),
             allowance,
             until_ms,
         })),
@@ -174,6 +218,7 @@ pub(crate) async fn perform(
     let input = serde_json::to_value(ChildInput {
         whom: errand.whom.clone(),
         state: errand.state.clone(),
+        manner: errand.manner.clone(),
         allowance: errand.allowance.clone(),
     })
     .map_err(|error| failure("agent.unwritable", error.to_string()))?;

@@ -20,6 +20,9 @@ use crate::turn::Turn;
 /// Stands for the server of a tool that the agent lists by its name alone.
 pub(crate) const UNNAMED_SERVER: &str = "tools";
 
+/// What a model is told of a call that its budget does not allow.
+const NO_MORE: &str = "The call was not made: the task's budget of tool calls is used up.";
+
 /// A call of the last thought.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Wanted {
@@ -47,6 +50,12 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
     let number = thought.calls.len();
     let is_child = |called: &&ThoughtCall| sub_agents::find(agent, &called.name).is_some();
     let children = thought.calls.iter().filter(is_child).count();
+    let mut left = turn
+        .state
+        .run
+        .as_deref()
+        .map_or(0, |run| run.spent.tool_calls_left(&run.may_spend(agent)));
+    let allowed = left;
     for called in thought.calls {
         let effect_id = turn.view.call_id(calls.len());
         let found = match sub_agents::find(agent, &called.name) {
@@ -61,7 +70,16 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
                 let complaint = format!("The arguments are not a JSON object: {raw}");
                 (tool, Map::new(), Some(complaint))
             }
-            (Ok(tool), Ok(arguments)) => (tool, arguments, None),
+            (Ok(tool), Ok(arguments)) if sub_agents::named(&tool).is_some() => {
+                (tool, arguments, None)
+            }
+            (Ok(tool), Ok(arguments)) => match left.checked_sub(1) {
+                None => (tool, arguments, Some(NO_MORE.to_owned())),
+                Some(fewer) => {
+                    left = fewer;
+                    (tool, arguments, None)
+                }
+            },
         };
         // A call that is not made has an id of its own, beyond those of the calls that are.
         let id = match result {
@@ -93,6 +111,7 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
     };
     if let Some(run) = turn.state.run.as_mut() {
         run.iterations += 1;
+        run.spent.tool_calls += allowed - left;
         run.wanted = wanted;
     }
     if calls.is_empty() {
@@ -121,6 +140,9 @@ pub(crate) fn take_result(
     let outcome = returned.outcome;
     let since = turn.since_accepted_ms(returned.made.started_at);
     let asked_for = index.and_then(|index| asked_for(turn.view.messages, index));
+    let may_call = turn.state.run.as_deref().map_or(0, |run| {
+        run.spent.tool_calls + run.spent.tool_calls_left(&run.may_spend(agent))
+    });
     let known = turn.state.run.as_mut().zip(index).and_then(|(run, index)| {
         let wanted = run.wanted.get_mut(index)?;
         Some((index, &mut run.spent, &mut run.until_ms, wanted))
@@ -140,9 +162,11 @@ pub(crate) fn take_result(
     let (mut text, failed) = in_words(outcome);
     if failed
         && may_fall_back
+        && spent.tool_calls < may_call
         && let Some(fallback) = fallback(turn.assistant, wanted)
     {
         wanted.fallbacks += 1;
+        spent.tool_calls += 1;
         let call = made(turn, agent, &fallback, Arc::clone(made_with), index, 1);
         return Step {
             calls: vec![call],
@@ -176,9 +200,11 @@ fn asked_for(messages: &[Message], index: usize) -> Option<&Map<String, Value>> 
 
 /// The next thought, or, once it may call tools no more, the conclusion.
 fn go_on(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request> {
-    let most = super::agent_of(turn).map_or(0, |agent| agent.max_iterations);
-    if let Some(run) = turn.state.run.as_mut() {
-        run.phase = if run.iterations >= most {
+    let agent = super::agent_of(turn);
+    if let (Some(run), Some(agent)) = (turn.state.run.as_mut(), agent) {
+        let is_enough = run.iterations >= run.manner.max_iterations(agent)
+            || run.spent.tool_calls_left(&run.may_spend(agent)) == 0;
+        run.phase = if is_enough {
             Phase::Conclude
         } else {
             Phase::Think

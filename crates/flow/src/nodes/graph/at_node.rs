@@ -8,9 +8,9 @@ use convoke_model::{Name, Node as Place, NodeKind, WorkflowFields};
 use serde_json::{Map, Value, json};
 
 use super::walk::Running;
-use super::{context, started, take_value};
+use super::{context, is_true, started, take_value};
 use crate::calls::{Ask, At, Request, ToolWish};
-use crate::nodes::agent::sub_agents::{Errand, Whom};
+use crate::nodes::agent::sub_agents::{Errand, Manner, Whom};
 use crate::turn::Turn;
 
 /// Begins a node. Gives the calls that it makes, if it makes any.
@@ -41,7 +41,7 @@ fn begin(
     place: &Place,
     name: &Name,
 ) -> Result<Vec<NewCall<Request>>, String> {
-    if matches!(place.kind, NodeKind::Condition | NodeKind::Compose) {
+    if place.kind.gives_at_once() {
         let value = given_at_once(turn, place)?;
         take_value(turn, workflow, place, name, None, value);
         return Ok(Vec::new());
@@ -139,7 +139,7 @@ pub(super) fn call(
         .timeout_seconds
         .map(|seconds| u64::from(seconds) * 1_000);
     let until_ms = limit.map(|limit| since + delay_ms + limit);
-    let ask = ask(turn, place, &context, until_ms)?;
+    let ask = ask(turn, workflow, place, &context, until_ms)?;
     let label = label(place, name, &ask);
     let approval = match place.kind {
         NodeKind::Human => {
@@ -166,6 +166,7 @@ pub(super) fn call(
 
 fn ask(
     turn: &Turn<'_>,
+    workflow: &WorkflowFields,
     place: &Place,
     context: &Map<String, Value>,
     until_ms: Option<u64>,
@@ -195,6 +196,7 @@ fn ask(
             let agent = place.agent.clone().ok_or("the node names no agent")?;
             Ask::Child(Errand {
                 until_ms,
+                manner: Manner::at(place, workflow),
                 ..Errand::at_node(Whom::Agent(agent), task, Map::new())
             })
         }
@@ -211,7 +213,7 @@ fn ask(
                 ..Errand::at_node(Whom::Workflow(workflow), task, state)
             })
         }
-        NodeKind::Human => Ask::Person(Value::Null),
+        NodeKind::Human => Ask::Person { said: None },
         other => {
             return Err(format!(
                 "workflow.node: a node of type {other:?} makes no call"
@@ -225,12 +227,33 @@ fn given_at_once(turn: &Turn<'_>, place: &Place) -> Result<Value, String> {
     let context = context(turn, None);
     let templates = &turn.assistant.templates;
     match (place.kind, &place.expression, &place.prompt) {
-        (NodeKind::Compose, _, Some(template)) => {
+        (NodeKind::Check, ..) => judge(turn, place, &context),
+        (NodeKind::Compose | NodeKind::Deliver, _, Some(template)) => {
             templates.text(template, &context).map(Value::from)
         }
         (_, Some(expression), _) => templates.expression(expression, &context),
         _ => Ok(context.get("routing_key").cloned().unwrap_or_default()),
     }
+}
+
+/// Whether all criteria of a check node hold, and which do not.
+fn judge(turn: &Turn<'_>, place: &Place, context: &Map<String, Value>) -> Result<Value, String> {
+    let mut failed = Vec::new();
+    let mut feedback = Vec::new();
+    for criterion in &place.criteria {
+        let holds = turn
+            .assistant
+            .templates
+            .expression(&criterion.expression, context);
+        let holds = holds.map_err(|error| format!("workflow.check: {}: {error}", criterion.id))?;
+        if !is_true(&holds) {
+            failed.push(criterion.id.clone());
+            feedback.push(criterion.description.as_str());
+        }
+    }
+    Ok(json!({
+        "passed": failed.is_empty(), "failed": failed, "feedback": feedback.join("; "),
+    }))
 }
 
 fn label(place: &Place, name: &Name, ask: &Ask) -> String {

@@ -6,8 +6,8 @@ mod walk;
 
 use convoke_engine::{NewCall, Outcome, Said, Step};
 use convoke_model::{
-    Destination, Edge, Message, MessageFields, Name, Node as Place, NodeKind, OnError, Role,
-    WorkflowFields,
+    Destination, Edge, FAILED, Message, MessageFields, Name, Node as Place, NodeKind, OnError,
+    PASSED, Role, WorkflowFields,
 };
 use serde_json::{Map, Value, json};
 
@@ -144,7 +144,16 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
     if let Some(cause) = walk.failed.clone() {
         return compose::broken(turn, &cause);
     }
-    let text = if let Some(template) = &workflow.answer {
+    let delivers = |node: &Place| node.kind == NodeKind::Deliver;
+    let text = if workflow.nodes.values().any(delivers) {
+        // Whatever else there is was never meant to go out.
+        let Some(delivered) = &walk.delivered else {
+            let cause = "workflow.not_delivered: the workflow ended with nothing that may go out";
+            return compose::broken(turn, cause);
+        };
+        let value = walk.state.get(&field_of(workflow, delivered));
+        value.map(in_words).unwrap_or_default()
+    } else if let Some(template) = &workflow.answer {
         let context = context(turn, None);
         match turn.assistant.templates.text(template, &context) {
             Ok(text) => text,
@@ -201,8 +210,8 @@ fn result_of(place: &Place, outcome: Outcome<Reply>) -> Result<Value, String> {
 }
 
 /// What a person who agreed said. One who changed something said so.
-fn person_said(feedback: Value) -> Value {
-    let Value::Object(mut fields) = feedback else {
+fn person_said(feedback: Option<Value>) -> Value {
+    let Some(Value::Object(mut fields)) = feedback else {
         return json!({ "action": "approve" });
     };
     fields.entry("action").or_insert_with(|| "modify".into());
@@ -243,10 +252,16 @@ fn take_value(
                 walk.state
                     .insert("routing_key".into(), key_of(&value).into());
             }
+            NodeKind::Check => {
+                let passed = value["passed"] == Value::Bool(true);
+                let key = if passed { PASSED } else { FAILED };
+                walk.state.insert("routing_key".into(), key.into());
+            }
             NodeKind::Agent => {
                 walk.state
                     .insert("current_agent".into(), json!(place.agent));
             }
+            NodeKind::Deliver => walk.delivered = Some(node.clone()),
             _ => {}
         }
         walk.keep(workflow, &field_of(workflow, node), value);

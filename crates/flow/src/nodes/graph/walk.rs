@@ -35,6 +35,9 @@ pub(crate) struct Walk {
     /// Why it ends without an answer, once nothing is under way any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failed: Option<String>,
+    /// The deliver node that was come to last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delivered: Option<Name>,
     /// The node that finished last, of those behind which there is none where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last: Option<Name>,
@@ -90,6 +93,7 @@ impl Walk {
             spent: Spent::default(),
             steps: 0,
             failed: None,
+            delivered: None,
             last: None,
         }
     }
