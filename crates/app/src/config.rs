@@ -170,6 +170,8 @@ pub struct Limits {
     pub lease_seconds: u32,
     /// Days that a finished task is kept.
     pub retention_days: u32,
+    /// Seconds between two looks for tasks whose time is over, while the app is served.
+    pub prune_seconds: u32,
 }
 
 impl Default for Limits {
@@ -187,6 +189,7 @@ impl Default for Limits {
             max_claims: 5,
             lease_seconds: 10,
             retention_days: 7,
+            prune_seconds: 3_600,
         }
     }
 }

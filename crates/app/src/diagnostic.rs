@@ -192,6 +192,12 @@ impl Excerpt {
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct Diagnostics(Vec<Diagnostic>);
 
+impl FromIterator<Diagnostic> for Diagnostics {
+    fn from_iter<I: IntoIterator<Item = Diagnostic>>(diagnostics: I) -> Self {
+        Self(diagnostics.into_iter().collect()).sorted()
+    }
+}
+
 impl Diagnostics {
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
         self.0.push(diagnostic);

@@ -13,6 +13,7 @@ mod evals;
 mod files;
 mod folder;
 mod hash;
+mod mentions;
 mod origin;
 mod references;
 mod scaffold;
@@ -40,6 +41,7 @@ pub use evals::{
 };
 pub use files::{ChannelsFile, DomainsFile, McpServersFile};
 pub use folder::MAX_FILES;
+pub use mentions::{ToolMention, ToolMentions};
 pub use origin::AppFiles;
 pub use scaffold::{ScaffoldError, new_app};
 pub use schema::{nearest_schema, schema, schemas};

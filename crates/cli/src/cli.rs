@@ -40,14 +40,13 @@ pub(crate) enum Command {
     Chat(ChatArgs),
     /// Finish what an earlier run left unfinished
     Resume(ResumeArgs),
+    /// Work on an app's tasks until told to stop, whoever hands them in, and remove those whose time is over
+    Serve(ServeArgs),
     /// Look at tasks and their journals
     #[command(subcommand)]
     Tasks(TasksCommand),
     /// Check an app folder and report everything that is wrong with it
-    Check {
-        /// The app folder
-        app: PathBuf,
-    },
+    Check(CheckArgs),
     /// Measure an app against its eval cases
     Eval(EvalArgs),
     /// Print the JSON Schema of a type, or list the types
@@ -136,6 +135,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
 
+    /// A word that the retention policy and `tasks list` find the task by; may be given several times
+    #[arg(long, value_name = "WORD")]
+    pub(crate) tag: Vec<String>,
+
+    /// Days to keep the task once it has ended, whatever the retention policy says
+    #[arg(long, value_name = "DAYS")]
+    pub(crate) keep_days: Option<u32>,
+
     #[command(flatten)]
     pub(crate) speaker: SpeakerArgs,
 
@@ -171,6 +178,37 @@ pub(crate) struct ResumeArgs {
 
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The app folder
+    pub(crate) app: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The app folder
+    pub(crate) app: PathBuf,
+
+    /// Also start the tool servers, and hold what the app says of tools and their arguments against them
+    #[arg(long)]
+    pub(crate) connect: bool,
+
+    /// The folder for the tool servers' data
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CONVOKE_DATA",
+        default_value = ".convoke"
+    )]
+    pub(crate) data: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -362,7 +400,7 @@ pub(crate) enum ToolsCommand {
         #[arg(long, value_name = "FILE")]
         db: Option<PathBuf>,
         #[command(flatten)]
-        serve: ServeArgs,
+        listen: ListenArgs,
     },
     /// Services in trouble, what was deployed, and what can be done about them
     Operations {
@@ -371,13 +409,13 @@ pub(crate) enum ToolsCommand {
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
         #[command(flatten)]
-        serve: ServeArgs,
+        listen: ListenArgs,
     },
 }
 
 /// How a built-in tool server is reached, and where its data is if nothing else is said.
 #[derive(Debug, Args)]
-pub(crate) struct ServeArgs {
+pub(crate) struct ListenArgs {
     /// Listen on this address over streamable HTTP instead of standard input and output
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,

@@ -85,6 +85,7 @@ impl Runtime {
                 text: text.into(),
                 key: None,
                 live: None,
+                keeping: convoke_engine::Keeping::default(),
             })
             .await?;
         match ended.answer {
@@ -137,6 +138,12 @@ impl Runtime {
             done = work => Ok(done?),
             () = self.ended.cancelled() => Err(self.stopped()),
         }
+    }
+
+    /// Waits until nobody works on tasks any more, which is never unless the worker breaks down.
+    pub async fn until_stopped(&self) -> Result<(), RuntimeError> {
+        self.ended.cancelled().await;
+        Err(self.stopped())
     }
 
     fn stopped(&self) -> RuntimeError {

@@ -26,10 +26,6 @@ const SIGKILL: i32 = 9;
 /// No run of this app commits more often. A run that is never reached by the killing has ended before.
 const MOST_COMMITS: usize = 60;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// The library that kills, compiled once.
 fn die_library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
@@ -48,33 +44,6 @@ fn die_library() -> &'static Path {
     })
 }
 
-/// A copy of the app whose file server is the one that the tests installed, so that nothing is fetched.
-fn app(program: &Program) -> String {
-    let app = program.folder().join("operations");
-    for folder in ["agents", "config", "workflows", "."] {
-        std::fs::create_dir_all(app.join(folder)).unwrap();
-        for entry in std::fs::read_dir(root().join("apps/operations").join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_file() {
-                let to = app.join(folder).join(path.file_name().unwrap());
-                std::fs::copy(&path, to).unwrap();
-            }
-        }
-    }
-    let modules = root().join("target/test-servers/node_modules");
-    let server = modules.join("@modelcontextprotocol/server-filesystem/dist/index.js");
-    assert!(server.exists(), "run tests/install-test-servers first");
-    let config = app.join("config/mcp_servers.yaml");
-    let written = std::fs::read_to_string(&config).unwrap();
-    let changed = written.replace("command: npx", "command: node").replace(
-        "--yes, \"@modelcontextprotocol/server-filesystem@2026.8.31\"",
-        &format!("\"{}\"", server.canonicalize().unwrap().display()),
-    );
-    assert_ne!(written, changed);
-    std::fs::write(&config, changed).unwrap();
-    app.to_str().unwrap().to_owned()
-}
-
 /// One incident from the request to the report.
 struct Incident {
     program: Program,
@@ -84,7 +53,7 @@ struct Incident {
 impl Incident {
     fn new() -> Self {
         let program = Program::new();
-        let app = app(&program);
+        let app = program.operations_app();
         Self { program, app }
     }
 

@@ -79,6 +79,7 @@ fn said(text: &str, conversation: Uuid) -> Incoming {
         text: text.into(),
         key: None,
         live: None,
+        keeping: convoke::Keeping::default(),
     }
 }
 
@@ -290,6 +291,7 @@ async fn a_request_under_the_same_key_is_the_same_task() {
     let keyed = || Incoming {
         key: Some("k".into()),
         live: None,
+        keeping: convoke::Keeping::default(),
         ..said("Do it.", Uuid::from_u128(8))
     };
     let first = runtime.submit(keyed()).await.unwrap();

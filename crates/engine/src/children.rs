@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::desk::Places;
-use crate::engine::{Ended, Engine, NewRequest};
+use crate::engine::{Ended, Engine, Keeping, NewRequest};
 use crate::error::EngineError;
 use crate::program::{Facts, Program};
 
@@ -87,6 +87,7 @@ impl<P: Program> Children for ChildRunner<P> {
                 message: child.message,
                 input: child.input,
                 live: None,
+                keeping: Keeping::default(),
             };
             let _away = places.give_up();
             let mut ended = engine.run_until(request, Some(parent.id), deadline).await?;

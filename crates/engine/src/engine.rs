@@ -66,6 +66,17 @@ pub struct NewRequest {
     pub input: Value,
     /// Who listens while it is worked on, as long as that is in this process.
     pub live: Option<Live>,
+    /// How long it is kept once it has ended.
+    pub keeping: Keeping,
+}
+
+/// How long a task is kept once it has ended, where it has a wish of its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keeping {
+    /// So many days, whatever the policy says.
+    pub days: Option<u32>,
+    /// Words that the policy and people find it by.
+    pub tags: Vec<String>,
 }
 
 /// Where a task stands once it has ended or waits for a person.
@@ -210,8 +221,8 @@ impl<P: Program> Engine<P> {
             description,
             parent,
             deadline,
-            retention_days: None,
-            tags: Vec::new(),
+            retention_days: request.keeping.days,
+            tags: request.keeping.tags,
             stage: machine.snapshot().stage,
             entry: NewEntry {
                 at: now,

@@ -28,7 +28,7 @@ pub use call::{
 };
 pub use children::{Children, NewChild};
 pub use edition::{Edition, Editions};
-pub use engine::{Ended, Engine, NewRequest};
+pub use engine::{Ended, Engine, Keeping, NewRequest};
 pub use error::EngineError;
 pub use event::{Answered, Event};
 pub use live::{Heard, Live};

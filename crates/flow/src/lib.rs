@@ -30,5 +30,5 @@ pub use assistant::{Assistant, Progress};
 pub use calls::{Reply, Request};
 pub use error::FlowError;
 pub use performer::{Performer, PerformerOptions};
-pub use receive::{Incoming, receive};
+pub use receive::{Incoming, MAX_TAG_CHARACTERS, MAX_TAGS, receive};
 pub use trace::trace;

@@ -172,6 +172,7 @@ async fn say(
         text: text.to_owned(),
         key: None,
         live: None,
+        keeping: convoke_engine::Keeping::default(),
     };
     Ok(runtime.ask(incoming).await?)
 }

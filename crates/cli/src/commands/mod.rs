@@ -7,6 +7,7 @@ mod new;
 mod resume;
 mod run;
 mod schema;
+mod serve;
 mod speaker;
 mod tasks;
 mod telling;
@@ -21,8 +22,9 @@ pub(crate) async fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(args, cli.json).await,
         Command::Chat(args) => chat::run(args, cli.json).await,
         Command::Resume(args) => resume::run(args, cli.json).await,
+        Command::Serve(args) => serve::run(args, cli.json).await,
         Command::Tasks(command) => tasks::run(command, cli.json).await,
-        Command::Check { app } => check::run(app, cli.json),
+        Command::Check(args) => check::run(args, cli.json).await,
         Command::Eval(args) => eval::run(args, cli.json).await,
         Command::Schema { name } => schema::run(name.as_deref(), cli.json),
         Command::New { dir, from } => new::run(dir, from.as_deref(), cli.json),

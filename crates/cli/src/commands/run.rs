@@ -1,6 +1,6 @@
 //! `convoke run`: one message, or many from standard input, and what the app says to them.
 
-use convoke::{Ended, Runtime, TaskState};
+use convoke::{Ended, Keeping, Runtime, TaskState};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use owo_colors::OwoColorize;
@@ -37,6 +37,7 @@ async fn answer(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::Result
     let mut telling = Telling::new(json);
     let speaker = Speaker::find(&args.speaker, runtime).await?;
     let mut incoming = speaker.says(args.message.clone(), &args.speaker, args.key.clone());
+    incoming.keeping = keeping(args);
     incoming.live = telling.live();
     let task = runtime.submit(incoming).await?;
     let ended = telling.follow(runtime.wait(task)).await?;
@@ -90,8 +91,17 @@ async fn submit(
     if let Some(conversation) = conversation {
         speaker.conversation = conversation;
     }
-    let incoming = speaker.says(text, &args.speaker, key);
+    let mut incoming = speaker.says(text, &args.speaker, key);
+    incoming.keeping = keeping(args);
     Ok(runtime.submit(incoming).await?)
+}
+
+/// How long the task is to be kept.
+fn keeping(args: &RunArgs) -> Keeping {
+    Keeping {
+        days: args.keep_days,
+        tags: args.tag.clone(),
+    }
 }
 
 /// Prints what came of a task; the answer only if it was not told already.

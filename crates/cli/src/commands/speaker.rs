@@ -45,6 +45,7 @@ impl Speaker {
             text,
             key,
             live: None,
+            keeping: convoke_engine::Keeping::default(),
         }
     }
 }

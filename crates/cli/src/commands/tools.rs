@@ -4,39 +4,39 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::cli::{ServeArgs, ToolsCommand};
+use crate::cli::{ListenArgs, ToolsCommand};
 use crate::exit::Exit;
 use crate::output;
 use crate::start;
 
 pub(crate) async fn run(command: &ToolsCommand) -> anyhow::Result<Exit> {
     match command {
-        ToolsCommand::Todo { db, serve } => {
-            let db = place(db.as_deref(), serve, "todo.db");
+        ToolsCommand::Todo { db, listen } => {
+            let db = place(db.as_deref(), listen, "todo.db");
             if let Some(folder) = db.parent() {
                 std::fs::create_dir_all(folder)
                     .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
             }
-            announce("to-do", serve);
-            convoke_todo::serve(&db, serve.http).await?;
+            announce("to-do", listen);
+            convoke_todo::serve(&db, listen.http).await?;
         }
-        ToolsCommand::Operations { dir, serve } => {
-            let dir = place(dir.as_deref(), serve, "operations");
-            announce("operations", serve);
-            convoke_operations::serve(&dir, serve.http).await?;
+        ToolsCommand::Operations { dir, listen } => {
+            let dir = place(dir.as_deref(), listen, "operations");
+            announce("operations", listen);
+            convoke_operations::serve(&dir, listen.http).await?;
         }
     }
     Ok(Exit::Done)
 }
 
 /// Where a server keeps its data: where it was told to, or under this name in the data folder.
-fn place(told: Option<&Path>, serve: &ServeArgs, name: &str) -> PathBuf {
-    start::absolute(&told.map_or_else(|| serve.data.join(name), Path::to_owned))
+fn place(told: Option<&Path>, listen: &ListenArgs, name: &str) -> PathBuf {
+    start::absolute(&told.map_or_else(|| listen.data.join(name), Path::to_owned))
 }
 
 /// Over standard input and output there is nothing to tell: whoever started the server knows.
-fn announce(name: &str, serve: &ServeArgs) {
-    if let Some(address) = serve.http {
+fn announce(name: &str, listen: &ListenArgs) {
+    if let Some(address) = listen.http {
         output::note(format!("serving the {name} tools at http://{address}/mcp"));
     }
 }

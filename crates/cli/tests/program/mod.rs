@@ -30,13 +30,40 @@ impl Program {
         reason = "reads as a property of the program under test"
     )]
     pub(crate) fn app(&self) -> String {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        root.join("apps/todo")
+        root()
+            .join("apps/todo")
             .canonicalize()
             .unwrap()
             .to_str()
             .unwrap()
             .to_owned()
+    }
+
+    /// A copy of the app whose file server is the one that the tests installed, so that nothing is fetched.
+    pub(crate) fn operations_app(&self) -> String {
+        let app = self.folder().join("operations");
+        for folder in ["agents", "config", "workflows", "."] {
+            std::fs::create_dir_all(app.join(folder)).unwrap();
+            for entry in std::fs::read_dir(root().join("apps/operations").join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_file() {
+                    let to = app.join(folder).join(path.file_name().unwrap());
+                    std::fs::copy(&path, to).unwrap();
+                }
+            }
+        }
+        let modules = root().join("target/test-servers/node_modules");
+        let server = modules.join("@modelcontextprotocol/server-filesystem/dist/index.js");
+        assert!(server.exists(), "run tests/install-test-servers first");
+        let config = app.join("config/mcp_servers.yaml");
+        let written = std::fs::read_to_string(&config).unwrap();
+        let changed = written.replace("command: npx", "command: node").replace(
+            "--yes, \"@modelcontextprotocol/server-filesystem@2026.8.31\"",
+            &format!("\"{}\"", server.canonicalize().unwrap().display()),
+        );
+        assert_ne!(written, changed);
+        std::fs::write(&config, changed).unwrap();
+        app.to_str().unwrap().to_owned()
     }
 
     fn data(&self) -> PathBuf {
@@ -105,6 +132,10 @@ impl Program {
             std::thread::yield_now();
         }
     }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

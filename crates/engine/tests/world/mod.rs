@@ -300,6 +300,7 @@ impl World {
             message,
             input: json!({}),
             live: None,
+            keeping: convoke_engine::Keeping::default(),
         }
     }
 

@@ -198,6 +198,7 @@ impl Office {
             text: text.into(),
             key: None,
             live,
+            keeping: convoke_engine::Keeping::default(),
         };
         let now = self.setting.clock.now();
         receive(incoming, &self.app.config.limits, now).unwrap()

@@ -1,5 +1,7 @@
 //! `convoke check`: everything that is wrong with an app folder, at once.
 
+mod connect;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -7,16 +9,25 @@ use convoke_app::{App, Bounds, Diagnostics, Severity};
 use owo_colors::OwoColorize;
 use serde_json::json;
 
+use crate::cli::CheckArgs;
 use crate::exit::Exit;
 use crate::output;
 use crate::start;
 
-pub(crate) fn run(folder: &Path, json: bool) -> anyhow::Result<Exit> {
-    match App::load(folder, &start::environment(Path::new(".convoke"))) {
+pub(crate) async fn run(args: &CheckArgs, json: bool) -> anyhow::Result<Exit> {
+    let folder = &args.app;
+    match App::load(folder, &start::environment(&args.data)) {
         Ok(loaded) => {
             // What can only be known by building the app is found here, before it is run.
             convoke_flow::Assistant::new(std::sync::Arc::new(loaded.app.clone()))?;
             let app = &loaded.app;
+            if args.connect {
+                let found = connect::check(app).await?;
+                if !found.is_empty() {
+                    show(folder, &found.into_iter().collect(), json);
+                    return Ok(Exit::NotDone);
+                }
+            }
             let bounds: BTreeMap<_, _> = app
                 .workflows
                 .iter()

@@ -1,0 +1,179 @@
+//! `convoke check --connect`: what an app says of tools, held against the tools themselves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use convoke::tool_servers;
+use convoke_app::{App, Diagnostic, ToolMention, ToolMentions};
+use convoke_engine::Failure;
+use convoke_flow::ports::{NOT_REACHED, ToolFacts, Tools};
+use convoke_flow::toolbox::Toolbox;
+use convoke_model::SystemClock;
+use serde_json::{Map, Value};
+
+use crate::progress::Spinner;
+
+/// Starts the app's tool servers and tells everything that does not fit them.
+pub(super) async fn check(app: &App) -> anyhow::Result<Vec<Diagnostic>> {
+    let servers = tool_servers(app, std::env::current_exe().ok());
+    let toolbox = Toolbox::new(Arc::new(servers.clone()), Arc::new(SystemClock))?;
+    let mentions = app.tool_mentions();
+    let spinner = Spinner::new("asking the tool servers");
+    let described = spinner.wait(describe(&toolbox, &mentions)).await;
+    drop(spinner);
+    servers.shutdown().await;
+    let found = mentions
+        .iter()
+        .flat_map(|mention| match &described[mention.tool.as_str()] {
+            Ok(facts) => held_against(&mentions, mention, facts),
+            Err(failure) => vec![not_there(&mentions, mention, failure)],
+        });
+    Ok(found.collect())
+}
+
+type Described<'a> = BTreeMap<&'a str, Result<Arc<ToolFacts>, Failure>>;
+
+async fn describe<'a>(tools: &Toolbox, mentions: &'a ToolMentions) -> Described<'a> {
+    let asked = mentions.tools().into_iter().map(|tool| async move {
+        let described = tools.describe(tool).await;
+        (tool, described)
+    });
+    futures::future::join_all(asked).await.into_iter().collect()
+}
+
+fn not_there(mentions: &ToolMentions, mention: &ToolMention, failure: &Failure) -> Diagnostic {
+    let code = if failure.code == NOT_REACHED {
+        "connect.server_unreachable"
+    } else {
+        "connect.tool_unknown"
+    };
+    mentions.problem(mention, None, code, failure.message.clone())
+}
+
+fn held_against(
+    mentions: &ToolMentions,
+    mention: &ToolMention,
+    facts: &ToolFacts,
+) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    if mention.must_look_only && !facts.read_only {
+        let message = format!(
+            "`{}` may change something, and here may only look",
+            mention.tool
+        );
+        found.push(mentions.problem(mention, None, "connect.tool_changes", message));
+    }
+    if let Some(arguments) = &mention.arguments {
+        for (argument, code, message) in complaints(arguments, &facts.parameters) {
+            found.push(mentions.problem(mention, argument.as_deref(), code, message));
+        }
+    }
+    found
+}
+
+/// What does not fit about arguments: which, under what code, and why.
+fn complaints(
+    arguments: &Map<String, Value>,
+    schema: &Value,
+) -> Vec<(Option<String>, &'static str, String)> {
+    let mut found = Vec::new();
+    let properties = schema["properties"].as_object();
+    let takes = |name: &str| properties.is_some_and(|known| known.contains_key(name));
+    let is_closed = schema["additionalProperties"] == Value::Bool(false);
+    for (name, value) in arguments {
+        if takes(name) {
+            let complaint = misfit(value, &schema["properties"][name]);
+            found
+                .extend(complaint.map(|why| (Some(name.clone()), "connect.argument_invalid", why)));
+        } else if is_closed {
+            let known: Vec<_> = properties
+                .into_iter()
+                .flatten()
+                .map(|(known, _)| known.as_str())
+                .collect();
+            let message = format!("the tool takes no `{name}`; it takes {}", known.join(", "));
+            found.push((Some(name.clone()), "connect.argument_unknown", message));
+        }
+    }
+    let required = schema["required"].as_array().into_iter().flatten();
+    for name in required.filter_map(Value::as_str) {
+        if !arguments.contains_key(name) {
+            let message = format!("the tool needs `{name}`, which it is not given");
+            found.push((None, "connect.argument_missing", message));
+        }
+    }
+    found
+}
+
+/// Why a value cannot be what a schema wants. Of what a template gives only that is known which it is
+/// sure to give: a text, unless it is a single expression.
+fn misfit(value: &Value, schema: &Value) -> Option<String> {
+    if let Value::String(text) = value
+        && is_template(text)
+    {
+        let text = text.trim();
+        let is_expression = text.starts_with("{{") && text.ends_with("}}");
+        let wants = schema["type"].as_str();
+        return match wants {
+            Some(wants) if !is_expression && wants != "string" => Some(format!(
+                "the tool wants {wants}, and this template gives a text"
+            )),
+            _ => None,
+        };
+    }
+    if contains_template(value) {
+        return None;
+    }
+    let validator = jsonschema::validator_for(schema).ok()?;
+    validator
+        .validate(value)
+        .err()
+        .map(|error| error.to_string())
+}
+
+fn is_template(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%") || text.contains("${")
+}
+
+fn contains_template(value: &Value) -> bool {
+    match value {
+        Value::String(text) => is_template(text),
+        Value::Array(items) => items.iter().any(contains_template),
+        Value::Object(fields) => fields.values().any(contains_template),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_can_be_known_of_templates_is_held_against_the_schema() {
+        let schema = json!({
+            "properties": { "count": { "type": "integer", "minimum": 1 }, "name": { "type": "string" } },
+            "required": ["count"], "additionalProperties": false,
+        });
+        let codes = |arguments: Value| -> Vec<&'static str> {
+            let found = complaints(arguments.as_object().unwrap(), &schema);
+            found.into_iter().map(|(_, code, _)| code).collect()
+        };
+        assert!(codes(json!({ "count": 5, "name": "n {{ n }}" })).is_empty());
+        assert!(codes(json!({ "count": "{{ n }}", "name": "{{ n }}" })).is_empty());
+        assert_eq!(
+            codes(json!({ "count": "n {{ n }}" })),
+            ["connect.argument_invalid"]
+        );
+        assert_eq!(codes(json!({ "count": 0 })), ["connect.argument_invalid"]);
+        assert_eq!(
+            codes(json!({ "name": 5 })),
+            ["connect.argument_invalid", "connect.argument_missing"]
+        );
+        assert_eq!(
+            codes(json!({ "count": 1, "nme": "x" })),
+            ["connect.argument_unknown"]
+        );
+    }
+}

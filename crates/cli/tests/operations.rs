@@ -1,0 +1,199 @@
+//! The on-call app with the real binary and its real tool servers: every way that an incident can go, without a
+//! model and with one.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod program;
+
+use convoke_testkit::{Reply, ScriptedModel};
+use program::{Program, text};
+use serde_json::{Value, json};
+
+struct Incident {
+    program: Program,
+    app: String,
+}
+
+impl Incident {
+    fn new() -> Self {
+        let program = Program::new();
+        let app = program.operations_app();
+        Self { program, app }
+    }
+
+    /// What is said to a request, and with which exit code.
+    fn say(&self, request: &str) -> (String, Option<i32>) {
+        let output = self.program.run(&["run", &self.app, request]);
+        (text(&output.stdout), output.status.code())
+    }
+
+    fn answer(&self, arguments: &[&str]) -> String {
+        let answer = [&["tasks", "answer", "last"][..], arguments].concat();
+        let noted = self.program.run(&answer);
+        assert!(noted.status.success(), "{noted:?}");
+        text(&self.program.run(&["resume", &self.app]).stdout)
+    }
+
+    fn changes(&self) -> Vec<String> {
+        let file = self
+            .program
+            .folder()
+            .join(".convoke/operations/operations.db");
+        let database = rusqlite::Connection::open(file).unwrap();
+        let mut changes = database
+            .prepare("SELECT service || ' ' || kind || ' ' || reason FROM changes ORDER BY id")
+            .unwrap();
+        let changes = changes.query_map([], |row| row.get(0)).unwrap();
+        changes.map(Result::unwrap).collect()
+    }
+}
+
+#[test]
+fn a_service_that_broke_with_its_deployment_goes_back_once_a_person_agrees() {
+    let incident = Incident::new();
+    let (question, code) = incident.say("checkout is slow");
+    assert_eq!(code, Some(4));
+    assert!(question.contains("Roll back to 2.4.0?"), "{question}");
+    assert!(incident.changes().is_empty());
+    let report = incident.answer(&["approve", "--message", "go ahead"]);
+    assert!(
+        report.contains("is healthy again after a roll back"),
+        "{report}"
+    );
+    assert_eq!(incident.changes(), ["checkout roll_back go ahead"]);
+}
+
+#[test]
+fn a_person_may_decide_otherwise() {
+    let incident = Incident::new();
+    incident.say("checkout is slow");
+    let report = incident.answer(&["reject", "--message", "a sale is on"]);
+    assert!(report.contains("left as it is: a sale is on"), "{report}");
+    assert!(incident.changes().is_empty());
+    incident.say("checkout is still slow");
+    let report = incident.answer(&["modify", "--set", "target=2.3.7"]);
+    assert!(report.contains("to 2.3.7"), "{report}");
+    assert_eq!(incident.changes().len(), 1);
+}
+
+#[test]
+fn what_is_not_deployed_lately_is_started_anew_and_looked_at_again() {
+    let incident = Incident::new();
+    let (question, _) = incident.say("search does not answer");
+    assert!(question.contains("Restart it?"), "{question}");
+    assert!(
+        incident
+            .answer(&["approve"])
+            .contains("search was down and is healthy again")
+    );
+    incident.say("what about inventory?");
+    let report = incident.answer(&["approve"]);
+    assert!(report.contains("inventory is still degraded"), "{report}");
+    assert!(report.contains("call whoever is on duty"), "{report}");
+}
+
+#[test]
+fn nobody_is_asked_where_nothing_is_wrong_or_nothing_is_known() {
+    let incident = Incident::new();
+    let (said, code) = incident.say("are payments fine?");
+    assert_eq!(code, Some(0));
+    assert!(
+        said.contains("payments is healthy; there is nothing to do."),
+        "{said}"
+    );
+    let (said, code) = incident.say("something is broken");
+    assert_eq!(code, Some(0));
+    assert!(said.contains("Which service is it about?"), "{said}");
+}
+
+#[test]
+fn what_a_server_does_not_give_is_missing_and_the_rest_goes_on() {
+    let incident = Incident::new();
+    let config = incident
+        .program
+        .folder()
+        .join("operations/config/mcp_servers.yaml");
+    let written = std::fs::read_to_string(&config).unwrap();
+    let broken = written
+        .replace("command: node", "command: no-such-program-anywhere")
+        .replace("connect_seconds: 60", "connect_seconds: 2");
+    std::fs::write(&config, broken).unwrap();
+    incident.say("checkout is slow");
+    let report = incident.answer(&["approve"]);
+    assert!(report.contains("is healthy again"), "{report}");
+    assert!(
+        report.contains("could not be written to a file"),
+        "{report}"
+    );
+}
+
+#[test]
+fn the_app_fits_its_tool_servers_and_a_broken_copy_does_not() {
+    let incident = Incident::new();
+    let fits = incident.program.run(&["check", "--connect", &incident.app]);
+    assert!(fits.status.success(), "{fits:?}");
+    assert!(text(&fits.stdout).contains("at worst 63 tool calls, 8 model calls, 1 question"));
+    let workflow = incident
+        .program
+        .folder()
+        .join("operations/workflows/incident.yaml");
+    let written = std::fs::read_to_string(&workflow).unwrap();
+    let broken = written
+        .replace("minutes: 60", "minuts: 60")
+        .replace("ops.host_health", "ops.host_helth");
+    std::fs::write(&workflow, broken).unwrap();
+    let refused = incident.program.run(&["check", "--connect", &incident.app]);
+    assert_eq!(refused.status.code(), Some(1));
+    let told = text(&refused.stderr);
+    for code in ["connect.argument_unknown", "connect.tool_unknown"] {
+        assert!(told.contains(code), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_model_the_summary_is_written_looked_at_and_mended() {
+    let replies = vec![
+        Reply::tool_calls([("ops__list_changes", json!({ "service": "payments" }))]),
+        Reply::text("Payments was fine."),
+        Reply::text(r#"{"ok": false, "feedback": "say since when"}"#),
+        Reply::text("Payments was fine all day."),
+        Reply::text(r#"{"ok": true}"#),
+    ];
+    let model = ScriptedModel::start(replies).await.unwrap();
+    let incident = Incident::new();
+    let chosen = format!("{}#scripted", model.endpoint());
+    let app = &incident.app;
+    let output = incident
+        .program
+        .run(&["run", app, "are payments fine?", "--model", &chosen]);
+    let said = text(&output.stdout);
+    assert!(said.contains("Payments was fine all day."), "{output:?}");
+    assert_eq!(model.requests().len(), 5);
+    let tools = model.requests()[0].body["tools"].to_string();
+    assert!(
+        !tools.contains("restart_service") && !tools.contains("roll_back"),
+        "{tools}"
+    );
+
+    let traced = incident
+        .program
+        .run(&["tasks", "list", "--json", "--limit", "2"]);
+    let parent = text(&traced.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .find(|task| task["parent"].is_null())
+        .unwrap();
+    let id = parent["id"].as_str().unwrap();
+    let traced = text(&incident.program.run(&["tasks", "trace", id]).stdout);
+    for step in [
+        "reporter thinks",
+        "ops.list_changes",
+        "reporter reflects",
+        "5 model calls",
+    ] {
+        assert!(traced.contains(step), "{traced}");
+    }
+}

@@ -1,0 +1,205 @@
+//! Apps that are served and apps that change: tasks go on in whichever process is there for them, with the app
+//! that they were begun with, and are removed when their time is over.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod program;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use program::{Program, text};
+use serde_json::{Value, json};
+
+/// An app that asks and then says something.
+fn write_app(program: &Program, workflow: &Value) -> String {
+    let app = program.folder().join("app");
+    let files = [
+        (
+            "convoke.json",
+            json!({ "name": "asking", "limits": { "prune_seconds": 1 } }),
+        ),
+        (
+            "agents/clerk.json",
+            json!({ "name": "clerk", "role": "Asks.", "system_prompt": "Ask." }),
+        ),
+        (
+            "config/retention_policy.json",
+            json!({ "default_days": 7, "by_task": { "critical": 30 } }),
+        ),
+        ("workflows/main.json", workflow.clone()),
+    ];
+    for (file, content) in files {
+        let path = app.join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content.to_string()).unwrap();
+    }
+    app.to_str().unwrap().to_owned()
+}
+
+fn asking(word: &str) -> Value {
+    json!({
+        "name": "main", "entry_point": "ask",
+        "nodes": {
+            "ask": { "type": "human", "prompt": format!("May I say {word}?") },
+            "count": { "type": "tool", "tool": "builtin.calculate", "arguments": { "expression": "1 + 1" } },
+            "say": { "type": "compose", "prompt": format!("{word} {{{{ count.result | int }}}}") },
+        },
+        "edges": [
+            { "from": "ask", "to": { "approve": "count" } },
+            { "from": "count", "to": "say" },
+        ],
+    })
+}
+
+fn status_of(program: &Program, task: &str) -> Option<Value> {
+    program.tasks().remove(task)
+}
+
+fn ask(program: &Program, app: &str, more: &[&str]) -> String {
+    let arguments = [&["--json", "run", app, "Well?"][..], more].concat();
+    let output = program.run(&arguments);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    said["task"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_task_goes_on_with_the_app_that_it_was_begun_with() {
+    let program = Program::new();
+    let app = write_app(&program, &asking("old"));
+    let old = ask(&program, &app, &[]);
+    // The same name, and nothing in it that the old task knows.
+    let changed = json!({
+        "name": "main", "entry_point": "question",
+        "nodes": {
+            "question": { "type": "human", "prompt": "May I say new?" },
+            "speak": { "type": "compose", "prompt": "new" },
+        },
+        "edges": [{ "from": "question", "to": { "approve": "speak" } }],
+    });
+    write_app(&program, &changed);
+    let new = ask(&program, &app, &[]);
+    for task in [&old, &new] {
+        let noted = program.run(&["tasks", "answer", task, "approve"]);
+        assert!(noted.status.success(), "{noted:?}");
+    }
+    let resumed = program.run(&["resume", &app]);
+    assert!(resumed.status.success(), "{resumed:?}");
+    assert_eq!(status_of(&program, &old).unwrap()["result"], "old 2");
+    assert_eq!(status_of(&program, &new).unwrap()["result"], "new");
+    for task in [&old, &new] {
+        let replayed = program.run(&["tasks", "replay", task]);
+        assert!(replayed.status.success(), "{replayed:?}");
+    }
+    let other = program.run(&["tasks", "replay", &old, "--app", &app]);
+    assert_eq!(
+        other.status.code(),
+        Some(1),
+        "with the changed app it comes out differently"
+    );
+}
+
+#[test]
+fn a_task_whose_app_is_not_in_the_store_is_left_as_it_is_and_told_of() {
+    let program = Program::new();
+    let app = write_app(&program, &asking("old"));
+    let old = ask(&program, &app, &[]);
+    let noted = program.run(&["tasks", "answer", &old, "approve"]);
+    assert!(noted.status.success(), "{noted:?}");
+    let store = rusqlite::Connection::open(program.folder().join(".convoke/store.db")).unwrap();
+    store.execute("DELETE FROM definitions", []).unwrap();
+    write_app(&program, &asking("new"));
+    let resumed = program.run(&["resume", &app]);
+    assert_eq!(resumed.status.code(), Some(4), "{resumed:?}");
+    let told = text(&resumed.stderr);
+    assert!(told.contains("is not in the store"), "{told}");
+    assert_eq!(
+        status_of(&program, &old).unwrap()["status"],
+        "input-required"
+    );
+    // The app as it was is enough to go on.
+    write_app(&program, &asking("old"));
+    let resumed = program.run(&["resume", &app]);
+    assert!(resumed.status.success(), "{resumed:?}");
+    assert_eq!(status_of(&program, &old).unwrap()["result"], "old 2");
+}
+
+/// A process that serves an app, and ends with the test.
+struct Serving(Child);
+
+impl Serving {
+    fn start(program: &Program, app: &str) -> Self {
+        let mut command = program.command(&["--json", "serve", app]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready = String::new();
+        let output = child.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut ready).unwrap();
+        assert!(ready.contains("asking"), "{ready}");
+        Self(child)
+    }
+
+    fn terminate(mut self) -> Option<i32> {
+        let pid = self.0.id().to_string();
+        Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+    }
+}
+
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn whoever_serves_an_app_goes_on_with_what_is_answered_elsewhere() {
+    let program = Program::new();
+    let app = write_app(&program, &asking("hello"));
+    let task = ask(&program, &app, &[]);
+    let serving = Serving::start(&program, &app);
+    let noted = program.run(&["tasks", "answer", &task, "approve"]);
+    assert!(noted.status.success(), "{noted:?}");
+    until(|| status_of(&program, &task).unwrap()["status"] == "completed");
+    assert_eq!(status_of(&program, &task).unwrap()["result"], "hello 2");
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+#[test]
+fn whoever_serves_an_app_removes_what_nobody_needs_any_more() {
+    let program = Program::new();
+    let app = write_app(&program, &asking("hello"));
+    let waiting = ask(&program, &app, &[]);
+    let critical = ask(&program, &app, &["--tag", "critical"]);
+    let kept = ask(&program, &app, &["--keep-days", "90"]);
+    let plain = ask(&program, &app, &[]);
+    for task in [&critical, &kept, &plain] {
+        program.run(&["tasks", "cancel", task]);
+    }
+    program.run(&["resume", &app]);
+    let eight_days = 8 * 24 * 60 * 60 * 1_000;
+    let store = rusqlite::Connection::open(program.folder().join(".convoke/store.db")).unwrap();
+    store
+        .execute(
+            "UPDATE tasks SET completed_at = completed_at - ?1, created_at = created_at - ?1",
+            [eight_days],
+        )
+        .unwrap();
+    let dry = program.run(&["tasks", "prune", "--app", &app, "--dry-run"]);
+    assert_eq!(text(&dry.stdout).trim(), plain);
+    let serving = Serving::start(&program, &app);
+    until(|| status_of(&program, &plain).is_none());
+    for task in [&waiting, &critical, &kept] {
+        assert!(status_of(&program, task).is_some());
+    }
+    assert_eq!(serving.terminate(), Some(0));
+}
