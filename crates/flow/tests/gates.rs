@@ -328,3 +328,30 @@ async fn a_trace_tells_every_step_with_its_calls_tokens_and_sessions() {
             .contains("ann@example.org")
     );
 }
+
+#[tokio::test]
+async fn what_a_node_cannot_even_ask_for_is_an_error_like_any_other() {
+    let workflow = |on_error: Value| {
+        json!({
+            "name": "tries", "entry_point": "look",
+            "nodes": {
+                "look": { "type": "tool", "tool": "desk.get_it",
+                    "arguments": { "what": "{{ request.no_such_method() }}" }, "on_error": on_error },
+                "other": { "type": "compose", "prompt": "Other: {{ look.error }}" },
+            },
+            "edges": [{ "from": "look", "to": "other" }],
+        })
+    };
+    let failing = office(workflow(json!("fail")), no_model()).await;
+    let ended = failing.ask("Look.").await;
+    let cause = ended.error.unwrap();
+    assert!(
+        cause.starts_with("workflow.template: ") && cause.ends_with("(at node look)"),
+        "{cause}"
+    );
+    for on_error in [json!("continue"), json!({ "goto": "other" })] {
+        let going_on = office(workflow(on_error), no_model()).await;
+        let said = text(&going_on.ask("Look.").await).to_owned();
+        assert!(said.starts_with("Other: workflow.template"), "{said}");
+    }
+}

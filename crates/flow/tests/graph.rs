@@ -200,7 +200,10 @@ async fn a_node_that_fails_tries_again_and_then_does_what_it_says() {
     office.tool("get_luck", broken);
     let ended = office.ask("Try.").await;
     assert_eq!(ended.status, TaskState::Failed);
-    assert_eq!(ended.error.as_deref(), Some("desk.broken: no luck"));
+    assert_eq!(
+        ended.error.as_deref(),
+        Some("desk.broken: no luck (at node try)")
+    );
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use convoke_model::{Clock, SystemClock, TaskState};
 use convoke_store::{Filter, Page, Store, StoreError, TaskRecord};
 use serde_json::json;
 
+use super::tasks::questions;
 use crate::cli::ResumeArgs;
 use crate::exit::Exit;
 use crate::output;
@@ -69,18 +70,19 @@ pub(crate) async fn run(args: &ResumeArgs, json: bool) -> anyhow::Result<Exit> {
     }
     let mut exit = Exit::Done;
     for task in found {
-        let Some(now) = store.load(task.id, u64::MAX).await? else {
+        let Some((record, newest)) = store.newest(task.id).await? else {
             continue;
         };
-        let record = now.record;
+        let questions = questions(&newest.state);
         if json {
             output::json_line(&json!({
                 "task": record.id, "state": record.status, "result": record.result, "error": record.error,
+                "questions": questions,
             }));
         } else {
-            let text = record
-                .result
-                .as_deref()
+            let asked = questions.first().map(|question| question.prompt.as_str());
+            let text = asked
+                .or(record.result.as_deref())
                 .or(record.error.as_deref())
                 .unwrap_or_default();
             output::line(format!("{}  {}  {}", record.id, record.status, text));

@@ -61,8 +61,22 @@ fn show(one: &Point, other: &Point, parted: Option<Steps<'_>>, found: &[Differen
         None => output::line("their steps are the same"),
         Some((before, after)) => {
             output::line("their steps part:");
-            output::line(format!("{} {}", "-".red(), in_words(before)));
-            output::line(format!("{} {}", "+".green(), in_words(after)));
+            let (one, other) = (told(before), told(after));
+            let found = differences(&one["event"], &other["event"], differs_always);
+            let found = found
+                .first()
+                .filter(|_| before.is_some() && after.is_some());
+            let line = |sign: String, step, value: Option<&Value>| {
+                let value = value.map(short).unwrap_or_default();
+                let line = format!("{sign} {} {value}", in_words(step));
+                output::line(line.trim_end());
+            };
+            line("-".red().to_string(), before, found.map(|found| &found.one));
+            line(
+                "+".green().to_string(),
+                after,
+                found.map(|found| &found.other),
+            );
         }
     }
     if found.is_empty() {
@@ -200,11 +214,7 @@ fn in_words(entry: Option<&Entry>) -> String {
         return "nothing more".into();
     };
     let label = entry.event["label"].as_str().unwrap_or(&entry.kind);
-    let came = match entry.event.get("outcome").or(entry.event.get("answer")) {
-        Some(outcome) => short(outcome),
-        None => String::new(),
-    };
-    format!("step {} {label} {came}", entry.seq)
+    format!("step {}, {label}", entry.seq)
 }
 
 fn short(value: &Value) -> String {

@@ -20,6 +20,7 @@ mod trace;
 use convoke_store::{Filter, Page, Store};
 use uuid::Uuid;
 
+pub(crate) use show::questions;
 pub(crate) use trace::trace;
 
 use crate::cli::TasksCommand;
@@ -134,22 +135,15 @@ async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Uuid> {
     if let Ok(id) = Uuid::parse_str(text) {
         return Ok(id);
     }
-    let limit = if text == "last" { 1 } else { LOOK_BACK };
-    let page = store
-        .query(
-            Filter::default(),
-            Page {
-                before: None,
-                limit,
-            },
-        )
-        .await?;
-    let ids: Vec<Uuid> = page.tasks.iter().map(|task| task.id).collect();
     if text == "last" {
-        return Ok(*ids
-            .first()
-            .ok_or_else(|| UsageError::new("task.not_found", "there are no tasks yet"))?);
+        return last(store).await;
     }
+    let page = Page {
+        before: None,
+        limit: LOOK_BACK,
+    };
+    let page = store.query(Filter::default(), page).await?;
+    let ids: Vec<Uuid> = page.tasks.iter().map(|task| task.id).collect();
     let wanted = text.to_lowercase();
     let fitting: Vec<Uuid> = ids
         .into_iter()
@@ -163,6 +157,21 @@ async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Uuid> {
             format!("`{text}` is too short to name one task; write more of its id"),
         )
         .into()),
+    }
+}
+
+/// The newest task that somebody asked for. What it started in turn is newer still, and not meant.
+async fn last(store: &dyn Store) -> anyhow::Result<Uuid> {
+    let mut page = Page::default();
+    loop {
+        let found = store.query(Filter::default(), page).await?;
+        if let Some(task) = found.tasks.iter().find(|task| task.parent.is_none()) {
+            return Ok(task.id);
+        }
+        let Some(next) = found.next else {
+            return Err(UsageError::new("task.not_found", "there are no tasks yet").into());
+        };
+        page.before = Some(next);
     }
 }
 

@@ -1,8 +1,9 @@
 //! `convoke tasks show`.
 
+use convoke_engine::Question;
 use convoke_store::Store;
 use owo_colors::OwoColorize;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::not_found;
@@ -86,17 +87,16 @@ pub(super) async fn show(store: &dyn Store, task: Uuid, json: bool) -> anyhow::R
         let who = role.as_str().unwrap_or_default().to_owned();
         output::line(format!("\n{}\n{}", who.bold(), stored.message.content));
     }
-    for question in state
-        .get("questions")
-        .and_then(|list| list.as_array())
-        .into_iter()
-        .flatten()
-    {
-        let prompt = question
-            .get("prompt")
-            .and_then(|prompt| prompt.as_str())
-            .unwrap_or_default();
-        output::line(format!("\n{}\n{prompt}", "question".bold()));
+    for question in questions(&state) {
+        let until = question.expires_at.strftime("%Y-%m-%d %H:%M:%S");
+        let heading = format!("question {} until {until} UTC", question.id);
+        output::line(format!("\n{}\n{}", heading.bold(), question.prompt));
     }
     Ok(())
+}
+
+/// What a task asks in a state.
+pub(crate) fn questions(state: &Value) -> Vec<Question> {
+    let questions = state.get("questions").cloned().unwrap_or_default();
+    serde_json::from_value(questions).unwrap_or_default()
 }

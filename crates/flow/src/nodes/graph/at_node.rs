@@ -8,10 +8,13 @@ use convoke_model::{Name, Node as Place, NodeKind, WorkflowFields};
 use serde_json::{Map, Value, json};
 
 use super::walk::Running;
-use super::{context, is_true, started, take_value};
+use super::{context, give_up, is_true, started, take_value};
 use crate::calls::{Ask, At, Request, ToolWish};
 use crate::nodes::agent::sub_agents::{Errand, Manner, Whom};
 use crate::turn::Turn;
+
+/// What a walk ends with that would make more calls than it may, whatever its nodes say of errors.
+const TOO_MANY: &str = "workflow.max_iterations";
 
 /// Begins a node. Gives the calls that it makes, if it makes any.
 pub(super) fn enter(
@@ -26,13 +29,17 @@ pub(super) fn enter(
         walk.enter(name);
     }
     let calls = begin(turn, workflow, place, name);
-    if calls.is_err()
-        && let Some(running) = running(turn, name)
-    {
+    let Err(cause) = calls else {
+        return started(turn, workflow, name, calls);
+    };
+    if let Some(running) = running(turn, name) {
         // Where one call of several cannot be made, none is.
         running.open = 0;
     }
-    started(turn, workflow, name, calls)
+    if cause.starts_with(TOO_MANY) {
+        return started(turn, workflow, name, Err(cause));
+    }
+    give_up(turn, workflow, place, name, None, &cause)
 }
 
 fn begin(
@@ -50,7 +57,10 @@ fn begin(
         return Ok(vec![call(turn, workflow, place, name, None)?]);
     };
     let templates = &turn.assistant.templates;
-    let Value::Array(items) = templates.expression(&map.over, &context(turn, None))? else {
+    let Value::Array(items) = templates
+        .expression(&map.over, &context(turn, None))
+        .map_err(misunderstood)?
+    else {
         return Err(format!("workflow.map: `{}` is no list", map.over));
     };
     let (number, most) = (items.len(), map.max_items);
@@ -122,9 +132,7 @@ pub(super) fn call(
         walk.steps += 1;
         if walk.steps > workflow.max_iterations {
             let most = workflow.max_iterations;
-            return Err(format!(
-                "workflow.max_iterations: more than {most} calls would be made"
-            ));
+            return Err(format!("{TOO_MANY}: more than {most} calls would be made"));
         }
     }
     let named = place.map.as_ref().map(|map| &map.r#as);
@@ -144,7 +152,12 @@ pub(super) fn call(
     let approval = match place.kind {
         NodeKind::Human => {
             let prompt = place.prompt.as_deref().unwrap_or("May it go on?");
-            Some(turn.assistant.templates.text(prompt, &context)?)
+            Some(
+                turn.assistant
+                    .templates
+                    .text(prompt, &context)
+                    .map_err(misunderstood)?,
+            )
         }
         _ if workflow.checkpoints.contains(name) => Some(checkpoint(name, &ask)),
         _ => None,
@@ -174,7 +187,9 @@ fn ask(
     let templates = &turn.assistant.templates;
     Ok(match place.kind {
         NodeKind::Tool => {
-            let arguments = templates.value(&Value::Object(place.arguments.clone()), context)?;
+            let arguments = templates
+                .value(&Value::Object(place.arguments.clone()), context)
+                .map_err(misunderstood)?;
             let mut arguments = match arguments {
                 Value::Object(arguments) => arguments,
                 _ => Map::new(),
@@ -190,7 +205,7 @@ fn ask(
         }
         NodeKind::Agent => {
             let task = match &place.prompt {
-                Some(prompt) => templates.text(prompt, context)?,
+                Some(prompt) => templates.text(prompt, context).map_err(misunderstood)?,
                 None => turn.said().to_owned(),
             };
             let agent = place.agent.clone().ok_or("the node names no agent")?;
@@ -202,7 +217,9 @@ fn ask(
         }
         NodeKind::Workflow => {
             let workflow = place.workflow.clone().ok_or("the node names no workflow")?;
-            let state = templates.value(&Value::Object(place.arguments.clone()), context)?;
+            let state = templates
+                .value(&Value::Object(place.arguments.clone()), context)
+                .map_err(misunderstood)?;
             let state = match state {
                 Value::Object(state) => state,
                 _ => Map::new(),
@@ -229,11 +246,20 @@ fn given_at_once(turn: &Turn<'_>, place: &Place) -> Result<Value, String> {
     match (place.kind, &place.expression, &place.prompt) {
         (NodeKind::Check, ..) => judge(turn, place, &context),
         (NodeKind::Compose | NodeKind::Deliver, _, Some(template)) => {
-            templates.text(template, &context).map(Value::from)
+            let text = templates.text(template, &context).map_err(misunderstood);
+            text.map(Value::from)
         }
-        (_, Some(expression), _) => templates.expression(expression, &context),
+        (_, Some(expression), _) => templates
+            .expression(expression, &context)
+            .map_err(misunderstood),
         _ => Ok(context.get("routing_key").cloned().unwrap_or_default()),
     }
+}
+
+/// Why a template or an expression gave nothing.
+fn misunderstood(mut error: String) -> String {
+    error.insert_str(0, "workflow.template: ");
+    error
 }
 
 /// Whether all criteria of a check node hold, and which do not.

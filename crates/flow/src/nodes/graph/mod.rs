@@ -68,7 +68,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
             }
             take_value(turn, workflow, place, &at.node, at.item, value)
         }
-        Err(cause) => take_error(turn, workflow, place, at, cause),
+        Err(cause) => take_error(turn, workflow, place, at, &cause),
     };
     go_on(turn, said, calls)
 }
@@ -281,7 +281,7 @@ fn started(
         Ok(calls) => calls,
         Err(cause) => {
             if let Some(walk) = turn.state.walk.as_mut() {
-                walk.fail(workflow, node, cause);
+                walk.fail(workflow, node, &cause);
             }
             Vec::new()
         }
@@ -294,7 +294,7 @@ fn take_error(
     workflow: &WorkflowFields,
     place: &Place,
     at: &At,
-    cause: String,
+    cause: &str,
 ) -> Vec<NewCall<Request>> {
     let node = &at.node;
     let item = at.item.unwrap_or(0);
@@ -309,10 +309,25 @@ fn take_error(
             return started(turn, workflow, node, again.map(|call| vec![call]));
         }
     }
+    give_up(turn, workflow, place, node, at.item, cause)
+}
+
+/// Does what a node's `on_error` says.
+fn give_up(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    node: &Name,
+    item: Option<usize>,
+    cause: &str,
+) -> Vec<NewCall<Request>> {
+    let Some(walk) = turn.state.walk.as_mut() else {
+        return Vec::new();
+    };
     let error = json!({ "error": cause });
     match &place.on_error {
         OnError::Fail => walk.fail(workflow, node, cause),
-        OnError::Continue => return take_value(turn, workflow, place, node, at.item, error),
+        OnError::Continue => return take_value(turn, workflow, place, node, item, error),
         OnError::Goto(target) => {
             walk.keep(workflow, &field_of(workflow, node), error);
             walk.leave(workflow, node, Left::To(target.clone()));

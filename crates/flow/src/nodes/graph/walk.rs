@@ -136,8 +136,9 @@ impl Walk {
     }
 
     /// Ends the walk without an answer, once what is under way has come to an end.
-    pub(crate) fn fail(&mut self, workflow: &WorkflowFields, node: &Name, cause: String) {
-        self.failed.get_or_insert(cause);
+    pub(crate) fn fail(&mut self, workflow: &WorkflowFields, node: &Name, cause: &str) {
+        self.failed
+            .get_or_insert_with(|| format!("{cause} (at node {node})"));
         self.leave_if_idle(workflow, node);
     }
 
