@@ -48,8 +48,8 @@ fn view(program: &Program, arguments: &[&str]) -> String {
         view.push_str("--- to standard error\n");
         view.push_str(&shown(&output.stderr));
     }
-    view.push_str(&format!("--- exit code {}", output.status.code().unwrap()));
-    view
+    let code = output.status.code().unwrap();
+    format!("{view}--- exit code {code}")
 }
 
 macro_rules! views {

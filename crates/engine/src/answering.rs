@@ -24,7 +24,7 @@ impl<P: Program> Engine<P> {
             .newest(task)
             .await?
             .ok_or(EngineError::UnknownTask(task))?;
-        let snapshot: Snapshot<P::State, P::Request> = read_snapshot(task, entry.state)?;
+        let snapshot: Snapshot<P::State, P::Request> = read_snapshot(task, &entry.state)?;
         let open = match (question, snapshot.questions.as_slice()) {
             (None, [only]) => only,
             (None, []) => {
@@ -138,7 +138,8 @@ impl<P: Program> Engine<P> {
 fn was_asked(entries: &[convoke_store::Entry], question: Uuid) -> bool {
     let id = question.to_string();
     let asks = |entry: &convoke_store::Entry| {
-        let questions = entry.state["questions"].as_array();
+        let state = entry.state.value();
+        let questions = state["questions"].as_array();
         let mut questions = questions.into_iter().flatten();
         questions.any(|question| question["id"] == *id)
     };

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use convoke_model::{Stage, TaskState};
 use convoke_store::{
-    Batch, Claimed, Fence, Hold, NewEntry, Scope, Signal, Standing, StoreError, StoreFuture,
-    text_of,
+    Batch, Claimed, Fence, Hold, NewEntry, Scope, Signal, Standing, StateWriter, StoreError,
+    StoreFuture, text_of,
 };
 use futures::future::{BoxFuture, Shared};
 use futures::stream::FuturesUnordered;
@@ -50,6 +50,7 @@ pub(crate) struct Drive<P: Program, X: Executor<P>> {
     durable: Durable,
     /// Where the task's row says that it stands.
     row: Row,
+    states: StateWriter,
     under_way: FuturesUnordered<BoxFuture<'static, Report<P>>>,
     children: Arc<ChildRunner<P>>,
     /// What every call is told.
@@ -151,7 +152,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         let machine = Machine::restore(
             Arc::clone(&workshop.engine.0.program),
             Facts::from(record),
-            read_snapshot(record.id, claimed.entry.state)?,
+            read_snapshot(record.id, &claimed.entry.state)?,
             messages.collect(),
             record.seq,
         );
@@ -160,6 +161,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         drive.row.stage = record.stage;
         drive.claims = record.claims;
         drive.signals = claimed.signals;
+        drive.states = StateWriter::after(&claimed.entry.state);
         Ok(drive)
     }
 
@@ -188,6 +190,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 stage: machine.snapshot().stage,
                 progress: false,
             },
+            states: StateWriter::default(),
             workshop,
             machine,
             fence,
@@ -463,7 +466,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 at: now,
                 kind: kind.into(),
                 event: text,
-                state: text_of(self.machine.snapshot()),
+                state: self.states.write(text_of(self.machine.snapshot())),
             }],
             messages,
             consumed: consumed.into_iter().collect(),
@@ -489,7 +492,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 at: now,
                 kind: event.kind().into(),
                 event: text_of(&event),
-                state: text_of(self.machine.snapshot()),
+                state: self.states.write(text_of(self.machine.snapshot())),
             }],
             messages: Vec::new(),
             consumed: Vec::new(),

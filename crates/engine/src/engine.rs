@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_model::{Answer, Channel, Clock, Ids, Message, TaskState};
 use convoke_store::{
     Definition, FIRST_EPOCH, Fence, NewEntry, NewMessage, NewSignal, NewTask, Scope, Signalled,
-    Store, Submitted, text_of,
+    StateText, Store, Submitted, text_of,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -280,7 +280,7 @@ impl<P: Program> Engine<P> {
                 .await?
                 .ok_or(EngineError::UnknownTask(task))?;
             if record.status.is_final() || record.status.awaits_person() {
-                let snapshot: Snapshot<Value, Value> = read_snapshot(record.id, entry.state)?;
+                let snapshot: Snapshot<Value, Value> = read_snapshot(record.id, &entry.state)?;
                 return Ok(Ended {
                     facts: Arc::new(Facts::from(&record)),
                     status: record.status,
@@ -300,13 +300,18 @@ impl<P: Program> Engine<P> {
     }
 }
 
-pub(crate) fn read_snapshot<S, R>(task: Uuid, state: Value) -> Result<Snapshot<S, R>, EngineError>
+pub(crate) fn read_snapshot<S, R>(
+    task: Uuid,
+    state: &StateText,
+) -> Result<Snapshot<S, R>, EngineError>
 where
     S: serde::de::DeserializeOwned,
     R: serde::de::DeserializeOwned,
 {
-    serde_json::from_value(state).map_err(|error| EngineError::UnreadableJournal {
-        task,
-        reason: error.to_string(),
-    })
+    state
+        .read()
+        .map_err(|error| EngineError::UnreadableJournal {
+            task,
+            reason: error.to_string(),
+        })
 }

@@ -35,7 +35,7 @@ impl<P: Program> Engine<P> {
             let message = format!("the task has {} steps; there is no step {at}", record.seq);
             EngineError::refused("task.no_such_step", message)
         })?;
-        let origin = read_snapshot::<P::State, P::Request>(from, entry.state)?;
+        let origin = read_snapshot::<P::State, P::Request>(from, &entry.state)?;
         if origin.status.is_final() {
             let message = format!("the task had ended with step {at}; take an earlier one");
             return Err(EngineError::refused("task.fork_ended", message));

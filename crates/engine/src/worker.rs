@@ -272,7 +272,7 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
                 at: now,
                 kind: event.kind().into(),
                 event: text_of(&event),
-                state: text_of(&claimed.entry.state),
+                state: claimed.entry.state.as_str().to_owned(),
             }],
             messages: Vec::new(),
             consumed: Vec::new(),

@@ -63,7 +63,7 @@ struct Asked {
 
 impl Reader {
     fn remember(&mut self, entry: &Entry) {
-        let Ok(state) = Open::deserialize(&entry.state) else {
+        let Ok(state) = entry.state.read::<Open>() else {
             return;
         };
         for question in state.questions {

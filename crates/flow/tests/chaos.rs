@@ -240,7 +240,7 @@ async fn every_task_ends_in_time_and_within_its_budget_whatever_fails() {
         let journal = office.entries(ended.facts.id).await;
         let last = journal.last().unwrap();
         let anew: Option<Timestamp> =
-            serde_json::from_value(last.state["deadline"].clone()).unwrap();
+            serde_json::from_value(last.state.value()["deadline"].clone()).unwrap();
         let deadline = anew.unwrap_or(ended.facts.deadline);
         assert!(last.at <= deadline + MARGIN, "ended {} too late", last.at);
         let replies = journal.iter();

@@ -95,7 +95,7 @@ fn thoughts(journal: &[Entry]) -> usize {
 }
 
 fn open_calls(journal: &[Entry], kind: &str) -> usize {
-    let state = &journal.last().unwrap().state;
+    let state = journal.last().unwrap().state.value();
     let open = state["open"].as_array().into_iter().flatten();
     open.filter(|call| call["request"]["kind"] == kind).count()
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::journal::{Entry, NewEntry, NewMessage, StoredMessage, text_of};
+use crate::state::StateWriter;
 use crate::task::TaskRecord;
 
 /// Everything that a store keeps of one task.
@@ -63,14 +64,15 @@ pub enum BroughtIn {
 impl Archive {
     /// The entries as they are written, each with the messages that it added.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (NewEntry, Vec<NewMessage>)> {
-        self.entries.iter().map(|entry| {
+        let mut states = StateWriter::default();
+        self.entries.iter().map(move |entry| {
             let added = self.messages.iter().filter(|said| said.seq == entry.seq);
             let messages = added.map(|said| NewMessage::new(&said.message, said.spoken));
             let entry = NewEntry {
                 at: entry.at,
                 kind: entry.kind.clone().into(),
                 event: text_of(&entry.event),
-                state: text_of(&entry.state),
+                state: states.write(entry.state.as_str().to_owned()),
             };
             (entry, messages.collect())
         })

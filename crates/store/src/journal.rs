@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::state::StateText;
+
 /// What a worker must show to write: the claim's epoch and the sequence it last saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
@@ -33,7 +35,7 @@ pub struct Entry {
     /// What happened, in full.
     pub event: Value,
     /// The state after it.
-    pub state: Value,
+    pub state: StateText,
 }
 
 /// An entry on its way in; the store numbers it.
@@ -45,7 +47,7 @@ pub struct NewEntry {
     pub kind: Cow<'static, str>,
     /// What happened, in full, as JSON text: it is written as it comes and never looked into.
     pub event: String,
-    /// The state after it, as JSON text.
+    /// The state after it, as JSON text, or as a [`StateWriter`](crate::StateWriter) writes it.
     pub state: String,
 }
 

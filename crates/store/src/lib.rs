@@ -17,11 +17,13 @@
 mod archive;
 mod conversation;
 mod definition;
+mod delta;
 mod error;
 mod journal;
 mod memory;
 mod signal;
 pub mod sqlite;
+mod state;
 mod task;
 mod watch;
 
@@ -41,6 +43,7 @@ pub use journal::{
 pub use memory::{Keep, MemoryStore};
 pub use signal::{NewSignal, Signal, Signalled};
 pub use sqlite::SqliteStore;
+pub use state::{StateText, StateWriter};
 pub use task::{
     Claim, Claimed, FIRST_EPOCH, Filter, Lease, Loaded, NewTask, Page, Renewed, Submitted, Swept,
     TaskPage, TaskRecord,

@@ -19,6 +19,7 @@ use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::journal::{Batch, Entry, Fence, Hold, NewEntry, NewMessage, Standing, StoredMessage};
 use crate::signal::{NewSignal, Signal, Signalled};
+use crate::state::StateReader;
 use crate::task::{
     Claim, Claimed, FIRST_EPOCH, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept,
     TaskPage, TaskRecord, expired, lease_end,
@@ -599,17 +600,24 @@ impl Inner {
 impl Kept {
     fn entries_from(&self, from: u64) -> Vec<Entry> {
         let first = self.record.seq + 1 - self.entries.len() as u64;
-        (first..)
-            .zip(&self.entries)
-            .skip_while(|(seq, _)| *seq < from)
-            .map(|(seq, entry)| Entry {
-                seq,
-                at: entry.at,
-                kind: entry.kind.to_string(),
-                event: json(&entry.event),
-                state: json(&entry.state),
-            })
-            .collect()
+        let skipped = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
+        let skipped = skipped.min(self.entries.len());
+        // What changed can be told only from the last state that was written in full.
+        let needs_earlier = |entry: &NewEntry| StateReader::default().needs_earlier(&entry.state);
+        let read_from = (0..=skipped)
+            .rev()
+            .find(|place| !self.entries.get(*place).is_some_and(needs_earlier))
+            .unwrap_or(0);
+        let mut states = StateReader::default();
+        let entries = (first..).zip(&self.entries).skip(read_from);
+        let read = entries.map(|(seq, entry)| Entry {
+            seq,
+            at: entry.at,
+            kind: entry.kind.to_string(),
+            event: json(&entry.event),
+            state: (states.read(&entry.state)).unwrap_or_else(|| entry.state.clone().into()),
+        });
+        read.skip(skipped - read_from).collect()
     }
 
     fn messages(&self) -> Vec<StoredMessage> {
@@ -635,6 +643,12 @@ impl Kept {
 
     /// Keeps the newest entry and what was spoken.
     fn forget_journal(&mut self) {
+        if let (Some(newest), Some(last)) = (
+            self.entries_from(self.record.seq).pop(),
+            self.entries.last_mut(),
+        ) {
+            newest.state.as_str().clone_into(&mut last.state);
+        }
         self.entries.drain(..self.entries.len().saturating_sub(1));
         self.entries.shrink_to_fit();
         self.messages.retain(|(_, message)| message.spoken);

@@ -73,7 +73,7 @@ pub(crate) async fn run(args: &ResumeArgs, json: bool) -> anyhow::Result<Exit> {
         let Some((record, newest)) = store.newest(task.id).await? else {
             continue;
         };
-        let questions = questions(&newest.state);
+        let questions = questions(&newest.state.value());
         if json {
             output::json_line(&json!({
                 "task": record.id, "state": record.status, "result": record.result, "error": record.error,

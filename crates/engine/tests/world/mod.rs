@@ -369,8 +369,7 @@ impl World {
         for entry in &journal.entries {
             let event: Event<Value> = serde_json::from_value(entry.event.clone()).unwrap();
             machine.apply(event, entry.at);
-            let written: Snapshot<Left, Value> =
-                serde_json::from_value(entry.state.clone()).unwrap();
+            let written: Snapshot<Left, Value> = entry.state.read().unwrap();
             assert_eq!(machine.snapshot(), &written, "after entry {}", entry.seq);
         }
     }

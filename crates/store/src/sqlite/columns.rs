@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::error::StoreError;
 use crate::journal::{Entry, NewMessage, StoredMessage};
 use crate::signal::Signal;
+use crate::state::StateReader;
 use crate::task::TaskRecord;
 
 /// The columns of a task's row `t`, in the order in which [`task`] reads them. Its sequence is that of
@@ -63,10 +64,27 @@ pub(super) fn task(row: &Row<'_>) -> Result<TaskRecord, StoreError> {
     })
 }
 
-/// Reads `seq, at, kind, event, state` from a column on.
-pub(super) fn entry(row: &Row<'_>, from: usize) -> Result<Entry, StoreError> {
+/// Reads `seq, at, kind, event, state` from a column on; the state with what gives the states before it, where it
+/// is written as what changed since.
+pub(super) fn entry(
+    row: &Row<'_>,
+    from: usize,
+    states: &mut StateReader,
+    earlier: impl FnOnce(u64) -> Result<StateReader, StoreError>,
+) -> Result<Entry, StoreError> {
+    let seq: u64 = row.get(from)?;
+    let state = row.get_ref(from + 4)?;
+    let state = state.as_str().map_err(rusqlite::Error::from)?;
+    if states.needs_earlier(state) {
+        *states = earlier(seq)?;
+    }
+    let state = states.read(state).ok_or_else(|| {
+        StoreError::Broken(format!(
+            "the state of entry {seq} does not fit the one before it"
+        ))
+    })?;
     Ok(Entry {
-        seq: row.get(from)?,
+        seq,
         at: time(row.get(from + 1)?)?,
         kind: row.get(from + 2)?,
         event: serde_json::from_str(
@@ -74,11 +92,7 @@ pub(super) fn entry(row: &Row<'_>, from: usize) -> Result<Entry, StoreError> {
                 .as_str()
                 .map_err(rusqlite::Error::from)?,
         )?,
-        state: serde_json::from_str(
-            row.get_ref(from + 4)?
-                .as_str()
-                .map_err(rusqlite::Error::from)?,
-        )?,
+        state,
     })
 }
 

@@ -1,5 +1,7 @@
 //! Questions, each answered over a connection that never writes.
 
+use std::cell::RefCell;
+
 use convoke_model::RetentionPolicy;
 use jiff::Timestamp;
 use rusqlite::types::Value as Column;
@@ -11,6 +13,7 @@ use crate::conversation::ConversationRecord;
 use crate::error::StoreError;
 use crate::journal::{Entry, StoredMessage};
 use crate::signal::Signal;
+use crate::state::StateReader;
 use crate::task::{Filter, Loaded, Page, TaskPage, TaskRecord, expired as is_expired};
 
 /// Reads every row of a query.
@@ -39,12 +42,42 @@ pub(super) fn entries(
     ordinal: u64,
     from: u64,
 ) -> Result<Vec<Entry>, StoreError> {
+    let states = RefCell::default();
     rows(
         connection,
         "SELECT seq, at, kind, event, state FROM entries WHERE task = ?1 AND seq >= ?2 ORDER BY seq",
         params![ordinal, i64::try_from(from).unwrap_or(i64::MAX)],
-        |row| columns::entry(row, 0),
+        |row| {
+            let earlier = |seq| states_before(connection, ordinal, seq);
+            columns::entry(row, 0, &mut states.borrow_mut(), earlier)
+        },
     )
+}
+
+/// What gives the states before an entry: from the last one that was written in full on.
+fn states_before(
+    connection: &Connection,
+    ordinal: u64,
+    seq: u64,
+) -> Result<StateReader, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT state FROM entries WHERE task = ?1 AND seq < ?2 ORDER BY seq DESC",
+    )?;
+    let mut found = statement.query(params![ordinal, seq])?;
+    let mut backwards: Vec<String> = Vec::new();
+    while let Some(row) = found.next()? {
+        let stored: String = row.get(0)?;
+        let is_full = !StateReader::default().needs_earlier(&stored);
+        backwards.push(stored);
+        if is_full {
+            break;
+        }
+    }
+    let mut states = StateReader::default();
+    for stored in backwards.iter().rev() {
+        states.read(stored);
+    }
+    Ok(states)
 }
 
 pub(super) fn messages(
@@ -101,12 +134,16 @@ pub(super) fn newest(
         columns::TASK
     );
     let read = |row: &Row<'_>| {
-        Ok((
-            columns::task(row)?,
-            columns::entry(row, columns::TASK_COLUMNS)?,
-        ))
+        let record = columns::task(row)?;
+        let earlier = |seq| states_before(connection, record.ordinal, seq);
+        let mut states = StateReader::default();
+        let entry = columns::entry(row, columns::TASK_COLUMNS, &mut states, earlier)?;
+        Ok((record, entry))
     };
-    Ok(rows(connection, &sql, [id.to_string()], read)?.pop())
+    // What an entry's state builds on must be of the same moment.
+    in_snapshot(connection, || {
+        Ok(rows(connection, &sql, [id.to_string()], read)?.pop())
+    })
 }
 
 pub(super) fn load_in_snapshot(

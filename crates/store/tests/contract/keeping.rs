@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use convoke_model::{RetentionPolicy, RetentionPolicyFields, TaskState};
-use convoke_store::{BroughtIn, Claim, Filter, NewSignal, Page, Signalled};
+use convoke_store::{BroughtIn, Claim, Filter, NewSignal, Page, Signalled, StateWriter};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -129,4 +129,65 @@ pub(crate) async fn a_task_brought_in_goes_on_where_it_stood(world: &World) {
     assert_eq!(signalled, Signalled::Duplicate);
     let batch = world.batch(TaskState::Completed);
     assert_eq!(world.store.append(claimed.fence(), batch).await, Ok(3));
+}
+
+/// A state that grows with every step, and is long from the first on.
+fn long_state(step: u64) -> String {
+    let done: Vec<u64> = (0..2_000 + step).collect();
+    json!({ "status": "working", "step": step, "done": done }).to_string()
+}
+
+pub(crate) async fn a_long_state_is_read_back_at_every_point(world: &World) {
+    const STEPS: u64 = 80;
+    let mut states = StateWriter::default();
+    let mut task = world.task(1);
+    task.entry.state = states.write(long_state(1));
+    let id = world.submit(task).await;
+    let mut fence = world.claim_one("w").await.fence();
+    let mut written = 0;
+    for step in 2..=STEPS {
+        let mut batch = world.batch(TaskState::Working);
+        batch.entries[0].state = states.write(long_state(step));
+        written += batch.entries[0].state.len();
+        fence.seq = world.store.append(fence, batch).await.unwrap();
+    }
+    assert!(
+        written < 10 * long_state(STEPS).len(),
+        "{written} bytes are more than what changed"
+    );
+    for from in [1, 2, 17, STEPS - 1, STEPS] {
+        let loaded = world.store.load(id, from).await.unwrap().unwrap();
+        assert_eq!(loaded.entries.len() as u64, STEPS - from + 1);
+        for entry in &loaded.entries {
+            assert_eq!(
+                entry.state.as_str(),
+                long_state(entry.seq),
+                "entry {}",
+                entry.seq
+            );
+        }
+    }
+    let (_, newest) = world.store.newest(id).await.unwrap().unwrap();
+    assert_eq!(newest.state.as_str(), long_state(STEPS));
+    world.clock.advance(LEASE);
+    let claimed = world.claim_one("other").await;
+    assert_eq!(claimed.entry.state.as_str(), long_state(STEPS));
+    // Whoever goes on knows only the newest state, which is enough to write the next.
+    let mut states = StateWriter::after(&claimed.entry.state);
+    let mut batch = world.batch(TaskState::Working);
+    batch.entries[0].state = states.write(long_state(STEPS + 1));
+    assert!(batch.entries[0].state.len() < 200);
+    world.store.append(claimed.fence(), batch).await.unwrap();
+    let taken = world.store.take_out(id).await.unwrap().unwrap();
+    let other = World::sqlite();
+    other.store.bring_in(taken.clone(), None).await.unwrap();
+    let again = other.store.take_out(id).await.unwrap().unwrap();
+    assert!(
+        again.entries == taken.entries,
+        "what was brought in is what was taken out"
+    );
+    assert_eq!(
+        taken.entries.last().unwrap().state.as_str(),
+        long_state(STEPS + 1)
+    );
 }

@@ -24,6 +24,7 @@ macro_rules! backend {
                 a_task_that_is_taken_out_and_brought_in_is_the_same,
                 a_task_that_is_there_already_is_not_brought_in,
                 a_task_brought_in_goes_on_where_it_stood,
+                a_long_state_is_read_back_at_every_point,
             );
 
             backend!(@tests $world; promises;

@@ -35,7 +35,7 @@ pub(crate) async fn a_submitted_task_is_found_with_its_first_entry(world: &World
     assert_eq!(loaded.record.created_at, world.clock.now());
     assert_eq!(loaded.entries.len(), 1);
     assert_eq!(loaded.entries[0].seq, 1);
-    assert_eq!(loaded.entries[0].state, json!({"n": 1}));
+    assert_eq!(loaded.entries[0].state.value(), json!({"n": 1}));
     assert_eq!(loaded.messages[0].message.content, "hello 1");
     assert!(
         world

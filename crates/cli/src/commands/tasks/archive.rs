@@ -189,7 +189,8 @@ impl TaskFile {
 
 /// The agent that worked on the task last, as far as its journal tells.
 fn assigned_agent(archive: &Archive) -> Option<Name> {
-    let at_the_end = archive.entries.last().and_then(agent_at);
+    let at_the_end = archive.entries.last();
+    let at_the_end = at_the_end.and_then(|entry| agent_at(&entry.state.value()));
     let speakers = archive.messages.iter().rev();
     let mut speakers = speakers.filter_map(|said| said.message.agent.clone());
     at_the_end.or_else(|| speakers.next())

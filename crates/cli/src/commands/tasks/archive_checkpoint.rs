@@ -30,7 +30,7 @@ pub(super) struct CheckpointFile<'a> {
 struct WrittenEntry<'a> {
     kind: &'a str,
     event: &'a Value,
-    state: &'a Value,
+    state: Value,
 }
 
 #[derive(Serialize)]
@@ -65,23 +65,24 @@ impl<'a> CheckpointFile<'a> {
     pub(super) fn of(archive: &'a Archive, entry: &'a Entry) -> Result<Self, Invalid> {
         let task = archive.record.id;
         let added = archive.messages.iter().filter(|said| said.seq == entry.seq);
+        let state = entry.state.value();
         Ok(Self {
             point: CheckpointFields {
                 // Derived, so that the same point has the same id in every export.
                 checkpoint_id: Uuid::new_v5(&task, entry.seq.to_string().as_bytes()),
                 task_id: task,
-                state: state_at(entry),
-                position: position_at(entry)?,
+                state: state_at(&state),
+                position: position_at(&state, &entry.kind)?,
                 sequence: entry.seq,
                 created_at: entry.at,
-                awaiting_human: awaits_human(entry),
+                awaiting_human: awaits_human(&state),
                 feedback: None,
                 resumed_at: None,
             },
             entry: WrittenEntry {
                 kind: &entry.kind,
                 event: &entry.event,
-                state: &entry.state,
+                state,
             },
             messages: added
                 .map(|said| WrittenMessage {
@@ -108,7 +109,7 @@ impl ReadCheckpoint {
             at: self.created_at,
             kind: self.entry.kind,
             event: self.entry.event,
-            state: self.entry.state,
+            state: self.entry.state.to_string().into(),
         };
         (entry, messages)
     }
@@ -127,9 +128,9 @@ pub(super) fn is_file_name(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(SUFFIX)
 }
 
-/// The agent at work after an entry, where the journal tells.
-pub(super) fn agent_at(entry: &Entry) -> Option<Name> {
-    let program = &entry.state["program"];
+/// The agent at work in a state, where it tells.
+pub(super) fn agent_at(state: &Value) -> Option<Name> {
+    let program = &state["program"];
     let told = [
         &program["walk"]["state"]["current_agent"],
         &program["run"]["agent"],
@@ -142,9 +143,9 @@ pub(super) fn agent_at(entry: &Entry) -> Option<Name> {
 
 /// What a task shared between its steps after an entry. The messages stand with the entries that added
 /// them, once each.
-fn state_at(entry: &Entry) -> State {
-    let shared = entry.state["program"]["walk"]["state"].as_object();
-    let told = |field: &str| shared.and_then(|fields| fields.get(field)).and_then(text);
+fn state_at(told: &Value) -> State {
+    let shared = told["program"]["walk"]["state"].as_object();
+    let field = |field: &str| shared.and_then(|fields| fields.get(field)).and_then(text);
     let rest = shared.map(|fields| {
         let rest = fields.iter();
         let rest = rest.filter(|(field, _)| !TOLD_APART.contains(&field.as_str()));
@@ -153,9 +154,9 @@ fn state_at(entry: &Entry) -> State {
     });
     let mut state = State::default();
     state.update(StateUpdate {
-        current_agent: agent_at(entry),
-        next_action: told("next_action"),
-        routing_key: told("routing_key"),
+        current_agent: agent_at(told),
+        next_action: field("next_action"),
+        routing_key: field("routing_key"),
         metadata: rest,
         ..StateUpdate::default()
     });
@@ -176,11 +177,11 @@ fn text(value: &Value) -> Option<String> {
 }
 
 /// The node, the tool or whatever else was under way after an entry, else what had happened.
-fn position_at(entry: &Entry) -> Result<Name, Invalid> {
-    let label = entry.state["open"][0]["label"].as_str();
+fn position_at(state: &Value, kind: &str) -> Result<Name, Invalid> {
+    let label = state["open"][0]["label"].as_str();
     // A node that calls something tells both, as in `clean: ops.remove`.
     let node = label.and_then(|label| label.split(':').next());
-    let spelt = node.and_then(as_name).or_else(|| as_name(&entry.kind));
+    let spelt = node.and_then(as_name).or_else(|| as_name(kind));
     spelt.map_or_else(|| Name::new("step"), Ok)
 }
 
@@ -197,9 +198,9 @@ fn as_name(label: &str) -> Option<Name> {
     Name::new(spelt).ok()
 }
 
-fn awaits_human(entry: &Entry) -> bool {
-    let questions = entry.state["questions"].as_array();
-    let status = TaskState::deserialize(&entry.state["status"]);
+fn awaits_human(state: &Value) -> bool {
+    let questions = state["questions"].as_array();
+    let status = TaskState::deserialize(&state["status"]);
     questions.is_some_and(|open| !open.is_empty()) || status.is_ok_and(TaskState::awaits_person)
 }
 
@@ -208,16 +209,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn entry(state: Value) -> Entry {
-        Entry {
-            seq: 1,
-            at: Timestamp::UNIX_EPOCH,
-            kind: "returned".into(),
-            event: Value::Null,
-            state,
-        }
-    }
 
     #[test]
     fn names_of_files_sort_as_the_files_follow_each_other() {
@@ -230,12 +221,13 @@ mod tests {
 
     #[test]
     fn a_position_is_a_name_whatever_the_label_is() {
-        let at =
-            |label: &str| position_at(&entry(json!({ "open": [{ "label": label }] }))).unwrap();
+        let at = |label: &str| {
+            position_at(&json!({ "open": [{ "label": label }] }), "returned").unwrap()
+        };
         assert_eq!(at("clean: ops.remove"), "clean");
         assert_eq!(at("todo.add_task"), "todo_add_task");
         assert_eq!(at("42"), "returned");
-        assert_eq!(position_at(&entry(Value::Null)).unwrap(), "returned");
+        assert_eq!(position_at(&Value::Null, "returned").unwrap(), "returned");
         assert_eq!(at(&"a".repeat(100)).as_str().len(), 64);
     }
 
@@ -244,9 +236,7 @@ mod tests {
         let shared = json!({
             "routing_key": "approve", "next_action": ["pay", "sign"], "current_agent": "clerk", "sum": 7,
         });
-        let state = state_at(&entry(
-            json!({ "program": { "walk": { "state": shared } } }),
-        ));
+        let state = state_at(&json!({ "program": { "walk": { "state": shared } } }));
         assert_eq!(state.routing_key.as_deref(), Some("approve"));
         assert_eq!(state.next_action.as_deref(), Some("pay, sign"));
         assert_eq!(state.current_agent, Some(Name::new("clerk").unwrap()));

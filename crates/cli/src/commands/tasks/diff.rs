@@ -32,7 +32,7 @@ pub(super) async fn diff(
 ) -> anyhow::Result<Exit> {
     let (one, other) = (point(store, one).await?, point(store, other).await?);
     let parted = parting(&one, &other);
-    let found = differences(one.state(), other.state(), differs_always);
+    let found = differences(&one.state(), &other.state(), differs_always);
     if json {
         let differences: Vec<_> = found
             .iter()
@@ -95,9 +95,9 @@ fn show(one: &Point, other: &Point, parted: Option<Steps<'_>>, found: &[Differen
 }
 
 impl Point {
-    fn state(&self) -> &Value {
+    fn state(&self) -> Value {
         let entry = self.loaded.entries.last();
-        entry.map_or(&Value::Null, |entry| &entry.state)
+        entry.map_or(Value::Null, |entry| entry.state.value())
     }
 }
 

@@ -11,9 +11,10 @@ pub(super) async fn history(store: &dyn Store, task: Uuid, json: bool) -> anyhow
     let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
     if json {
         for entry in &loaded.entries {
+            let state = entry.state.value();
             output::json_line(&json!({
                 "seq": entry.seq, "at": entry.at, "kind": entry.kind,
-                "status": entry.state["status"], "open": labels(entry),
+                "status": state["status"], "open": labels(&state),
             }));
         }
         return Ok(());
@@ -32,21 +33,19 @@ pub(super) async fn history(store: &dyn Store, task: Uuid, json: bool) -> anyhow
 
 fn row(entry: &Entry) -> [String; 5] {
     let what = entry.event["label"].as_str();
+    let state = entry.state.value();
     [
         entry.seq.to_string(),
         entry.at.strftime("%H:%M:%S%.3f").to_string(),
         what.map_or_else(|| entry.kind.replace('_', " "), str::to_owned),
-        entry.state["status"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-        labels(entry).join(", "),
+        state["status"].as_str().unwrap_or_default().to_owned(),
+        labels(&state).join(", "),
     ]
 }
 
-/// What was under way, or waited for a person, after an entry.
-fn labels(entry: &Entry) -> Vec<String> {
-    let open = entry.state["open"].as_array();
+/// What is under way, or waits for a person, in a state.
+fn labels(state: &Value) -> Vec<String> {
+    let open = state["open"].as_array();
     let label = |call: &Value| call["label"].as_str().unwrap_or_default().to_owned();
     open.into_iter().flatten().map(label).collect()
 }

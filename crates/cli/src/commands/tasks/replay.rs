@@ -73,7 +73,7 @@ fn first_difference(assistant: Arc<Assistant>, loaded: &Loaded) -> anyhow::Resul
         })?;
         machine.apply(event, entry.at);
         let replayed = comparable(serde_json::to_value(machine.snapshot())?);
-        let written = comparable(entry.state.clone());
+        let written = comparable(entry.state.value());
         let found = differences(&written, &replayed, |_| false)
             .into_iter()
             .next();
@@ -94,7 +94,7 @@ fn beginning(
     let facts = Facts::from(&loaded.record);
     match loaded.entries.split_first() {
         Some((first, rest)) if first.kind == "forked" => {
-            let snapshot = serde_json::from_value(first.state.clone())?;
+            let snapshot = first.state.read()?;
             let told = loaded.messages.iter().filter(|stored| stored.seq == 1);
             let told = told.map(|stored| stored.message.clone()).collect();
             let machine = Machine::restore(assistant, facts, snapshot, told, 1);

@@ -38,7 +38,7 @@ pub(super) async fn show_at(
         "step".dimmed(),
         entry.kind
     ));
-    output::line(serde_json::to_string_pretty(&entry.state)?);
+    output::line(serde_json::to_string_pretty(&entry.state.value())?);
     output::note(format!("{} messages until then", said.len()));
     Ok(())
 }
@@ -49,7 +49,7 @@ pub(super) async fn show(store: &dyn Store, task: Uuid, json: bool) -> anyhow::R
     let state = loaded
         .entries
         .last()
-        .map(|entry| entry.state.clone())
+        .map(|entry| entry.state.value())
         .unwrap_or_default();
     if json {
         output::json_line(&json!({ "task": record, "state": state, "messages": loaded.messages }));

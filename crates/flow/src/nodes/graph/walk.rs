@@ -1,7 +1,7 @@
 //! Where a walk through a workflow stands: which nodes were come to, which ways were taken, what is
 //! known. Pure bookkeeping; what happens at a node is elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use convoke_model::{Join, Name, OnError, Reducer, WorkflowFields};
 use serde::{Deserialize, Serialize};
@@ -157,11 +157,12 @@ impl Walk {
         }
         loop {
             let mut skipped = false;
+            let arrivals = self.arrivals(workflow);
             for (name, node) in &workflow.nodes {
                 if self.visits.contains_key(name) || ready.contains(name) {
                     continue;
                 }
-                let (taken, open) = self.arrivals(workflow, name);
+                let (taken, open) = arrivals.get(name).copied().unwrap_or_default();
                 let settled = open == 0 && taken > 0;
                 let enough = match node.join {
                     Join::All => settled,
@@ -183,30 +184,34 @@ impl Walk {
         }
     }
 
-    /// How many ways were taken to a node, and how many may still be.
-    fn arrivals(&self, workflow: &WorkflowFields, node: &Name) -> (usize, usize) {
-        let (mut taken, mut open) = (0, 0);
+    /// How many ways were taken to each node, and how many may still be.
+    fn arrivals<'a>(&self, workflow: &'a WorkflowFields) -> BTreeMap<&'a Name, (usize, usize)> {
+        let mut arrivals: BTreeMap<&Name, (usize, usize)> = BTreeMap::new();
         for (index, edge) in workflow.edges.iter().enumerate() {
-            if !edge.to.nodes().any(|to| to == node) {
-                continue;
-            }
-            match self.ways.get(&index) {
-                Some(Some(to)) if to == node => taken += 1,
-                Some(_) => {}
-                None => open += 1,
+            // Two keys of an edge may lead to the same node, which is one way to it.
+            let leads_to: BTreeSet<&Name> = edge.to.nodes().collect();
+            let way = self.ways.get(&index);
+            for node in leads_to {
+                let (taken, open) = arrivals.entry(node).or_default();
+                match way {
+                    Some(Some(to)) if to == node => *taken += 1,
+                    Some(_) => {}
+                    None => *open += 1,
+                }
             }
         }
         for (from, other) in &workflow.nodes {
-            if !matches!(&other.on_error, OnError::Goto(to) if to == node) {
+            let OnError::Goto(node) = &other.on_error else {
                 continue;
-            }
+            };
+            let (taken, open) = arrivals.entry(node).or_default();
             if self.detours.get(from) == Some(node) {
-                taken += 1;
+                *taken += 1;
             } else if !matches!(self.visits.get(from), Some(Visit::Done | Visit::Skipped)) {
-                open += 1;
+                *open += 1;
             }
         }
-        (taken, open)
+        arrivals
     }
 
     /// Puts what came of a node into the state, as the workflow says for the field.
