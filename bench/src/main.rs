@@ -1,7 +1,12 @@
 //! Measures what Convoke promises, one subcommand per promise.
 
+mod app;
 mod cold;
 mod decide;
+mod figures;
+mod journal;
+mod long_task;
+mod paused;
 mod store;
 
 use std::path::PathBuf;
@@ -48,13 +53,51 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure what tasks cost that wait for a person, and how fast one goes on.
+    Paused {
+        /// Tasks that wait.
+        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+        tasks: u32,
+        /// A folder on the disk to be measured.
+        #[arg(long, default_value = "target/bench")]
+        folder: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure the journal of long tasks: its bytes, and the time to open it.
+    Journal {
+        /// Steps of the longest task; others have a tenth, a fifth and a half of them.
+        #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(20..))]
+        steps: u32,
+        /// A folder on the disk to be measured.
+        #[arg(long, default_value = "target/bench")]
+        folder: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
+
+// The product's own, or memory would be counted that it does not take.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Decide { data, json } => decide::run(&data, json),
         Command::Store { folder, json } => store::run(&folder, json),
         Command::Cold { binary, app, json } => cold::run(binary, &app, json),
+        Command::Paused {
+            tasks,
+            folder,
+            json,
+        } => paused::run(&folder, tasks, json),
+        Command::Journal {
+            steps,
+            folder,
+            json,
+        } => journal::run(&folder, steps, json),
     }
 }
 

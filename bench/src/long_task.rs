@@ -1,0 +1,157 @@
+//! Long tasks, made by doing the work: a list that is gone over, a chain of nodes, and an agent that
+//! calls a tool again and again.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use convoke::TaskState;
+use convoke_testkit::{Reply, Script, ScriptedModel};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::app::{BenchApp, idle_agent, request};
+use crate::figures::store_bytes;
+
+/// What a long task is made of.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Shape {
+    /// An agent: each thought calls a tool.
+    Agent,
+    /// A workflow of one node, which goes over a list with a tool.
+    Map,
+    /// A workflow of many nodes, one behind the other, each of which calls a tool.
+    Chain,
+}
+
+impl Shape {
+    pub(crate) const ALL: [Self; 3] = [Self::Agent, Self::Map, Self::Chain];
+
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Self::Agent => "an agent that calls a tool with every thought",
+            Self::Map => "one node of a workflow that goes over a list",
+            Self::Chain => "a workflow with a node for every step",
+        }
+    }
+}
+
+/// A task that has ended, and the store that it is in.
+pub(crate) struct LongTask {
+    pub(crate) app: BenchApp,
+    pub(crate) task: Uuid,
+    pub(crate) took: Duration,
+    /// By how much it made the store's file grow.
+    pub(crate) file_growth: u64,
+}
+
+/// Carries out a task of about so many steps.
+pub(crate) async fn carry_out(below: &Path, shape: Shape, steps: u32) -> anyhow::Result<LongTask> {
+    match shape {
+        Shape::Map => {
+            let app = BenchApp::write(below, &idle_agent(), Some(&map(steps)))?;
+            finish(app).await
+        }
+        Shape::Chain => {
+            let app = BenchApp::write(below, &idle_agent(), Some(&chain(steps)))?;
+            finish(app).await
+        }
+        Shape::Agent => {
+            // A thought is a step, and so is the call that it makes.
+            let calls = steps / 2;
+            let model = ScriptedModel::start(caller(calls)).await?;
+            finish(BenchApp::write(below, &agent(&model, calls), None)?).await
+        }
+    }
+}
+
+async fn finish(app: BenchApp) -> anyhow::Result<LongTask> {
+    let runtime = app.start().await?;
+    let empty = store_bytes(&app.store())?;
+    let began = Instant::now();
+    let ended = runtime.ask(request()).await?;
+    let took = began.elapsed();
+    anyhow::ensure!(
+        ended.status == TaskState::Completed,
+        "a long task is {}: {:?}",
+        ended.status,
+        ended.error
+    );
+    runtime.shutdown().await?;
+    let file_growth = store_bytes(&app.store())? - empty;
+    Ok(LongTask {
+        task: ended.facts.id,
+        app,
+        took,
+        file_growth,
+    })
+}
+
+fn map(items: u32) -> Value {
+    json!({
+        "name": "main",
+        "nodes": {
+            "each": {
+                "type": "tool",
+                "tool": "builtin.calculate",
+                "arguments": { "expression": "{{ number }} + 1" },
+                "map": { "over": format!("range({items})"), "as": "number", "max_items": items },
+            },
+        },
+        "entry_point": "each",
+        "answer": "Went over {{ each | length }}.",
+        "max_iterations": items,
+    })
+}
+
+fn chain(length: u32) -> Value {
+    let name = |number: u32| format!("n{number}");
+    let node = |number: u32| {
+        let sum = format!("{number} + 1");
+        let arguments = json!({ "expression": sum });
+        json!({ "type": "tool", "tool": "builtin.calculate", "arguments": arguments })
+    };
+    let nodes: Map<String, Value> = (0..length)
+        .map(|number| (name(number), node(number)))
+        .collect();
+    let edges: Vec<Value> = (1..length)
+        .map(|number| json!({ "from": name(number - 1), "to": name(number) }))
+        .collect();
+    json!({
+        "name": "main",
+        "nodes": nodes,
+        "edges": edges,
+        "entry_point": name(0),
+        "answer": "Done.",
+        "max_iterations": length,
+    })
+}
+
+fn agent(model: &ScriptedModel, calls: u32) -> Value {
+    json!({
+        "name": "clerk",
+        "role": "Calculates.",
+        "system_prompt": "Calculate until you are done.",
+        "tools": ["builtin.calculate"],
+        "tool_mode": "native",
+        "max_iterations": calls + 1,
+        "budget": { "model_calls": calls + 2, "tool_calls": calls + 2, "tokens": 1_000_000_000 },
+        "llm_config": { "endpoint": model.endpoint(), "model": "scripted" },
+    })
+}
+
+/// Calls a tool so many times, then answers.
+fn caller(calls: u32) -> Script {
+    let asked = AtomicU32::new(0);
+    Script::by(move |_| {
+        let number = asked.fetch_add(1, Ordering::Relaxed);
+        if number < calls {
+            let sum = format!("{number} + 1");
+            Reply::tool_calls([("calculate", json!({ "expression": sum }))])
+        } else {
+            Reply::text("Done.")
+        }
+    })
+}
