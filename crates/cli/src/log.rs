@@ -76,7 +76,50 @@ impl Drop for Line {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.0);
         let wanted = wanted().read().unwrap_or_else(PoisonError::into_inner);
-        let clean = wanted.redaction.text(&wanted.secrets.redact(&text));
-        let _ = io::stderr().lock().write_all(clean.as_bytes());
+        let _ = io::stderr()
+            .lock()
+            .write_all(wanted.clean(&text).as_bytes());
+    }
+}
+
+impl Wanted {
+    fn clean(&self, line: &str) -> String {
+        self.redaction.text(&self.secrets.redact(line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_log_tells_neither_of_people_nor_of_keys() {
+        let agent = "name: a\nrole: R.\nsystem_prompt: P.\nllm_config:\n  endpoint: http://127.0.0.1/v1\n  \
+                     model: m\n  api_key: ${KEY}\n";
+        let files = [
+            (
+                "convoke.yaml".to_owned(),
+                "name: app\nredaction: {remove: [email_addresses]}\n".to_owned(),
+            ),
+            ("agents/a.yaml".to_owned(), agent.to_owned()),
+        ];
+        let environment = |_: &str| Some("hush-hush".to_owned());
+        let none = BTreeSet::new();
+        let app = App::load_kept(&files.into(), "h", "".as_ref(), &environment, &none).unwrap();
+        let line = "wrote to ann@example.org and +49 170 1234567 with hush-hush\n";
+        assert_eq!(
+            Wanted::default().clean(line),
+            "wrote to [address] and [number] with hush-hush\n"
+        );
+        let wanted = Wanted {
+            redaction: app.config.redaction,
+            secrets: app.secrets,
+        };
+        assert_eq!(
+            wanted.clean(line),
+            "wrote to [address] and +49 170 1234567 with ${KEY}\n"
+        );
     }
 }

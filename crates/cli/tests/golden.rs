@@ -188,3 +188,25 @@ edges:
     };
     insta::assert_snapshot!([sound, unchecked, circle, unchecked_json].join("\n\n"));
 }
+
+#[test]
+fn an_app_is_made_and_run() {
+    let program = Program::new();
+    let made = view(&program, &["new", "my-assistant"]);
+    let again = view(&program, &["new", "my-assistant"]);
+    let checked = view(&program, &["check", "my-assistant"]);
+    let answered = view(&program, &["run", "my-assistant", "remind me to buy milk"]);
+    let nothing = view(&program, &["resume", "my-assistant"]);
+    let pruned = view(&program, &["tasks", "prune", "--app", "my-assistant", "--dry-run"]);
+    let too_long = view(&program, &["run", "my-assistant", "", "--json"]);
+    let tags = view(&program, &["run", "my-assistant", "hello", "--keep-days", "0"]);
+    let nowhere = view(&program, &["run", "nowhere", "hello"]);
+    insta::assert_snapshot!(
+        [made, again, checked, answered, nothing, pruned, too_long, tags, nowhere].join("\n\n")
+    );
+}
+
+#[test]
+fn the_types_are_listed() {
+    insta::assert_snapshot!(view(&Program::new(), &["schema"]));
+}

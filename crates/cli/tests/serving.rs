@@ -128,6 +128,40 @@ fn a_task_whose_app_is_not_in_the_store_is_left_as_it_is_and_told_of() {
     assert_eq!(status_of(&program, &old).unwrap()["result"], "old 2");
 }
 
+#[test]
+fn of_several_processes_that_answer_at_once_exactly_one_is_heard() {
+    let program = Program::new();
+    let app = write_app(&program, &asking("hello"));
+    let task = ask(&program, &app, &[]);
+    let people: Vec<Child> = (0..8)
+        .map(|_| {
+            let mut command = program.command(&["tasks", "answer", &task, "approve"]);
+            command
+                .stderr(Stdio::piped())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let outputs: Vec<_> = people
+        .into_iter()
+        .map(|child| child.wait_with_output().unwrap())
+        .collect();
+    let (heard, refused): (Vec<_>, Vec<_>) =
+        outputs.iter().partition(|output| output.status.success());
+    assert_eq!((heard.len(), refused.len()), (1, 7), "{outputs:?}");
+    for output in refused {
+        assert!(
+            text(&output.stderr).contains("error[question.answered]"),
+            "{output:?}"
+        );
+    }
+    program.run(&["resume", &app]);
+    assert_eq!(status_of(&program, &task).unwrap()["result"], "hello 2");
+    let history = text(&program.run(&["tasks", "history", &task]).stdout);
+    assert_eq!(history.matches("answered").count(), 1, "{history}");
+}
+
 /// A process that serves an app, and ends with the test.
 struct Serving(Child);
 
