@@ -13,7 +13,7 @@ pub use runtime::{Runtime, local_user};
 pub use wire::{StoreChoice, engine, tool_servers};
 
 pub use convoke_app::{App, Diagnostics};
-pub use convoke_engine::{Ended, Engine, Heard, Keeping, Live};
+pub use convoke_engine::{Answered, Ended, Engine, Heard, Keeping, Live};
 pub use convoke_flow::toolbox::{RustTool, ToolContext, ToolEffect, ToolError};
 pub use convoke_flow::{Assistant, Incoming};
 pub use convoke_llm::Options as ModelOptions;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use convoke_app::App;
-use convoke_engine::{Ended, Engine};
+use convoke_engine::{Answered, Ended, Engine, EngineError};
 use convoke_flow::{Assistant, Incoming, receive};
 use convoke_model::{Answer, Channel, Clock, Ids, TaskState, UserId};
 use convoke_store::Store;
@@ -123,6 +123,19 @@ impl Runtime {
     /// Waits until a task has ended or waits for a person.
     pub async fn wait(&self, task: Uuid) -> Result<Ended, RuntimeError> {
         self.while_working(self.engine.wait(task)).await
+    }
+
+    /// Answers a question of a task, and waits until the task has ended or waits for a person again.
+    pub async fn answer(
+        &self,
+        task: Uuid,
+        question: Option<Uuid>,
+        answer: Answered,
+    ) -> Result<Ended, RuntimeError> {
+        let newest = self.store().newest(task).await.map_err(EngineError::from)?;
+        let seq = newest.map_or(0, |(record, _)| record.seq);
+        self.engine.answer(task, question, answer).await?;
+        self.while_working(self.engine.wait_beyond(task, seq)).await
     }
 
     /// Waits for something of the app's, unless its worker breaks down first.

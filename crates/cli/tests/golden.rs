@@ -197,12 +197,21 @@ fn an_app_is_made_and_run() {
     let checked = view(&program, &["check", "my-assistant"]);
     let answered = view(&program, &["run", "my-assistant", "remind me to buy milk"]);
     let nothing = view(&program, &["resume", "my-assistant"]);
-    let pruned = view(&program, &["tasks", "prune", "--app", "my-assistant", "--dry-run"]);
+    let pruned = view(
+        &program,
+        &["tasks", "prune", "--app", "my-assistant", "--dry-run"],
+    );
     let too_long = view(&program, &["run", "my-assistant", "", "--json"]);
-    let tags = view(&program, &["run", "my-assistant", "hello", "--keep-days", "0"]);
+    let tags = view(
+        &program,
+        &["run", "my-assistant", "hello", "--keep-days", "0"],
+    );
     let nowhere = view(&program, &["run", "nowhere", "hello"]);
     insta::assert_snapshot!(
-        [made, again, checked, answered, nothing, pruned, too_long, tags, nowhere].join("\n\n")
+        [
+            made, again, checked, answered, nothing, pruned, too_long, tags, nowhere
+        ]
+        .join("\n\n")
     );
 }
 

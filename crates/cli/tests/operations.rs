@@ -197,3 +197,21 @@ async fn with_a_model_the_summary_is_written_looked_at_and_mended() {
         assert!(traced.contains(step), "{traced}");
     }
 }
+
+#[test]
+fn in_a_chat_people_answer_where_they_are_asked() {
+    let incident = Incident::new();
+    let mut chat = incident.program.spawn(&["chat", &incident.app]);
+    let lines = "checkout is slow\n/set\n/set nothing\n/set target=2.3.7\n/approve\nsearch is down\n/reject not now\n";
+    std::io::Write::write_all(&mut chat.stdin.take().unwrap(), lines.as_bytes()).unwrap();
+    let said = text(&chat.wait_with_output().unwrap().stdout);
+    assert!(
+        said.contains("after a roll back (from 2.4.1 to 2.3.7)"),
+        "{said}"
+    );
+    assert!(
+        said.contains("search was down and was left as it is: not now"),
+        "{said}"
+    );
+    assert_eq!(incident.changes().len(), 1);
+}

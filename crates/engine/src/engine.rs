@@ -272,6 +272,11 @@ impl<P: Program> Engine<P> {
 
     /// Waits until a task has ended or waits for a person.
     pub async fn wait(&self, task: Uuid) -> Result<Ended, EngineError> {
+        self.wait_beyond(task, 0).await
+    }
+
+    /// The same once its journal has gone on beyond an entry, such as after an answer.
+    pub async fn wait_beyond(&self, task: Uuid, seq: u64) -> Result<Ended, EngineError> {
         let mut hint = self.0.store.watch(Scope::Rest(task));
         loop {
             let (record, entry) = self
@@ -279,7 +284,8 @@ impl<P: Program> Engine<P> {
                 .newest(task)
                 .await?
                 .ok_or(EngineError::UnknownTask(task))?;
-            if record.status.is_final() || record.status.awaits_person() {
+            let rests = record.status.is_final() || record.status.awaits_person();
+            if rests && record.seq > seq {
                 let snapshot: Snapshot<Value, Value> = read_snapshot(record.id, &entry.state)?;
                 return Ok(Ended {
                     facts: Arc::new(Facts::from(&record)),

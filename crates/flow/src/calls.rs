@@ -6,7 +6,7 @@ use convoke_engine::{NewCall, Outcome, Step};
 use convoke_model::Name;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::nodes::agent::sub_agents::Errand;
@@ -145,7 +145,7 @@ impl Ask {
                 ..errand.clone()
             }),
             Self::Person { .. } => Self::Person {
-                said: Some(Value::Object(fields)),
+                said: Some(feedback(fields)?),
             },
             Self::At(at) => Self::At(At {
                 ask: Box::new(at.ask.with_arguments(Value::Object(fields))?),
@@ -154,6 +154,21 @@ impl Ask {
             Self::Decide | Self::Model(_) => return Err("this call takes no arguments".into()),
         })
     }
+}
+
+/// What a person changes at a human node: fields of the state, and what they say to it.
+fn feedback(fields: Map<String, Value>) -> Result<Value, String> {
+    let updates = fields.get("state_updates").and_then(Value::as_object);
+    if updates.is_none_or(Map::is_empty) {
+        return Err("to change something, give `state_updates`; otherwise approve".into());
+    }
+    let is_known = |key: &String| matches!(key.as_str(), "state_updates" | "message");
+    if let Some(other) = fields.keys().find(|key| !is_known(key)) {
+        return Err(format!(
+            "a person gives `state_updates` and a `message`, and no `{other}`"
+        ));
+    }
+    Ok(Value::Object(fields))
 }
 
 impl From<Ask> for Request {

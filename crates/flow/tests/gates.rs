@@ -176,6 +176,15 @@ async fn a_fork_goes_on_from_its_point_with_the_state_it_was_given() {
     let fork = office.engine.fork(task, at, set).await.unwrap();
     let asked = office.engine.wait(fork).await.unwrap();
     assert_eq!(asked.questions[0].prompt, "Pay 7?");
+    for useless in [
+        json!({}),
+        json!({ "state_updates": {} }),
+        json!({ "state_updates": { "sum": 1 }, "sum": 1 }),
+    ] {
+        let answer = Answered::Modify { value: useless };
+        let refused = office.engine.answer(fork, None, answer).await.unwrap_err();
+        assert_eq!(refused.code(), "answer.unusable");
+    }
     let approve = Answered::Approve {
         message: Some("thank you".into()),
     };

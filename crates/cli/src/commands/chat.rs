@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use convoke::{Ended, Runtime, RuntimeError};
+use convoke::{Answered, Ended, Runtime, RuntimeError};
 use owo_colors::OwoColorize;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::run::{as_json, show};
 use super::speaker::Speaker;
+use super::tasks::fields;
 use super::telling::Telling;
 use crate::cli::ChatArgs;
 use crate::exit::Exit;
@@ -28,9 +30,12 @@ const APPEARING: Duration = Duration::from_millis(400);
 const HISTORY_LINES: usize = 1_000;
 
 const HELP: &str = "\
-/new    begin a new conversation
-/trace  show how the last answer came about
-/quit   leave (so does Ctrl-D)";
+/approve [MESSAGE]   agree to what you are asked
+/reject [MESSAGE]    do not agree
+/set FIELD=VALUE     agree, with a change to the state of the workflow
+/new                 begin a new conversation
+/trace               show how the last answer came about
+/quit                leave (so does Ctrl-D)";
 
 pub(crate) async fn run(args: &ChatArgs, json: bool) -> anyhow::Result<Exit> {
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
@@ -85,7 +90,17 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
                 continue;
             }
             command if command.starts_with('/') => {
-                output::note(format!("There is no command {command}.\n{HELP}"));
+                match (answer_of(command), last) {
+                    (None, _) => output::note(format!("There is no command {command}.\n{HELP}")),
+                    (Some(_), None) => output::note("Nobody asks you anything."),
+                    (Some(answer), Some(task)) => {
+                        let telling = Telling::new(json);
+                        let heard = heard(answer, task, runtime, telling, &input, json).await;
+                        if let Err(error) = heard {
+                            output::report(json, &error, Exit::Usage);
+                        }
+                    }
+                }
                 continue;
             }
             _ => {}
@@ -106,15 +121,63 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
             ended = telling.follow(runtime.wait(task)) => ended?,
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
-        let told = telling.end(&ended);
-        if json {
-            output::json_line(&as_json(&ended));
-        } else if input.is_terminal() && !told {
-            appear(&ended, runtime).await;
-        } else if !input.is_terminal() {
-            show(&ended, runtime, false, told);
-        }
+        tell(&ended, telling, runtime, &input, json).await;
     }
+}
+
+/// Says what came of a task.
+async fn tell(ended: &Ended, telling: Telling, runtime: &Runtime, input: &Input, json: bool) {
+    let told = telling.end(ended);
+    if json {
+        output::json_line(&as_json(ended));
+    } else if ended.status.awaits_person() {
+        for question in &ended.questions {
+            output::line(&question.prompt);
+        }
+        output::note("answer with /approve, /reject or /set FIELD=VALUE");
+    } else if input.is_terminal() && !told {
+        appear(ended, runtime).await;
+    } else if !input.is_terminal() {
+        show(ended, runtime, false, told);
+    }
+}
+
+/// What a command says to a question, if it says anything.
+fn answer_of(command: &str) -> Option<anyhow::Result<Answered>> {
+    let (word, rest) = command.split_once(' ').unwrap_or((command, ""));
+    let message = Some(rest.trim().to_owned()).filter(|message| !message.is_empty());
+    match word {
+        "/approve" => Some(Ok(Answered::Approve { message })),
+        "/reject" => Some(Ok(Answered::Reject { message })),
+        "/set" => {
+            // Without a field the task itself says that nothing is changed.
+            let set: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
+            let updates = fields(&set).map_err(anyhow::Error::from);
+            Some(updates.map(|updates| Answered::Modify {
+                value: json!({ "state_updates": updates }),
+            }))
+        }
+        _ => None,
+    }
+}
+
+/// Answers the first question of a task, and says what came of it.
+async fn heard(
+    answer: anyhow::Result<Answered>,
+    task: Uuid,
+    runtime: &Runtime,
+    mut telling: Telling,
+    input: &Input,
+    json: bool,
+) -> anyhow::Result<()> {
+    let answer = answer?;
+    let standing = runtime.wait(task).await?;
+    let question = standing.questions.first().map(|question| question.id);
+    let ended = telling
+        .follow(runtime.answer(task, question, answer))
+        .await?;
+    tell(&ended, telling, runtime, input, json).await;
+    Ok(())
 }
 
 /// Lets an answer appear word by word, as if it were being said.

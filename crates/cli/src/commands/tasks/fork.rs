@@ -41,7 +41,7 @@ pub(super) async fn fork(
 }
 
 /// Reads `field=value`; the value is JSON, or else the text that it is.
-pub(super) fn fields(set: &[String]) -> Result<Map<String, Value>, UsageError> {
+pub(crate) fn fields(set: &[String]) -> Result<Map<String, Value>, UsageError> {
     set.iter()
         .map(|text| {
             let (field, value) = text.split_once('=').ok_or_else(|| {

@@ -20,6 +20,7 @@ mod trace;
 use convoke_store::{Filter, Page, Store};
 use uuid::Uuid;
 
+pub(crate) use fork::fields;
 pub(crate) use show::questions;
 pub(crate) use trace::trace;
 
