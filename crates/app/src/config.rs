@@ -85,6 +85,8 @@ impl fmt::Debug for AppConfig {
 pub struct DecideConfig {
     /// The confidence from which a local decision stands, from 0 to 1.
     pub threshold: f64,
+    /// Whether one message may ask for several things.
+    pub several: Several,
     /// Things that people may say and that the app cannot do. The classifier learns to refuse them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub out_of_scope: Vec<String>,
@@ -106,10 +108,24 @@ pub struct DecideConfig {
     pub unknown: String,
 }
 
+/// Whether one message may ask for several things, as in "turn on the lights and play jazz".
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Several {
+    /// It asks for one thing.
+    Never,
+    /// Where it fits no sentence as a whole, and each of its parts fits one.
+    #[default]
+    Careful,
+    /// Wherever each of its parts fits a sentence, also where a slot could take all of it.
+    Eager,
+}
+
 impl Default for DecideConfig {
     fn default() -> Self {
         Self {
             threshold: 0.7,
+            several: Several::default(),
             out_of_scope: Vec::new(),
             politeness: PolitenessConfig::default(),
             phrases: BTreeMap::new(),

@@ -31,7 +31,7 @@ pub use app::{App, EvalSet, Loaded};
 pub use bounds::Bounds;
 pub use builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 pub use config::{
-    AppConfig, DecideConfig, EvalBar, Limits, Messages, PolitenessConfig, StoreConfig,
+    AppConfig, DecideConfig, EvalBar, Limits, Messages, PolitenessConfig, Several, StoreConfig,
 };
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use environment::{MIN_SECRET_LENGTH, Secrets};

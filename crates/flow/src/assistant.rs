@@ -15,7 +15,7 @@ use crate::catalogue::Skills;
 use crate::error::FlowError;
 use crate::memory::{Item, SkillRef};
 use crate::nodes::agent::sub_agents::{ChildInput, Whom};
-use crate::nodes::{act, agent, compose, decide, graph, resolve};
+use crate::nodes::{act, agent, compose, decide, dispatch, graph, resolve};
 use crate::template::Templates;
 use crate::turn::Turn;
 
@@ -62,6 +62,9 @@ pub struct Progress {
     /// A walk through a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) walk: Option<Box<graph::Walk>>,
+    /// Several requests under way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) dispatched: Vec<dispatch::Dispatched>,
     /// An answer that is data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Value>,
@@ -85,6 +88,8 @@ pub(crate) enum Node {
     Agent,
     /// Walking a workflow.
     Graph,
+    /// Doing several things at once.
+    Dispatch,
 }
 
 impl Assistant {
@@ -119,6 +124,8 @@ impl Assistant {
                 Some(agent) => agent::start_for(turn, agent, child.allowance, child.manner),
                 None => compose::broken(turn, "the agent is gone"),
             },
+            // As if the user had said it alone.
+            Whom::Request(_) => decide::start(),
             Whom::Workflow(name) => match self.app.workflow(name.as_str()) {
                 Some(workflow) => graph::start(turn, workflow, child.state),
                 None => compose::broken(turn, "the workflow is gone"),
@@ -214,6 +221,7 @@ impl Program for Assistant {
                     Node::Act => act::finish(&mut turn, returned),
                     Node::Agent => agent::finish(&mut turn, returned),
                     Node::Graph => graph::finish(&mut turn, returned),
+                    Node::Dispatch => dispatch::finish(&mut turn, returned),
                 }
             }
             Event::DeadlineReached => compose::too_late(&mut turn),

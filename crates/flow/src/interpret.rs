@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use convoke_app::Several;
 use convoke_decide::{Candidate, FoundBy, LocalDecision, Verdict};
 use convoke_model::{Confidence, DecidedBy, Decision, DecisionFields, Target};
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::catalogue::Skills;
 use crate::memory::{Asks, Item, Memory, SkillRef};
 use crate::reference::{self, Found};
+use crate::split::{Part, split};
 
 /// What a message is taken to mean.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,6 +19,8 @@ use crate::reference::{self, Found};
 pub(crate) enum Meaning {
     /// The user wants this done.
     Act(Box<Wish>),
+    /// The user wants several things done.
+    Several { parts: Vec<Part> },
     /// Several things may be meant.
     Unclear { candidates: Vec<SkillRef> },
     /// Nothing that the app can do.
@@ -78,7 +82,7 @@ const ASSENTS: &[&str] = &[
 ];
 
 /// Reads a message in the light of what was said before it.
-pub(crate) fn interpret(skills: &Skills, text: &str, memory: &Memory) -> Meaning {
+pub(crate) fn interpret(skills: &Skills, text: &str, memory: &Memory, several: Several) -> Meaning {
     let decided = skills.decide(text);
     if let Some(asks) = &memory.asks {
         if is_dismissal(text) {
@@ -87,6 +91,17 @@ pub(crate) fn interpret(skills: &Skills, text: &str, memory: &Memory) -> Meaning
         if let Some(meaning) = answer(skills, text, asks, &decided) {
             return meaning;
         }
+    }
+    let fits = decided
+        .chosen()
+        .is_some_and(|best| best.by == FoundBy::Pattern);
+    let may_be_several = match several {
+        Several::Never => false,
+        Several::Careful => !fits,
+        Several::Eager => true,
+    };
+    if let Some(parts) = may_be_several.then(|| split(skills, text)).flatten() {
+        return Meaning::Several { parts };
     }
     request(skills, text, &decided)
 }

@@ -21,6 +21,7 @@ mod performer;
 pub mod ports;
 mod receive;
 mod reference;
+mod split;
 mod template;
 pub mod toolbox;
 mod trace;

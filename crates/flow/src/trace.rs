@@ -209,7 +209,7 @@ impl Reader {
             }
             Some(Ask::Child(errand)) => {
                 let (action, agent) = match &errand.whom {
-                    Whom::Agent(agent) => ("agent", Some(agent.clone())),
+                    Whom::Agent(agent) | Whom::Request(agent) => ("agent", Some(agent.clone())),
                     Whom::Workflow(_) => ("workflow", None),
                 };
                 fields.action = Some(action.into());

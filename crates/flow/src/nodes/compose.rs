@@ -95,6 +95,11 @@ pub(crate) fn broken(turn: &mut Turn<'_>, cause: &str) -> Step<Request> {
     fail(turn, template, cause, false)
 }
 
+/// Ends the task with words of the app's own, because nothing of it could be done.
+pub(crate) fn failed_with(turn: &mut Turn<'_>, template: &str, cause: &str) -> Step<Request> {
+    fail(turn, template, cause, false)
+}
+
 /// Ends the task because its time is over.
 pub(crate) fn too_late(turn: &mut Turn<'_>) -> Step<Request> {
     let template = &turn.assistant.app.config.messages.deadline;

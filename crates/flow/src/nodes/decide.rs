@@ -5,7 +5,7 @@ use convoke_model::{Message, Name, SkillFields, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{act, agent, compose, resolve};
+use super::{act, agent, compose, dispatch, resolve};
 use crate::assistant::Assistant;
 use crate::calls::{Ask, Request, Returned, is_default, one_call};
 use crate::interpret::{Meaning, interpret};
@@ -40,7 +40,8 @@ pub(crate) fn decide(
     history_cut: usize,
 ) -> Decided {
     let memory = Memory::of(history);
-    let meaning = interpret(&assistant.skills, text, &memory);
+    let several = assistant.app.config.decide.several;
+    let meaning = interpret(&assistant.skills, text, &memory, several);
     Decided {
         meaning,
         shown: memory.shown,
@@ -65,6 +66,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
             turn.state.decision = Some(wish.decision);
             advance(turn)
         }
+        Meaning::Several { parts } => dispatch::start(turn, parts),
         // What the local decision leaves open, a model may know.
         Meaning::Unclear { .. } | Meaning::Unknown if turn.assistant.thinker(None).is_some() => {
             think(turn)

@@ -5,5 +5,6 @@ pub(crate) mod act;
 pub(crate) mod agent;
 pub(crate) mod compose;
 pub(crate) mod decide;
+pub(crate) mod dispatch;
 pub(crate) mod graph;
 pub(crate) mod resolve;

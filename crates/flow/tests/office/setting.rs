@@ -28,6 +28,8 @@ pub(crate) struct Setting {
     pub(crate) server: Value,
     /// The app's limits.
     pub(crate) limits: Value,
+    /// How the app decides.
+    pub(crate) decide: Value,
     /// Tokens of the model's window.
     pub(crate) window: u32,
     /// Where tasks are kept; in memory unless given.
@@ -50,6 +52,7 @@ impl Default for Setting {
             workflows: Vec::new(),
             server: json!({}),
             limits: json!({}),
+            decide: json!({}),
             window: 16_384,
             store: None,
             clock: Arc::new(SystemClock),
@@ -88,7 +91,7 @@ impl Setting {
             },
         });
         let servers = json!({ "servers": [over(server, &self.server)] });
-        let app = json!({ "name": "office", "limits": self.limits });
+        let app = json!({ "name": "office", "limits": self.limits, "decide": self.decide });
         let mut files = vec![
             ("convoke.json".to_owned(), app),
             ("config/mcp_servers.json".to_owned(), servers),

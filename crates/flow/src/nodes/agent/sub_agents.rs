@@ -55,12 +55,14 @@ const SUMMARY_CHARACTERS: usize = 8_000;
 pub(crate) enum Whom {
     Agent(Name),
     Workflow(Name),
+    /// A part of what the user said, for a skill of this agent.
+    Request(Name),
 }
 
 impl Whom {
     pub(crate) fn name(&self) -> &Name {
         match self {
-            Self::Agent(name) | Self::Workflow(name) => name,
+            Self::Agent(name) | Self::Workflow(name) | Self::Request(name) => name,
         }
     }
 }
@@ -247,7 +249,13 @@ pub(crate) async fn perform(
     Ok(ToolReply {
         server: SERVER.into(),
         tool: name.to_string(),
-        content: json!({ "task": ended.facts.id, "spent": spent, "output": output }),
+        content: match &errand.whom {
+            Whom::Request(_) => {
+                let calls = ended.answer.as_ref().map(|answer| &answer.tool_calls);
+                json!({ "task": ended.facts.id, "spent": spent, "tool_calls": calls })
+            }
+            _ => json!({ "task": ended.facts.id, "spent": spent, "output": output }),
+        },
         text: if failed {
             format!("{name} could not do it. {text}")
         } else {

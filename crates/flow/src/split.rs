@@ -1,0 +1,185 @@
+//! Several requests in one message: "turn on the kitchen lights and play jazz" becomes a part for each.
+//!
+//! A message is cut where people put requests together, and only if every part fits a sentence of some skill. What
+//! a part leaves out because the one beside it says it ("turn on the kitchen lights and the hallway ones") is taken
+//! from there.
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::Skills;
+use crate::memory::SkillRef;
+use convoke_decide::FoundBy;
+
+/// Requests in one message, at most.
+pub(crate) const MAX_PARTS: usize = 5;
+
+/// Words that a part may take from the one beside it.
+const CARRIED: usize = 4;
+
+/// What stands between two requests, the longer before what it contains.
+const BETWEEN: [&str; 13] = [
+    ", and then ",
+    " and then ",
+    ", and also ",
+    " and also ",
+    " as well as ",
+    ", then ",
+    " then ",
+    ", and ",
+    " and ",
+    " plus ",
+    "; ",
+    ". ",
+    ", ",
+];
+
+/// One of several requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// The request in full, as if it had been said alone.
+    pub(crate) said: String,
+    pub(crate) target: SkillRef,
+    pub(crate) confidence: f64,
+}
+
+/// The requests of a message, if it is several and each of them is known.
+pub(crate) fn split(skills: &Skills, text: &str) -> Option<Vec<Part>> {
+    let pieces = pieces(text);
+    if pieces.len() < 2 || pieces.len() > MAX_PARTS {
+        return None;
+    }
+    segment(skills, &pieces, None)
+}
+
+/// Takes pieces off the beginning, one or several together, such that every part is known; the shortest first, so
+/// that there are as many parts as can be.
+fn segment(skills: &Skills, pieces: &[Piece<'_>], before: Option<&Part>) -> Option<Vec<Part>> {
+    if pieces.is_empty() {
+        return Some(Vec::new());
+    }
+    for length in 1..=pieces.len() {
+        let (first, rest) = pieces.split_at(length);
+        let is_whole = before.is_none() && rest.is_empty();
+        let said = together(first);
+        let next = rest.first().map(|piece| piece.text);
+        let Some(part) = known(skills, &said, before, next).filter(|_| !is_whole) else {
+            continue;
+        };
+        if let Some(mut parts) = segment(skills, rest, Some(&part)) {
+            parts.insert(0, part);
+            return Some(parts);
+        }
+    }
+    None
+}
+
+/// A part that fits a sentence: as it is, with the beginning of the one before it, or the end of the one after.
+fn known(skills: &Skills, said: &str, before: Option<&Part>, next: Option<&str>) -> Option<Part> {
+    if let Some(part) = decided(skills, said) {
+        return Some(part);
+    }
+    if let Some(before) = before {
+        let words: Vec<&str> = before.said.split_whitespace().collect();
+        let carried = (1..=CARRIED.min(words.len()))
+            .map(|number| format!("{} {said}", words[..number].join(" ")))
+            .filter_map(|longer| decided(skills, &longer))
+            .find(|part| part.target == before.target);
+        if carried.is_some() {
+            return carried;
+        }
+    }
+    let words: Vec<&str> = next?.split_whitespace().collect();
+    (1..=CARRIED.min(words.len()))
+        .map(|number| format!("{said} {}", words[words.len() - number..].join(" ")))
+        .find_map(|longer| decided(skills, &longer))
+}
+
+fn decided(skills: &Skills, said: &str) -> Option<Part> {
+    let decision = skills.decide(said);
+    let chosen = decision.chosen()?;
+    if chosen.by != FoundBy::Pattern {
+        return None;
+    }
+    Some(Part {
+        said: said.to_owned(),
+        target: skills.target(&chosen.entry)?.clone(),
+        confidence: chosen.confidence,
+    })
+}
+
+/// A piece of a message, and what stands between it and the next.
+struct Piece<'a> {
+    text: &'a str,
+    between: &'a str,
+}
+
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut found = Vec::new();
+    let mut rest = text.trim();
+    while let Some((at, between)) = first_between(rest) {
+        let (text, after) = (&rest[..at], &rest[at + between.len()..]);
+        if !text.trim().is_empty() {
+            found.push(Piece {
+                text: text.trim(),
+                between: &rest[at..at + between.len()],
+            });
+        }
+        rest = after;
+    }
+    if !rest.trim().is_empty() {
+        found.push(Piece {
+            text: rest.trim(),
+            between: "",
+        });
+    }
+    found
+}
+
+/// Where the first of the words between requests stands, and which it is.
+fn first_between(text: &str) -> Option<(usize, &'static str)> {
+    let lower = text.to_ascii_lowercase();
+    let found = BETWEEN.iter().filter_map(|between| {
+        let at = lower.find(between)?;
+        Some((at, *between))
+    });
+    // Of those that begin at the same place the longest stands first.
+    found.min_by_key(|(at, between)| (*at, std::cmp::Reverse(between.len())))
+}
+
+/// Pieces as they stood in the message.
+fn together(pieces: &[Piece<'_>]) -> String {
+    let mut text = String::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        text.push_str(piece.text);
+        if index + 1 < pieces.len() {
+            text.push_str(piece.between);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_cut_where_people_put_requests_together() {
+        let texts = |text| -> Vec<String> {
+            pieces(text)
+                .iter()
+                .map(|piece| piece.text.to_owned())
+                .collect()
+        };
+        assert_eq!(
+            texts("Lights on, and then play jazz; lock up and arm the alarm."),
+            ["Lights on", "play jazz", "lock up", "arm the alarm."]
+        );
+        assert_eq!(texts("play jazz"), ["play jazz"]);
+        assert_eq!(texts(" and "), ["and"]);
+        assert_eq!(
+            together(&pieces("salt and pepper, please")),
+            "salt and pepper, please"
+        );
+        assert!(pieces("ÄND and ünd").len() == 2);
+    }
+}

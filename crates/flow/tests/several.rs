@@ -1,0 +1,238 @@
+//! Several requests in one message: cut into parts, carried out at once by whom each is for, answered as one.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod office;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use convoke_engine::Ended;
+use convoke_model::TaskState;
+use convoke_store::{MemoryStore, Store};
+use convoke_testkit::{Reply, SimClock};
+use futures::FutureExt;
+use office::{Crash, Office, Setting, Side, failure};
+use serde_json::{Value, json};
+
+fn skill(name: &str, sentences: &Value, slot: &str, tool: &str, reply: &str) -> Value {
+    json!({
+        "name": name, "description": format!("does {name}"), "sentences": sentences,
+        "slots": { slot: { "ask": "Which?" } },
+        "action": { "tool": format!("desk.{tool}"), "arguments": { slot: format!("{{{{ {slot} }}}}") },
+            "reply": reply },
+    })
+}
+
+/// A house: lights and music, each an agent's own.
+fn setting(several: &str) -> Setting {
+    let light = skill(
+        "light_on",
+        &json!([
+            "(turn|switch) on the {room} (light|lights)",
+            "dim the {room} lights"
+        ]),
+        "room",
+        "light",
+        "The {{ room }} lights are on.",
+    );
+    let music = skill(
+        "play",
+        &json!(["play {what}"]),
+        "what",
+        "play",
+        "Now playing {{ what }}",
+    );
+    Setting {
+        agent: json!({ "tools": ["desk.light"], "skills": [light] }),
+        others: vec![json!({
+            "name": "music", "role": "Plays.", "system_prompt": "Play.", "tools": ["desk.play"],
+            "skills": [music],
+        })],
+        decide: json!({ "several": several }),
+        server: json!({ "honours_idempotency_key": true }),
+        ..Setting::default()
+    }
+}
+
+async fn house(several: &str) -> Office {
+    Office::set_up(setting(several), Reply::text("The model was asked.")).await
+}
+
+fn text(ended: &Ended) -> &str {
+    &ended.answer.as_ref().unwrap().text
+}
+
+fn calls(office: &Office) -> Vec<(String, Value)> {
+    let mut calls = office.calls();
+    calls.sort_by_key(|(tool, arguments)| (tool.clone(), arguments.to_string()));
+    calls
+}
+
+#[tokio::test]
+async fn each_part_goes_to_whom_it_is_for_and_the_answers_become_one() {
+    let office = house("eager").await;
+    let ended = office.ask("turn on the kitchen lights and play jazz").await;
+    assert_eq!(ended.status, TaskState::Completed);
+    assert_eq!(text(&ended), "The kitchen lights are on. Now playing jazz.");
+    let expected = [
+        ("light".to_owned(), json!({ "room": "kitchen" })),
+        ("play".to_owned(), json!({ "what": "jazz" })),
+    ];
+    assert_eq!(calls(&office), expected);
+    let answer = ended.answer.unwrap();
+    assert_eq!(
+        answer.tool_calls.len(),
+        2,
+        "the answer tells what was called for it"
+    );
+    assert_eq!(answer.metadata["intent"], "several");
+}
+
+#[tokio::test]
+async fn what_a_part_leaves_out_is_taken_from_the_one_beside_it() {
+    for (said, rooms) in [
+        (
+            "turn on the kitchen lights and the hallway lights",
+            ["hallway", "kitchen"],
+        ),
+        ("dim the kitchen and hallway lights", ["hallway", "kitchen"]),
+    ] {
+        let office = house("eager").await;
+        office.ask(said).await;
+        let lit: Vec<Value> = calls(&office)
+            .into_iter()
+            .map(|(_, room)| room["room"].clone())
+            .collect();
+        assert_eq!(lit, rooms, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_fits_as_a_whole_is_cut_only_where_the_app_wants_that() {
+    let said = "play jazz and turn on the kitchen lights";
+    let careful = house("careful").await;
+    careful.ask(said).await;
+    assert_eq!(
+        careful.calls(),
+        [(
+            "play".to_owned(),
+            json!({ "what": "jazz and turn on the kitchen lights" })
+        )]
+    );
+    let eager = house("eager").await;
+    eager.ask(said).await;
+    assert_eq!(eager.calls().len(), 2);
+    let never = house("never").await;
+    let ended = never.ask("turn on the kitchen lights and play jazz").await;
+    assert!(never.calls().is_empty(), "{}", text(&ended));
+}
+
+#[tokio::test]
+async fn a_message_of_which_a_part_is_not_known_is_left_whole() {
+    let office = house("eager").await;
+    let ended = office
+        .ask("turn on the kitchen lights and sing me a song")
+        .await;
+    assert!(
+        office.calls().is_empty(),
+        "nothing is done by halves: {}",
+        text(&ended)
+    );
+}
+
+#[tokio::test]
+async fn one_failed_part_does_not_discard_the_others() {
+    let office = house("eager").await;
+    office
+        .desk
+        .behave("play", |_| async { Err(failure("no speaker")) }.boxed());
+    let ended = office.ask("turn on the kitchen lights and play jazz").await;
+    assert_eq!(ended.status, TaskState::Completed);
+    assert_eq!(
+        text(&ended),
+        "The kitchen lights are on. However, I could not do this: “play jazz”."
+    );
+    office
+        .desk
+        .behave("light", |_| async { Err(failure("no light")) }.boxed());
+    let ended = office.ask("turn on the kitchen lights and play jazz").await;
+    assert_eq!(ended.status, TaskState::Failed);
+    assert!(
+        text(&ended).starts_with("I encountered an issue"),
+        "{}",
+        text(&ended)
+    );
+    assert!(ended.error.unwrap().starts_with("dispatch.all_failed"));
+}
+
+#[tokio::test]
+async fn parts_are_carried_out_at_once() {
+    let office = house("eager").await;
+    let under_way = tokio::sync::watch::Sender::new(0);
+    for tool in ["light", "play"] {
+        let under_way = under_way.clone();
+        office.desk.behave(tool, move |_| {
+            let under_way = under_way.clone();
+            async move {
+                under_way.send_modify(|number| *number += 1);
+                let _ = under_way.subscribe().wait_for(|number| *number == 2).await;
+                Ok(json!({}))
+            }
+            .boxed()
+        });
+    }
+    let ended = office.ask("turn on the kitchen lights and play jazz").await;
+    assert_eq!(ended.status, TaskState::Completed);
+}
+
+#[tokio::test]
+async fn a_worker_killed_at_any_entry_of_any_part_does_each_part_once() {
+    let mut deaths = 0;
+    for side in [Side::Before, Side::After] {
+        for fatal in 0..30 {
+            let clock = Arc::new(SimClock::new());
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock.clone()));
+            let setting = Setting {
+                store: Some(Arc::clone(&store)),
+                clock: clock.clone(),
+                ..setting("eager")
+            };
+            let office = Office::without_worker(setting, Reply::text("")).await;
+            let task = office
+                .submit_alone("turn on the kitchen lights and play jazz")
+                .await;
+            let crash = Arc::new(Crash::at(Arc::clone(&store), fatal, side));
+            office.start_worker(crash.clone());
+            let survived = tokio::select! {
+                _ = office.engine.wait(task) => true,
+                () = crash.reached() => false,
+            };
+            office.kill_worker().await;
+            clock.advance(Duration::from_mins(1));
+            office.start_worker(Arc::clone(&store));
+            let ended = office.engine.wait(task).await.unwrap();
+            let place = format!("{side:?} {fatal}");
+            assert_eq!(
+                text(&ended),
+                "The kitchen lights are on. Now playing jazz.",
+                "{place}"
+            );
+            let keys: BTreeSet<_> = office.desk.keys().into_iter().collect();
+            assert_eq!(
+                keys.len(),
+                2,
+                "{place}: every attempt has the key of its part"
+            );
+            if survived {
+                break;
+            }
+            deaths += 1;
+        }
+    }
+    assert!(deaths >= 8, "{deaths}");
+}
