@@ -46,8 +46,8 @@ impl<P: Program> Engine<P> {
             return Err(EngineError::refused("question.expired", message));
         }
         self.check_usable(&snapshot, open, &answer)?;
-        // A question that is asked again under the same id, as after a second crash, is another one.
-        let key = format!("answer:{}:{}", open.id, open.expires_at.as_millisecond());
+        // A question that is asked again about the same call, as after a second crash, is another one.
+        let key = format!("answer:{}:{}", open.id, open.seq);
         let signal = NewSignal {
             task,
             kind: "answer".into(),

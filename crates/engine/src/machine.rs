@@ -291,6 +291,7 @@ impl<P: Program> Machine<P> {
                     .unwrap_or(Timestamp::MAX);
                 self.snapshot.questions.push(Question {
                     id,
+                    seq: self.seq,
                     about: About::Approval,
                     prompt,
                     expires_at,
@@ -346,6 +347,7 @@ impl<P: Program> Machine<P> {
             );
             self.snapshot.questions.push(Question {
                 id,
+                seq: self.seq,
                 about: About::OutcomeUnknown,
                 prompt,
                 expires_at,

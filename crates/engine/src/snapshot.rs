@@ -41,6 +41,10 @@ pub struct Snapshot<S, R> {
 pub struct Question {
     /// The call that it is about; also the question's id.
     pub id: Uuid,
+    /// The entry that asked it: the same call may be asked about again, first whether to make it and then
+    /// what came of it.
+    #[serde(default)]
+    pub seq: u64,
     /// What an answer decides.
     pub about: About,
     /// What is asked.

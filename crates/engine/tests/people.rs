@@ -289,3 +289,29 @@ async fn a_task_goes_on_with_what_it_was_begun_with() {
     worker.stop().await;
     world.assert_replays(broken).await;
 }
+
+#[tokio::test]
+async fn a_call_that_is_asked_about_again_is_answered_again_in_the_same_moment() {
+    let world = World::new();
+    // The clock stands still, so that both questions expire at the same time.
+    world.set(
+        "pay?",
+        Behaviour {
+            fails: Some(FailureKind::Unknown),
+            ..Behaviour::of(Effect::Once)
+        },
+    );
+    let task = world.submit("pay?").await;
+    let worker = world.worker();
+    let first = world.engine.wait(task).await.unwrap().questions.remove(0);
+    world.engine.answer(task, None, APPROVE).await.unwrap();
+    let second = world.engine.wait_beyond(task, first.seq + 1).await.unwrap();
+    let second = &second.questions[0];
+    assert_eq!((first.id, first.expires_at), (second.id, second.expires_at));
+    let given = Answered::Modify {
+        value: json!("receipt"),
+    };
+    world.engine.answer(task, None, given).await.unwrap();
+    assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
+    worker.stop().await;
+}

@@ -264,7 +264,7 @@ impl Office {
             }
             for question in &ended.questions {
                 // One call may be asked about again: whether to make it, then what came of it.
-                let key = format!("{} until {}", question.id, question.expires_at);
+                let key = format!("{} of {}", question.id, question.seq);
                 if answered.insert(key.clone()) {
                     let payload = json!({ "question": question.id, "answer": answer(question) });
                     let signal = NewSignal {
