@@ -94,8 +94,9 @@ async fn measure(folder: &Path, tasks: u32) -> anyhow::Result<Report> {
     let stored = store_bytes(&app.store())?;
     let (mut resume, mut accepted) = (Vec::new(), Vec::new());
     // From everywhere among them, so that their place in the file makes no difference.
-    let every = waiting.len().div_ceil(RESUMED.min(tasks) as usize);
-    for task in waiting.into_iter().step_by(every) {
+    let answered = RESUMED.min(tasks) as usize;
+    for number in 0..answered {
+        let task = waiting[number * waiting.len() / answered];
         let (in_all, until_accepted) = answer(&runtime, task).await?;
         resume.push(in_all);
         accepted.push(until_accepted);

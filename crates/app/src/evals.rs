@@ -17,6 +17,9 @@ pub const INTENT_UNKNOWN: &str = "unknown";
 /// The intent that stands for taking back what was asked for, such as "never mind".
 pub const INTENT_DISMISSED: &str = "dismissed";
 
+/// The intent of a message that asks for several things.
+pub const INTENT_SEVERAL: &str = "several";
+
 /// One file of eval cases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

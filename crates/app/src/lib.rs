@@ -37,7 +37,7 @@ pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use environment::{MIN_SECRET_LENGTH, Secrets};
 pub use evals::{
     EvalCase, EvalFile, Expectation, ExpectedCall, ExpectedReply, INTENT_CLARIFY, INTENT_DISMISSED,
-    INTENT_UNKNOWN,
+    INTENT_SEVERAL, INTENT_UNKNOWN,
 };
 pub use files::{ChannelsFile, DomainsFile, McpServersFile};
 pub use folder::MAX_FILES;

@@ -10,7 +10,7 @@ use crate::builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 use crate::contents::Contents;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::{Document, ParsedList};
-use crate::evals::{EvalCase, INTENT_CLARIFY, INTENT_DISMISSED, INTENT_UNKNOWN};
+use crate::evals::{EvalCase, INTENT_CLARIFY, INTENT_DISMISSED, INTENT_SEVERAL, INTENT_UNKNOWN};
 use crate::sentences::Mentions;
 use crate::spelling::{did_you_mean, nearest};
 
@@ -499,7 +499,12 @@ fn cycle_from(start: &str, edges: &BTreeMap<String, Vec<String>>) -> Option<Vec<
 }
 
 /// Intents that are no skills.
-const OTHER_INTENTS: [&str; 3] = [INTENT_CLARIFY, INTENT_DISMISSED, INTENT_UNKNOWN];
+const OTHER_INTENTS: [&str; 4] = [
+    INTENT_CLARIFY,
+    INTENT_DISMISSED,
+    INTENT_SEVERAL,
+    INTENT_UNKNOWN,
+];
 
 fn eval_cases(
     file: &ParsedList<EvalCase>,

@@ -39,9 +39,9 @@ pub(crate) enum Command {
     /// Talk with an app
     Chat(ChatArgs),
     /// Finish what an earlier run left unfinished
-    Resume(ResumeArgs),
+    Resume(AppArgs),
     /// Work on an app's tasks until told to stop, whoever hands them in, and remove those whose time is over
-    Serve(ServeArgs),
+    Serve(AppArgs),
     /// Look at tasks and their journals
     #[command(subcommand)]
     Tasks(TasksCommand),
@@ -168,20 +168,9 @@ pub(crate) struct ChatArgs {
     pub(crate) store: StoreArgs,
 }
 
+/// An app, the model that it thinks with, and where its tasks are kept.
 #[derive(Debug, Args)]
-pub(crate) struct ResumeArgs {
-    /// The app folder
-    pub(crate) app: PathBuf,
-
-    #[command(flatten)]
-    pub(crate) model: ModelArgs,
-
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ServeArgs {
+pub(crate) struct AppArgs {
     /// The app folder
     pub(crate) app: PathBuf,
 
@@ -228,6 +217,14 @@ pub(crate) struct EvalArgs {
     /// done, not in which words
     #[arg(long)]
     pub(crate) by_model: bool,
+
+    /// Also write what came of the cases to this file, as `JUnit` XML for a build server
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+
+    /// Also show which intents were taken for which
+    #[arg(long)]
+    pub(crate) confusion: bool,
 
     /// Cases under way at once
     #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
@@ -369,6 +366,13 @@ pub(crate) enum TasksCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
+    /// Print a task as a case of its app's evals: `convoke tasks record last >> my-app/evals/recorded.yaml`
+    Record {
+        /// The task's id, the beginning of it, or `last`
+        id: String,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
     /// Call a task off
     Cancel {
         /// The task's id, the beginning of it, or `last`
@@ -408,6 +412,15 @@ pub(crate) enum ToolsCommand {
         /// [default: operations in the data folder]
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
+        #[command(flatten)]
+        listen: ListenArgs,
+    },
+    /// A house: lights, heating, music, scenes, doors, an alarm and sensors
+    Home {
+        /// The SQLite file that holds the state of the house; a new one is furnished [default:
+        /// home.db in the data folder]
+        #[arg(long, value_name = "FILE")]
+        db: Option<PathBuf>,
         #[command(flatten)]
         listen: ListenArgs,
     },

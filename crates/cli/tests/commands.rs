@@ -494,3 +494,48 @@ fn every_point_of_a_task_can_be_looked_at_and_replayed() {
         "{said}"
     );
 }
+
+#[test]
+fn a_task_becomes_an_eval_case_that_the_app_passes() {
+    let program = Program::new();
+    assert!(
+        program
+            .run(&["new", "mine", "--from", &program.app()])
+            .status
+            .success()
+    );
+    let evals = program.folder().join("mine/evals");
+    for file in std::fs::read_dir(&evals).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    program.run(&["run", "mine", "remind me to buy milk"]);
+    program.run(&["run", "mine", "--continue", "show my tasks"]);
+    program.run(&["run", "mine", "--continue", "mark it as done"]);
+    let recorded = text(&program.run(&["tasks", "record", "last"]).stdout);
+    assert!(
+        recorded.contains("before: [\"remind me to buy milk\",\"show my tasks\"]"),
+        "{recorded}"
+    );
+    std::fs::write(evals.join("recorded.yaml"), format!("cases:\n{recorded}")).unwrap();
+    let report = program.folder().join("junit.xml");
+    let passed = program.run(&["eval", "mine", "--confusion", "--junit", "junit.xml"]);
+    assert!(passed.status.success(), "{passed:?}\n{recorded}");
+    assert!(
+        text(&passed.stdout).contains("complete_task  complete_task"),
+        "{passed:?}"
+    );
+    let written = std::fs::read_to_string(&report).unwrap();
+    assert!(written.contains("tests=\"1\" failures=\"0\""), "{written}");
+    std::fs::write(
+        evals.join("wrong.yaml"),
+        "cases:\n  - {say: hello, expect: {intent: list_tasks}}\n",
+    )
+    .unwrap();
+    let failed = program.run(&["eval", "mine", "--junit", "junit.xml"]);
+    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    let written = std::fs::read_to_string(&report).unwrap();
+    assert!(
+        written.contains("failures=\"1\"") && written.contains("<failure"),
+        "{written}"
+    );
+}

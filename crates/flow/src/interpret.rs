@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::catalogue::Skills;
 use crate::memory::{Asks, Item, Memory, SkillRef};
 use crate::reference::{self, Found};
-use crate::split::{Part, split};
+use crate::split::{Part, known_pieces, split};
 
 /// What a message is taken to mean.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -100,10 +100,28 @@ pub(crate) fn interpret(skills: &Skills, text: &str, memory: &Memory, several: S
         Several::Careful => !fits,
         Several::Eager => true,
     };
-    if let Some(parts) = may_be_several.then(|| split(skills, text)).flatten() {
+    // "Play salt and pepper" is no two requests: what fits as a whole is cut only into what fits as it stands.
+    if let Some(parts) = may_be_several.then(|| split(skills, text, !fits)).flatten() {
         return Meaning::Several { parts };
     }
-    request(skills, text, &decided)
+    match request(skills, text, &decided) {
+        Meaning::Act(wish) if may_be_several && !fits => unless_partly(skills, text, wish),
+        meaning => meaning,
+    }
+}
+
+/// What is merely likely is not done where a piece of the message plainly asks for something: there are several
+/// requests, of which not all are understood, and nothing is done by halves.
+fn unless_partly(skills: &Skills, text: &str, wish: Box<Wish>) -> Meaning {
+    let mut candidates = known_pieces(skills, text);
+    if candidates.is_empty() {
+        return Meaning::Act(wish);
+    }
+    if !candidates.contains(&wish.target) {
+        candidates.push(wish.target);
+    }
+    candidates.truncate(MAX_UNCLEAR);
+    Meaning::Unclear { candidates }
 }
 
 /// The message as the answer to a question, unless it plainly is a request of its own.

@@ -4,11 +4,13 @@
 //! a part leaves out because the one beside it says it ("turn on the kitchen lights and the hallway ones") is taken
 //! from there.
 
+use std::collections::BTreeMap;
+
+use convoke_decide::FoundBy;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Skills;
 use crate::memory::SkillRef;
-use convoke_decide::FoundBy;
 
 /// Requests in one message, at most.
 pub(crate) const MAX_PARTS: usize = 5;
@@ -40,20 +42,47 @@ pub(crate) struct Part {
     pub(crate) said: String,
     pub(crate) target: SkillRef,
     pub(crate) confidence: f64,
+    /// What it says, by which two parts that ask for the same are told.
+    #[serde(skip)]
+    slots: BTreeMap<String, String>,
 }
 
-/// The requests of a message, if it is several and each of them is known.
-pub(crate) fn split(skills: &Skills, text: &str) -> Option<Vec<Part>> {
+/// The requests of a message, if it is several and each of them is known. Where parts may not take words from each
+/// other, each has to be a request as it stands.
+pub(crate) fn split(skills: &Skills, text: &str, may_carry: bool) -> Option<Vec<Part>> {
     let pieces = pieces(text);
     if pieces.len() < 2 || pieces.len() > MAX_PARTS {
         return None;
     }
-    segment(skills, &pieces, None)
+    segment(skills, &pieces, None, may_carry)
+}
+
+/// The skills that single pieces of a message are for, though not all of it is known.
+pub(crate) fn known_pieces(skills: &Skills, text: &str) -> Vec<SkillRef> {
+    let pieces = pieces(text);
+    if pieces.len() < 2 {
+        return Vec::new();
+    }
+    let known = pieces
+        .iter()
+        .filter_map(|piece| decided(skills, piece.text));
+    let mut targets: Vec<SkillRef> = Vec::new();
+    for part in known {
+        if !targets.contains(&part.target) {
+            targets.push(part.target);
+        }
+    }
+    targets
 }
 
 /// Takes pieces off the beginning, one or several together, such that every part is known; the shortest first, so
 /// that there are as many parts as can be.
-fn segment(skills: &Skills, pieces: &[Piece<'_>], before: Option<&Part>) -> Option<Vec<Part>> {
+fn segment(
+    skills: &Skills,
+    pieces: &[Piece<'_>],
+    before: Option<&Part>,
+    may_carry: bool,
+) -> Option<Vec<Part>> {
     if pieces.is_empty() {
         return Some(Vec::new());
     }
@@ -62,10 +91,14 @@ fn segment(skills: &Skills, pieces: &[Piece<'_>], before: Option<&Part>) -> Opti
         let is_whole = before.is_none() && rest.is_empty();
         let said = together(first);
         let next = rest.first().map(|piece| piece.text);
-        let Some(part) = known(skills, &said, before, next).filter(|_| !is_whole) else {
+        let known = decided(skills, &said).or_else(|| {
+            let beside = may_carry.then(|| completed(skills, &said, before, next));
+            beside.flatten()
+        });
+        let Some(part) = known.filter(|_| !is_whole) else {
             continue;
         };
-        if let Some(mut parts) = segment(skills, rest, Some(&part)) {
+        if let Some(mut parts) = segment(skills, rest, Some(&part), may_carry) {
             parts.insert(0, part);
             return Some(parts);
         }
@@ -73,17 +106,20 @@ fn segment(skills: &Skills, pieces: &[Piece<'_>], before: Option<&Part>) -> Opti
     None
 }
 
-/// A part that fits a sentence: as it is, with the beginning of the one before it, or the end of the one after.
-fn known(skills: &Skills, said: &str, before: Option<&Part>, next: Option<&str>) -> Option<Part> {
-    if let Some(part) = decided(skills, said) {
-        return Some(part);
-    }
+/// A part that fits a sentence with the beginning of the one before it, or the end of the one after.
+fn completed(
+    skills: &Skills,
+    said: &str,
+    before: Option<&Part>,
+    next: Option<&str>,
+) -> Option<Part> {
     if let Some(before) = before {
         let words: Vec<&str> = before.said.split_whitespace().collect();
         let carried = (1..=CARRIED.min(words.len()))
             .map(|number| format!("{} {said}", words[..number].join(" ")))
             .filter_map(|longer| decided(skills, &longer))
-            .find(|part| part.target == before.target);
+            // "Thanks" with the words before it is what was asked for already.
+            .find(|part| part.target == before.target && part.slots != before.slots);
         if carried.is_some() {
             return carried;
         }
@@ -104,6 +140,7 @@ fn decided(skills: &Skills, said: &str) -> Option<Part> {
         said: said.to_owned(),
         target: skills.target(&chosen.entry)?.clone(),
         confidence: chosen.confidence,
+        slots: chosen.slots.clone(),
     })
 }
 

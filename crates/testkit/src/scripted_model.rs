@@ -203,6 +203,8 @@ async fn serve(listener: TcpListener, record: Arc<Record>) {
     let mut connections = JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
         record.connections.fetch_add(1, Ordering::SeqCst);
+        // Else the parts of a reply wait for each other's acknowledgement.
+        let _ = socket.set_nodelay(true);
         while connections.try_join_next().is_some() {}
         let record = record.clone();
         connections.spawn(async move {

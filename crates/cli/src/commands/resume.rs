@@ -9,7 +9,7 @@ use convoke_store::{Filter, Page, Store, StoreError, TaskRecord};
 use serde_json::json;
 
 use super::tasks::questions;
-use crate::cli::ResumeArgs;
+use crate::cli::AppArgs;
 use crate::exit::Exit;
 use crate::output;
 use crate::progress::Spinner;
@@ -18,7 +18,7 @@ use crate::start;
 /// How often to look whether all is done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-pub(crate) async fn run(args: &ResumeArgs, json: bool) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let store = start::store_for(&args.store, &app)?.open()?;
     let filter = Filter {

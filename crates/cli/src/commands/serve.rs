@@ -8,11 +8,11 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
-use crate::cli::ServeArgs;
+use crate::cli::AppArgs;
 use crate::exit::Exit;
 use crate::{output, start};
 
-pub(crate) async fn run(args: &ServeArgs, json: bool) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let name = app.config.name.clone();
     let store = start::store_for(&args.store, &app)?;

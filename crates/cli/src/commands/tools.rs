@@ -13,10 +13,7 @@ pub(crate) async fn run(command: &ToolsCommand) -> anyhow::Result<Exit> {
     match command {
         ToolsCommand::Todo { db, listen } => {
             let db = place(db.as_deref(), listen, "todo.db");
-            if let Some(folder) = db.parent() {
-                std::fs::create_dir_all(folder)
-                    .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
-            }
+            make_folder_of(&db)?;
             announce("to-do", listen);
             convoke_todo::serve(&db, listen.http).await?;
         }
@@ -25,6 +22,12 @@ pub(crate) async fn run(command: &ToolsCommand) -> anyhow::Result<Exit> {
             announce("operations", listen);
             convoke_operations::serve(&dir, listen.http).await?;
         }
+        ToolsCommand::Home { db, listen } => {
+            let db = place(db.as_deref(), listen, "home.db");
+            make_folder_of(&db)?;
+            announce("home", listen);
+            convoke_home::serve(&db, listen.http).await?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -32,6 +35,15 @@ pub(crate) async fn run(command: &ToolsCommand) -> anyhow::Result<Exit> {
 /// Where a server keeps its data: where it was told to, or under this name in the data folder.
 fn place(told: Option<&Path>, listen: &ListenArgs, name: &str) -> PathBuf {
     start::absolute(&told.map_or_else(|| listen.data.join(name), Path::to_owned))
+}
+
+/// A database file needs its folder before it can be made.
+fn make_folder_of(db: &Path) -> anyhow::Result<()> {
+    if let Some(folder) = db.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+    }
+    Ok(())
 }
 
 /// Over standard input and output there is nothing to tell: whoever started the server knows.

@@ -30,6 +30,9 @@ struct Came {
     text: String,
     #[serde(default, skip_serializing_if = "is_default")]
     failed: bool,
+    /// The tools that it called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<ToolCall>,
 }
 
 /// Hands every part to whom it is for. None waits for another.
@@ -103,16 +106,15 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     };
     let index = errand.index;
     let came = match returned.tool() {
-        Ok(reply) => {
-            turn.state.tool_calls.extend(calls_of(&reply.content));
-            Came {
-                failed: reply.is_error,
-                text: reply.text,
-            }
-        }
+        Ok(reply) => Came {
+            failed: reply.is_error,
+            calls: calls_of(&reply.content),
+            text: reply.text,
+        },
         Err(cause) => Came {
             text: cause,
             failed: true,
+            calls: Vec::new(),
         },
     };
     if let Some(part) = turn.state.dispatched.get_mut(index) {
@@ -145,9 +147,15 @@ fn aggregate(turn: &mut Turn<'_>) -> Step<Request> {
     let parts = std::mem::take(&mut turn.state.dispatched);
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for part in parts {
-        match part.came {
-            Some(came) if !came.failed => done.push(came.text),
-            _ => failed.push(part.said),
+        let Some(came) = part.came else {
+            continue;
+        };
+        // In the order of the message, whatever order they came in.
+        turn.state.tool_calls.extend(came.calls);
+        if came.failed {
+            failed.push(part.said);
+        } else {
+            done.push(came.text);
         }
     }
     if done.is_empty() {

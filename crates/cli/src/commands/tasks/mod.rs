@@ -13,9 +13,12 @@ mod import;
 mod import_folder;
 mod list;
 mod prune;
+mod record;
 mod replay;
 mod show;
 mod trace;
+
+use std::sync::Arc;
 
 use convoke_store::{Filter, Page, Store};
 use uuid::Uuid;
@@ -24,7 +27,7 @@ pub(crate) use fork::fields;
 pub(crate) use show::questions;
 pub(crate) use trace::trace;
 
-use crate::cli::TasksCommand;
+use crate::cli::{StoreArgs, TasksCommand};
 use crate::exit::{Exit, UsageError};
 use crate::start;
 
@@ -42,16 +45,14 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             list::list(&*store, filter, *limit, json).await?;
         }
         TasksCommand::Show { id, at, store } => {
-            let store = start::open_existing_store(store)?;
-            let task = find(&*store, id).await?;
+            let (store, task) = open(store, id).await?;
             match at {
                 Some(seq) => show::show_at(&*store, task, *seq, json).await?,
                 None => show::show(&*store, task, json).await?,
             }
         }
         TasksCommand::History { id, store } => {
-            let store = start::open_existing_store(store)?;
-            let task = find(&*store, id).await?;
+            let (store, task) = open(store, id).await?;
             history::history(&*store, task, json).await?;
         }
         TasksCommand::Replay {
@@ -59,13 +60,15 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             app,
             store: args,
         } => {
-            let store = start::open_existing_store(args)?;
-            let task = find(&*store, id).await?;
+            let (store, task) = open(args, id).await?;
             return replay::replay(&*store, task, app.as_deref(), args, json).await;
         }
+        TasksCommand::Record { id, store } => {
+            let (store, task) = open(store, id).await?;
+            record::record(&*store, task, json).await?;
+        }
         TasksCommand::Trace { id, store: args } => {
-            let store = start::open_existing_store(args)?;
-            let task = find(&*store, id).await?;
+            let (store, task) = open(args, id).await?;
             trace(&*store, task, args, json).await?;
         }
         TasksCommand::Answer {
@@ -76,8 +79,7 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             set,
             store: args,
         } => {
-            let store = start::open_existing_store(args)?;
-            let task = find(&*store, id).await?;
+            let (store, task) = open(args, id).await?;
             let said = answer::Said {
                 action: *action,
                 question: question.as_deref(),
@@ -93,8 +95,7 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             app,
             store: args,
         } => {
-            let store = start::open_existing_store(args)?;
-            let task = find(&*store, id).await?;
+            let (store, task) = open(args, id).await?;
             let app = app.as_deref();
             let fork = fork::Fork { at: *at, set, app };
             return fork::fork(store, task, &fork, args, json).await;
@@ -117,12 +118,18 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             store,
         } => prune::prune(app.as_deref(), *dry_run, store, json).await?,
         TasksCommand::Cancel { id, reason, store } => {
-            let store = start::open_existing_store(store)?;
-            let task = find(&*store, id).await?;
+            let (store, task) = open(store, id).await?;
             return answer::cancel(&*store, task, reason.as_deref(), json).await;
         }
     }
     Ok(Exit::Done)
+}
+
+/// A store that must be there, and the task in it that is meant.
+async fn open(args: &StoreArgs, id: &str) -> anyhow::Result<(Arc<dyn Store>, Uuid)> {
+    let store = start::open_existing_store(args)?;
+    let task = find(&*store, id).await?;
+    Ok((store, task))
 }
 
 /// Tasks looked through for the beginning of an id.

@@ -109,13 +109,16 @@ fn beginning(
     }
 }
 
-/// A state without what the worker adds to it: a call that was put down because the worker stopped is not
-/// begun, though the program asked for it.
+/// A state without what the worker adds to it, and what older journals do not have: a call that was put down
+/// because the worker stopped is not begun, though the program asked for it; which entry asked a question was not
+/// written down once.
 fn comparable(mut state: Value) -> Value {
-    let open = state.get_mut("open").and_then(Value::as_array_mut);
-    for call in open.into_iter().flatten() {
-        if let Value::Object(call) = call {
-            call.shift_remove("started");
+    for (list, field) in [("open", "started"), ("questions", "seq")] {
+        let items = state.get_mut(list).and_then(Value::as_array_mut);
+        for item in items.into_iter().flatten() {
+            if let Value::Object(fields) = item {
+                fields.shift_remove(field);
+            }
         }
     }
     state

@@ -2,6 +2,9 @@
 //! servers, and compares what comes out. Each case is a user of its own, so that none sees another's
 //! data.
 
+mod junit;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -32,8 +35,28 @@ struct Verdict {
     slots: Option<bool>,
     calls: Option<bool>,
     reply_fits: Option<bool>,
+    /// The intent that was wanted, and the one that was found.
+    intents: Option<(String, String)>,
     /// What was wanted and what came instead.
     wrong: Vec<String>,
+}
+
+impl Verdict {
+    /// Of a case that nothing was compared of yet.
+    fn of(file: &str, said: &str) -> Self {
+        Self {
+            file: file.to_owned(),
+            case: said.to_owned(),
+            said: said.to_owned(),
+            reply: String::new(),
+            intent: None,
+            slots: None,
+            calls: None,
+            reply_fits: None,
+            intents: None,
+            wrong: Vec::new(),
+        }
+    }
 }
 
 pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
@@ -71,7 +94,39 @@ pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
     bar.finish_and_clear();
     runtime.shutdown().await?;
     let verdicts = verdicts.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(file) = &args.junit {
+        let report = junit::report(app.config.name.as_str(), &verdicts);
+        std::fs::write(file, report)
+            .with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    if args.confusion && !json {
+        output::line(confusion(&verdicts));
+    }
     Ok(report(&verdicts, &app.config.evals, args.by_model, json))
+}
+
+/// Which intents were taken for which, and how often; the right ones in one line each.
+fn confusion(verdicts: &[Verdict]) -> String {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (wanted, got) in verdicts
+        .iter()
+        .filter_map(|verdict| verdict.intents.as_ref())
+    {
+        *counts.entry((wanted, got)).or_default() += 1;
+    }
+    let rows: Vec<_> = counts
+        .into_iter()
+        .map(|((wanted, got), count)| {
+            let note = if wanted == got { "" } else { "wrong" };
+            [
+                wanted.to_owned(),
+                got.to_owned(),
+                count.to_string(),
+                note.to_owned(),
+            ]
+        })
+        .collect();
+    output::table(["WANTED", "FOUND", "CASES", ""], &rows, &[2])
 }
 
 /// How cases are judged.
@@ -118,19 +173,13 @@ impl Judge {
         }
         let ended = say(runtime, user, conversation, &case.say).await?;
         let mut verdict = Verdict {
-            file: file.to_owned(),
             case: case.title().to_owned(),
-            said: case.say.clone(),
             reply: ended
                 .answer
                 .as_ref()
                 .map(|answer| answer.text.clone())
                 .unwrap_or_default(),
-            intent: None,
-            slots: None,
-            calls: None,
-            reply_fits: None,
-            wrong: Vec::new(),
+            ..Verdict::of(file, &case.say)
         };
         let Some(answer) = &ended.answer else {
             verdict
@@ -186,6 +235,7 @@ fn compare(verdict: &mut Verdict, runtime: &Runtime, case: &EvalCase, answer: &A
             .and_then(Value::as_str)
             .unwrap_or_default();
         verdict.intent = Some(*wanted == *got);
+        verdict.intents = Some((wanted.to_string(), got.to_owned()));
         if got != wanted.as_str() {
             verdict
                 .wrong

@@ -1,0 +1,149 @@
+//! The names of rooms, scenes and doors, as they are said and as they are kept.
+
+use rusqlite::Connection;
+use serde::Serialize;
+
+use crate::error::{HomeError, Refusal};
+
+/// The longest name that is looked for, in characters.
+pub const MAX_NAME_LENGTH: usize = 100;
+
+/// What stands for every room, or every door.
+pub(crate) const ALL: &str = "all";
+
+/// Words before a name that are no part of it: "in the kitchen".
+const LEADING: &[&str] = &["a", "at", "in", "my", "on", "our", "the", "to"];
+
+/// Where something is to happen: in one room, or in all that have the device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub(crate) enum Place {
+    Everywhere,
+    Room(String),
+}
+
+impl Place {
+    /// A place as somebody says it.
+    pub(crate) fn read(text: &str) -> Result<Self, Refusal> {
+        let name = name(text)?;
+        Ok(match name.as_str() {
+            ALL | "all rooms" | "everywhere" | "every room" => Self::Everywhere,
+            _ => Self::Room(name),
+        })
+    }
+
+    /// A place that may be left out, which means everywhere.
+    pub(crate) fn read_or_everywhere(text: Option<&str>) -> Result<Self, Refusal> {
+        text.map_or(Ok(Self::Everywhere), Self::read)
+    }
+
+    /// The place as results name it.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Everywhere => ALL,
+            Self::Room(room) => room,
+        }
+    }
+
+    /// The one room, or none for everywhere: what the queries take.
+    pub(crate) fn room(&self) -> Option<&str> {
+        match self {
+            Self::Everywhere => None,
+            Self::Room(room) => Some(room),
+        }
+    }
+}
+
+impl From<Place> for String {
+    fn from(place: Place) -> Self {
+        place.name().to_owned()
+    }
+}
+
+/// A name as it is kept: words in lower case with single spaces, without what people put before
+/// them, and neither empty nor too long.
+pub(crate) fn name(text: &str) -> Result<String, Refusal> {
+    if text.chars().count() > MAX_NAME_LENGTH {
+        return Err(Refusal::Name);
+    }
+    let lower = text.to_lowercase();
+    let words: Vec<&str> = lower
+        .split(|character: char| !character.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let first = words
+        .iter()
+        .position(|word| !LEADING.contains(word))
+        .ok_or(Refusal::Name)?;
+    Ok(words[first..].join(" "))
+}
+
+/// Makes sure that a room has a device, and tells which rooms have one if it has not.
+pub(crate) fn require(
+    connection: &Connection,
+    room: &str,
+    table: &str,
+    device: &'static str,
+) -> Result<(), HomeError> {
+    let rooms = rooms(connection)?;
+    if !rooms.iter().any(|known| known == room) {
+        return Err(Refusal::RoomNotFound {
+            asked: room.to_owned(),
+            known: rooms.join(", "),
+        }
+        .into());
+    }
+    let having = rooms_with(connection, table)?;
+    if !having.iter().any(|known| known == room) {
+        return Err(Refusal::DeviceNotFound {
+            device,
+            room: room.to_owned(),
+            known: having.join(", "),
+        }
+        .into());
+    }
+    Ok(())
+}
+
+/// Every room, in the order of the house.
+fn rooms(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT name FROM rooms ORDER BY position")?
+        .query_map([], |row| row.get(0))?
+        .collect()
+}
+
+/// The rooms that have a device. The table's name is one of this crate's own, never a caller's.
+fn rooms_with(connection: &Connection, table: &str) -> Result<Vec<String>, rusqlite::Error> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT name FROM rooms JOIN {table} ON {table}.room = rooms.name ORDER BY position"
+        ))?
+        .query_map([], |row| row.get(0))?
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_said() {
+        for said in ["Living Room", " in the living_room. ", "the LIVING-ROOM"] {
+            assert_eq!(name(said).unwrap(), "living room", "{said}");
+        }
+        for wrong in ["", " ", "in the", "?!", &"a".repeat(MAX_NAME_LENGTH + 1)] {
+            assert_eq!(name(wrong), Err(Refusal::Name), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn everywhere_has_several_words() {
+        for said in ["all", "Everywhere", "in all rooms"] {
+            assert_eq!(Place::read(said).unwrap(), Place::Everywhere, "{said}");
+        }
+        assert_eq!(Place::read_or_everywhere(None).unwrap(), Place::Everywhere);
+        let hallway = Place::read("hallway").unwrap();
+        assert_eq!(hallway.room(), Some("hallway"));
+    }
+}

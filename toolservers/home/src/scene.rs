@@ -1,0 +1,159 @@
+//! Scenes: several devices at a word. None unlocks a door or disarms the alarm.
+
+use rusqlite::Connection;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::error::{HomeError, Refusal};
+use crate::name::Place;
+use crate::security::{self, Alarm};
+use crate::{climate, light, media};
+
+/// A scene, and what it does.
+#[derive(Debug, Clone, Serialize)]
+pub struct Scene {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it does, in words.
+    pub description: &'static str,
+    #[serde(skip)]
+    steps: &'static [Step],
+}
+
+/// One thing that a scene does.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// The light of a room, at this brightness; 0 is off.
+    Light(&'static str, u8),
+    /// All lights off.
+    Dark,
+    /// The heating of a room.
+    Heat(&'static str, f64),
+    /// The heating of all rooms.
+    HeatAll(f64),
+    /// Something to listen to in a room, this loud.
+    Play(&'static str, &'static str, u8),
+    /// No music anywhere.
+    Silence,
+    /// All doors locked.
+    Lock,
+    /// The alarm, to watch something.
+    Watch(Alarm),
+}
+
+/// Every scene, in the order in which they are told.
+pub(crate) const ALL: &[Scene] = &[
+    Scene {
+        name: "movie night",
+        description: "Dims the living room to 15 %, darkens the kitchen and the hallway, stops the music and heats the living room to 21.5 °C.",
+        steps: &[
+            Step::Light("living room", 15),
+            Step::Light("kitchen", 0),
+            Step::Light("hallway", 0),
+            Step::Silence,
+            Step::Heat("living room", 21.5),
+        ],
+    },
+    Scene {
+        name: "good night",
+        description: "Turns all lights and music off, lowers the heating to 17 °C, locks the doors and arms the alarm for the night.",
+        steps: &[
+            Step::Dark,
+            Step::Silence,
+            Step::HeatAll(17.0),
+            Step::Lock,
+            Step::Watch(Alarm::Home),
+        ],
+    },
+    Scene {
+        name: "good morning",
+        description: "Lights the bedroom, the bathroom and the kitchen, heats to 21 °C and plays the morning news in the kitchen.",
+        steps: &[
+            Step::Light("bedroom", 40),
+            Step::Light("bathroom", 80),
+            Step::Light("kitchen", 100),
+            Step::HeatAll(21.0),
+            Step::Play("kitchen", "morning news", 25),
+        ],
+    },
+    Scene {
+        name: "dinner",
+        description: "Lights the kitchen and softly the living room, and plays dinner jazz in the kitchen.",
+        steps: &[
+            Step::Light("kitchen", 70),
+            Step::Light("living room", 40),
+            Step::Play("kitchen", "dinner jazz", 20),
+        ],
+    },
+    Scene {
+        name: "away",
+        description: "Turns all lights and music off, lowers the heating to 15 °C, locks the doors and arms the alarm.",
+        steps: &[
+            Step::Dark,
+            Step::Silence,
+            Step::HeatAll(15.0),
+            Step::Lock,
+            Step::Watch(Alarm::Away),
+        ],
+    },
+];
+
+/// The scene of this name.
+pub(crate) fn find(asked: &str) -> Result<&'static Scene, Refusal> {
+    let names = || ALL.iter().map(|scene| scene.name);
+    ALL.iter()
+        .find(|scene| scene.name == asked)
+        .ok_or_else(|| Refusal::SceneNotFound {
+            asked: asked.to_owned(),
+            known: names().collect::<Vec<_>>().join(", "),
+        })
+}
+
+/// Does what a scene does, all of it or nothing.
+pub(crate) fn activate(connection: &Connection, asked: &str) -> Result<Value, HomeError> {
+    let scene = find(asked)?;
+    for step in scene.steps {
+        step.run(connection)?;
+    }
+    Ok(json!({
+        "scene": scene.name,
+        "description": scene.description,
+        "steps": scene.steps.len(),
+    }))
+}
+
+impl Step {
+    fn run(self, connection: &Connection) -> Result<(), HomeError> {
+        match self {
+            Self::Light(room, level) => light::set(connection, &one(room), None, Some(level)),
+            Self::Dark => light::set(connection, &Place::Everywhere, Some(false), None),
+            Self::Heat(room, celsius) => climate::set(connection, &one(room), celsius),
+            Self::HeatAll(celsius) => climate::set(connection, &Place::Everywhere, celsius),
+            Self::Play(room, what, volume) => {
+                media::set_volume(connection, Some(&one(room)), volume)?;
+                media::play(connection, &one(room), what)
+            }
+            Self::Silence => media::stop(connection, &Place::Everywhere),
+            Self::Lock => security::lock(connection, crate::name::ALL),
+            Self::Watch(mode) => security::set_alarm(connection, mode),
+        }
+        .map(drop)
+    }
+}
+
+fn one(room: &str) -> Place {
+    Place::Room(room.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_scene_disarms_the_alarm() {
+        for scene in ALL {
+            let disarms = |step: &Step| matches!(step, Step::Watch(Alarm::Off));
+            assert!(!scene.steps.iter().any(disarms), "{}", scene.name);
+        }
+    }
+}

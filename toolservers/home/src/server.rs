@@ -1,0 +1,264 @@
+//! The MCP side: arguments in, structured results out.
+
+use convoke_serving::{Answer, Call, Outcome, Shared, about, answer};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ErrorData, ListToolsResult, PaginatedRequestParams,
+    ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::change::Change;
+use crate::error::{HomeError, Refusal};
+use crate::media::{DEFAULT_PLAYER, what};
+use crate::name::{Place, name};
+use crate::scene;
+use crate::security::Alarm;
+use crate::store::Store;
+use crate::tools;
+
+/// Serves one house to any number of clients.
+#[derive(Debug, Clone)]
+pub struct HomeServer {
+    store: Shared<Store>,
+}
+
+impl HomeServer {
+    /// Serves this house.
+    pub fn new(store: Store) -> Self {
+        Self {
+            store: Shared::new(store),
+        }
+    }
+
+    /// Runs a tool. `None` means that there is no such tool. A key is of no account to those that
+    /// only look, so that what they tell is fresh.
+    fn run(&self, tool: &str, call: &Call) -> Option<Outcome<Refusal>> {
+        Some(match tool {
+            "light_status" => self.look(call, |store, AnyRoom { room }| {
+                store.lights(&Place::read_or_everywhere(room.as_deref())?)
+            }),
+            "climate_status" => self.look(call, |store, AnyRoom { room }| {
+                store.climates(&Place::read_or_everywhere(room.as_deref())?)
+            }),
+            "sensor_status" => self.look(call, |store, AnyRoom { room }| {
+                store.sensors(&Place::read_or_everywhere(room.as_deref())?)
+            }),
+            "media_status" => self.look(call, |store, Nothing {}| store.players()),
+            "security_status" => self.look(call, |store, Nothing {}| Ok(json!(store.security()?))),
+            "list_scenes" => self.look(call, |_, Nothing {}| Ok(json!({"scenes": scene::ALL}))),
+            "set_light" => self.change(call, SetLight::change),
+            "dim_light" => self.change(call, DimLight::change),
+            "play_music" => self.change(call, PlayMusic::change),
+            "stop_music" => self.change(call, |AnyRoom { room }| {
+                Ok(Change::StopMusic {
+                    place: Place::read_or_everywhere(room.as_deref())?,
+                })
+            }),
+            "set_volume" => self.change(call, SetVolume::change),
+            "set_temperature" => self.change(call, SetTemperature::change),
+            "activate_scene" => self.change(call, |OneScene { scene }| {
+                Ok(Change::ActivateScene {
+                    scene: name(&scene)?,
+                })
+            }),
+            "lock_door" => self.change(call, |OneDoor { door }| {
+                Ok(Change::LockDoor { door: name(&door)? })
+            }),
+            "unlock_door" => self.change(call, |OneDoor { door }| {
+                Ok(Change::UnlockDoor { door: name(&door)? })
+            }),
+            "set_alarm" => self.change(call, |OneMode { mode }| {
+                Ok(Change::SetAlarm {
+                    mode: Alarm::read(&mode)?,
+                })
+            }),
+            _ => return None,
+        })
+    }
+
+    /// Tells something of the house.
+    fn look<A: DeserializeOwned>(
+        &self,
+        call: &Call,
+        read: impl FnOnce(&Store, A) -> Result<Value, HomeError>,
+    ) -> Outcome<Refusal> {
+        let arguments = call.arguments()?;
+        let told = self.store.with(|store| read(store, arguments))?;
+        Ok(Answer::done(told))
+    }
+
+    /// Makes the change that the arguments stand for.
+    fn change<A: DeserializeOwned>(
+        &self,
+        call: &Call,
+        read: impl FnOnce(A) -> Result<Change, Refusal>,
+    ) -> Outcome<Refusal> {
+        let change = read(call.arguments()?)?;
+        let key = call.key()?;
+        self.store.with(|store| store.change(&change, key))
+    }
+}
+
+impl ServerHandler for HomeServer {
+    fn get_info(&self) -> ServerConfig {
+        about(
+            "convoke-home",
+            env!("CARGO_PKG_VERSION"),
+            "A house: lights, heating, music, scenes, doors, an alarm and sensors.",
+        )
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::all()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        tools::all().into_iter().find(|tool| tool.name == name)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let server = self.clone();
+        answer(request, context, move |tool, call| server.run(tool, call)).await
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnyRoom {
+    #[serde(default)]
+    room: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OneScene {
+    scene: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OneDoor {
+    door: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OneMode {
+    mode: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetLight {
+    room: String,
+    #[serde(default)]
+    on: Option<bool>,
+    #[serde(default)]
+    brightness: Option<i64>,
+}
+
+impl SetLight {
+    fn change(self) -> Result<Change, Refusal> {
+        let brightness = self.brightness.map(|level| percent(level, "brightness"));
+        Ok(Change::SetLight {
+            place: Place::read(&self.room)?,
+            on: self.on,
+            brightness: brightness.transpose()?,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DimLight {
+    room: String,
+    by: i64,
+}
+
+impl DimLight {
+    fn change(self) -> Result<Change, Refusal> {
+        let by = i8::try_from(self.by).map_err(|_| Refusal::Step)?;
+        if !(-100..=100).contains(&by) {
+            return Err(Refusal::Step);
+        }
+        Ok(Change::DimLight {
+            place: Place::read(&self.room)?,
+            by,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlayMusic {
+    what: String,
+    #[serde(default)]
+    room: Option<String>,
+}
+
+impl PlayMusic {
+    fn change(self) -> Result<Change, Refusal> {
+        Ok(Change::PlayMusic {
+            place: Place::read(self.room.as_deref().unwrap_or(DEFAULT_PLAYER))?,
+            what: what(&self.what)?,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetVolume {
+    level: i64,
+    #[serde(default)]
+    room: Option<String>,
+}
+
+impl SetVolume {
+    fn change(self) -> Result<Change, Refusal> {
+        Ok(Change::SetVolume {
+            place: self.room.as_deref().map(Place::read).transpose()?,
+            level: percent(self.level, "volume")?,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetTemperature {
+    celsius: f64,
+    #[serde(default)]
+    room: Option<String>,
+}
+
+impl SetTemperature {
+    fn change(self) -> Result<Change, Refusal> {
+        Ok(Change::SetTemperature {
+            place: Place::read_or_everywhere(self.room.as_deref())?,
+            celsius: self.celsius,
+        })
+    }
+}
+
+/// A number that no level can have is refused like any other that is too large.
+fn percent(level: i64, of: &'static str) -> Result<u8, Refusal> {
+    u8::try_from(level)
+        .ok()
+        .filter(|level| *level <= 100)
+        .ok_or(Refusal::Level(of))
+}

@@ -1,0 +1,156 @@
+//! The server as a child process of the real client, alone and with another on the same file.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on ends here"
+)]
+
+use std::path::{Path, PathBuf};
+
+use convoke_mcp::{Options, ToolReply, ToolRequest, ToolServers};
+use serde_json::{Map, Value, json};
+
+fn program() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let program = own
+        .parent()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .join("examples/home_stdio");
+    assert!(
+        program.exists(),
+        "run cargo build -p convoke-home --examples first"
+    );
+    program
+}
+
+fn servers(db: &Path, names: &[&str]) -> ToolServers {
+    let configs = names
+        .iter()
+        .map(|name| {
+            let stdio = json!({"command": "convoke", "args": [db]});
+            let config = json!({"name": name, "transport": {"stdio": stdio}});
+            serde_json::from_value(config).unwrap()
+        })
+        .collect();
+    ToolServers::new(
+        configs,
+        Options {
+            self_exe: Some(program()),
+            ..Options::default()
+        },
+    )
+}
+
+async fn call(
+    servers: &ToolServers,
+    server: &str,
+    tool: &str,
+    arguments: Value,
+    key: &str,
+) -> ToolReply {
+    let request = ToolRequest {
+        server: server.to_owned(),
+        tool: tool.to_owned(),
+        arguments: serde_json::from_value(arguments).unwrap(),
+        injected: Map::new(),
+        idempotency_key: key.to_owned(),
+        timeout: None,
+    };
+    servers.call(request).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_was_set_outlives_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("home.db");
+    let dim = json!({"room": "the Living Room", "by": -25});
+    let first = servers(&db, &["home"]);
+    let done = call(&first, "home", "dim_light", dim.clone(), "k").await;
+    assert!(!done.is_error, "{done:?}");
+    assert_eq!(done.content["brightness"], 35);
+    first.shutdown().await;
+
+    let second = servers(&db, &["home"]);
+    let again = call(&second, "home", "dim_light", dim, "k").await;
+    assert_eq!(again, done);
+    let status = json!({"room": "living room"});
+    let status = call(&second, "home", "light_status", status, "s").await;
+    assert_eq!(status.content, done.content);
+    second.shutdown().await;
+}
+
+#[tokio::test]
+async fn processes_that_share_a_house_make_one_change_for_one_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let servers = servers(&folder.path().join("home.db"), &["one", "two"]);
+    for round in 1..=4 {
+        let dim = json!({"room": "office", "by": -10});
+        let key = format!("key {round}");
+        let (one, two) = tokio::join!(
+            call(&servers, "one", "dim_light", dim.clone(), &key),
+            call(&servers, "two", "dim_light", dim.clone(), &key),
+        );
+        assert!(!one.is_error, "{one:?}");
+        assert_eq!(one, two);
+        assert_eq!(one.content["brightness"], 90 - 10 * round);
+    }
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn every_tool_answers_as_its_schema_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let servers = servers(&folder.path().join("home.db"), &["home"]);
+    let calls = [
+        ("set_light", json!({"room": "all", "on": true})),
+        ("dim_light", json!({"room": "kitchen", "by": 10})),
+        ("light_status", json!({})),
+        ("play_music", json!({"what": "jazz"})),
+        ("stop_music", json!({})),
+        ("set_volume", json!({"level": 20, "room": "office"})),
+        ("media_status", json!({})),
+        ("set_temperature", json!({"celsius": 20.5})),
+        ("climate_status", json!({"room": "hallway"})),
+        ("sensor_status", json!({"room": "garage"})),
+        ("activate_scene", json!({"scene": "dinner"})),
+        ("list_scenes", json!({})),
+        ("lock_door", json!({"door": "all"})),
+        ("unlock_door", json!({"door": "front door"})),
+        ("set_alarm", json!({"mode": "home"})),
+        ("security_status", json!({})),
+    ];
+    let tools = servers.tools("home").await.unwrap();
+    assert_eq!(tools.len(), calls.len());
+    for (tool, arguments) in calls {
+        let reply = call(&servers, "home", tool, arguments, tool).await;
+        assert!(!reply.is_error, "{tool}: {reply:?}");
+        let told = tools.iter().find(|told| told.name == tool).unwrap();
+        assert_eq!(told.input_schema["additionalProperties"], false, "{tool}");
+        let schema = told.output_schema.as_deref().unwrap();
+        assert_eq!(schema["additionalProperties"], false, "{tool}");
+        let fits = jsonschema::validate(schema, &reply.content);
+        assert!(fits.is_ok(), "{tool}: {fits:?}");
+        let looks = tool.ends_with("_status") || tool == "list_scenes";
+        assert_eq!(told.annotations.read_only, Some(looks), "{tool}");
+    }
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_room_that_does_not_exist_is_refused_with_those_that_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let servers = servers(&folder.path().join("home.db"), &["home"]);
+    let cellar = json!({"room": "cellar", "on": true});
+    let refused = call(&servers, "home", "set_light", cellar, "k").await;
+    assert!(refused.is_error);
+    assert_eq!(refused.content["code"], "home.room_not_found");
+    assert_eq!(
+        refused.text,
+        "There is no room cellar. There are: kitchen, living room, bedroom, bathroom, office, \
+         hallway, garage."
+    );
+    servers.shutdown().await;
+}
