@@ -1,12 +1,7 @@
 //! The MCP side: arguments in, structured results out.
 
-use convoke_serving::{Answer, Call, Outcome, Shared, about, answer};
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, ListToolsResult, PaginatedRequestParams,
-    ServerConfig, Tool,
-};
-use rmcp::service::RequestContext;
-use rmcp::{RoleServer, ServerHandler};
+use convoke_serving::{Answer, Call, Outcome, Shared, ToolServer, about};
+use rmcp::model::{ServerConfig, Tool};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -34,8 +29,44 @@ impl HomeServer {
         }
     }
 
-    /// Runs a tool. `None` means that there is no such tool. A key is of no account to those that
-    /// only look, so that what they tell is fresh.
+    /// Tells something of the house.
+    fn look<A: DeserializeOwned>(
+        &self,
+        call: &Call,
+        read: impl FnOnce(&Store, A) -> Result<Value, HomeError>,
+    ) -> Outcome<Refusal> {
+        let arguments = call.arguments()?;
+        let told = self.store.with(|store| read(store, arguments))?;
+        Ok(Answer::done(told))
+    }
+
+    /// Makes the change that the arguments stand for.
+    fn change<A: DeserializeOwned>(
+        &self,
+        call: &Call,
+        read: impl FnOnce(A) -> Result<Change, Refusal>,
+    ) -> Outcome<Refusal> {
+        let change = read(call.arguments()?)?;
+        let key = call.key()?;
+        self.store.with(|store| store.change(&change, key))
+    }
+}
+
+impl ToolServer for HomeServer {
+    type Refusal = Refusal;
+
+    fn about() -> ServerConfig {
+        about(
+            "convoke-home",
+            env!("CARGO_PKG_VERSION"),
+            "A house: lights, heating, music, scenes, doors, an alarm and sensors.",
+        )
+    }
+
+    fn tools() -> Vec<Tool> {
+        tools::all()
+    }
+
     fn run(&self, tool: &str, call: &Call) -> Option<Outcome<Refusal>> {
         Some(match tool {
             "light_status" => self.look(call, |store, AnyRoom { room }| {
@@ -78,59 +109,6 @@ impl HomeServer {
             }),
             _ => return None,
         })
-    }
-
-    /// Tells something of the house.
-    fn look<A: DeserializeOwned>(
-        &self,
-        call: &Call,
-        read: impl FnOnce(&Store, A) -> Result<Value, HomeError>,
-    ) -> Outcome<Refusal> {
-        let arguments = call.arguments()?;
-        let told = self.store.with(|store| read(store, arguments))?;
-        Ok(Answer::done(told))
-    }
-
-    /// Makes the change that the arguments stand for.
-    fn change<A: DeserializeOwned>(
-        &self,
-        call: &Call,
-        read: impl FnOnce(A) -> Result<Change, Refusal>,
-    ) -> Outcome<Refusal> {
-        let change = read(call.arguments()?)?;
-        let key = call.key()?;
-        self.store.with(|store| store.change(&change, key))
-    }
-}
-
-impl ServerHandler for HomeServer {
-    fn get_info(&self) -> ServerConfig {
-        about(
-            "convoke-home",
-            env!("CARGO_PKG_VERSION"),
-            "A house: lights, heating, music, scenes, doors, an alarm and sensors.",
-        )
-    }
-
-    async fn list_tools(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all()))
-    }
-
-    fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::all().into_iter().find(|tool| tool.name == name)
-    }
-
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let server = self.clone();
-        answer(request, context, move |tool, call| server.run(tool, call)).await
     }
 }
 

@@ -1,12 +1,7 @@
 //! The MCP side: arguments in, structured results out.
 
-use convoke_serving::{Answer, Call, Outcome, Shared, about, answer};
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, ListToolsResult, PaginatedRequestParams,
-    ServerConfig, Tool,
-};
-use rmcp::service::RequestContext;
-use rmcp::{RoleServer, ServerHandler};
+use convoke_serving::{Answer, Call, Outcome, Shared, ToolServer, about};
+use rmcp::model::{ServerConfig, Tool};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -30,22 +25,6 @@ impl OperationsServer {
         Self {
             store: Shared::new(store),
         }
-    }
-
-    /// Runs a tool. `None` means that there is no such tool. A key is of no account to those that
-    /// only look, so that what they tell is fresh.
-    fn run(&self, tool: &str, call: &Call) -> Option<Outcome<Refusal>> {
-        Some(match tool {
-            "find_service" => self.find_service(call),
-            "service_status" => self.service_status(call),
-            "recent_deployments" => self.recent_deployments(call),
-            "host_health" => self.host_health(call),
-            "find_change" => self.find_change(call),
-            "list_changes" => self.list_changes(call),
-            "restart_service" => self.restart_service(call),
-            "roll_back" => self.roll_back(call),
-            _ => return None,
-        })
     }
 
     fn find_service(&self, call: &Call) -> Outcome<Refusal> {
@@ -121,8 +100,10 @@ impl OperationsServer {
     }
 }
 
-impl ServerHandler for OperationsServer {
-    fn get_info(&self) -> ServerConfig {
+impl ToolServer for OperationsServer {
+    type Refusal = Refusal;
+
+    fn about() -> ServerConfig {
         about(
             "convoke-operations",
             env!("CARGO_PKG_VERSION"),
@@ -130,25 +111,22 @@ impl ServerHandler for OperationsServer {
         )
     }
 
-    async fn list_tools(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all()))
+    fn tools() -> Vec<Tool> {
+        tools::all()
     }
 
-    fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::all().into_iter().find(|tool| tool.name == name)
-    }
-
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let server = self.clone();
-        answer(request, context, move |tool, call| server.run(tool, call)).await
+    fn run(&self, tool: &str, call: &Call) -> Option<Outcome<Refusal>> {
+        Some(match tool {
+            "find_service" => self.find_service(call),
+            "service_status" => self.service_status(call),
+            "recent_deployments" => self.recent_deployments(call),
+            "host_health" => self.host_health(call),
+            "find_change" => self.find_change(call),
+            "list_changes" => self.list_changes(call),
+            "restart_service" => self.restart_service(call),
+            "roll_back" => self.roll_back(call),
+            _ => return None,
+        })
     }
 }
 

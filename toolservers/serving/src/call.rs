@@ -38,7 +38,7 @@ impl Call {
 
 /// Lets a server carry out a call, and puts what came of it as MCP wants it. `run` gets the tool's
 /// name and the call, and gives `None` if there is no such tool.
-pub async fn answer<R: Refuse>(
+pub(crate) async fn answer<R: Refuse>(
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
     run: impl FnOnce(&str, &Call) -> Option<Outcome<R>> + Send + 'static,

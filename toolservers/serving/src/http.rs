@@ -5,25 +5,26 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
-use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
+
+use crate::handler::{Handler, ToolServer};
 
 /// The path that speaks MCP.
 pub const MCP_PATH: &str = "/mcp";
 
 /// A bound address, about to be served.
 #[derive(Debug)]
-pub struct HttpServer<H> {
+pub struct HttpServer<S> {
     listener: TcpListener,
-    handler: H,
+    handler: Handler<S>,
     addr: SocketAddr,
 }
 
-impl<H: ServerHandler + Clone> HttpServer<H> {
+impl<S: ToolServer> HttpServer<S> {
     /// Takes the address; port 0 takes any free one.
-    pub async fn bind(handler: H, addr: SocketAddr) -> Result<Self, io::Error> {
+    pub async fn bind(server: S, addr: SocketAddr) -> Result<Self, io::Error> {
         let listener = TcpListener::bind(addr).await?;
         let addr = listener.local_addr()?;
         if !addr.ip().is_loopback() {
@@ -31,7 +32,7 @@ impl<H: ServerHandler + Clone> HttpServer<H> {
         }
         Ok(Self {
             listener,
-            handler,
+            handler: Handler(server),
             addr,
         })
     }

@@ -1,7 +1,7 @@
 //! What every tool server here needs, and none should write again.
 //!
 //! A server keeps its state in one SQLite file ([`open`]), which several processes may share. Its
-//! tools are described with [`tool`], and a call of them goes through [`answer`]: out comes a
+//! tools are described with [`tool`] and carried out by a [`ToolServer`]: out comes a
 //! structured result, or a refusal with a stable code ([`Refuse`]). Whatever changes the state goes
 //! through [`change_once`], so that a call under an idempotency key takes effect once. [`serve`]
 //! speaks MCP over standard input and output, or over streamable HTTP.
@@ -11,6 +11,7 @@ mod call;
 mod database;
 mod description;
 mod failure;
+mod handler;
 mod http;
 mod shared;
 mod sources;
@@ -18,28 +19,26 @@ mod stdio;
 
 use std::net::SocketAddr;
 
-use rmcp::ServerHandler;
-
 pub use answers::{
     ANSWERS_TABLE, Answer, IDEMPOTENCY_KEY, KEEP_KEYS, Keyed, MAX_KEY_LENGTH, change_once,
 };
-pub use call::{Call, Outcome, answer};
+pub use call::{Call, Outcome};
 pub use database::{BUSY_TIMEOUT, open};
 pub use description::{about, closed, tool};
 pub use failure::{CallProblem, Failure, Refuse};
+pub use handler::ToolServer;
 pub use http::{HttpServer, MCP_PATH};
 pub use shared::Shared;
 pub use sources::Sources;
 pub use stdio::serve_stdio;
 
 /// Serves over streamable HTTP at this address, or over standard input and output if there is none.
-pub async fn serve<H, R>(handler: H, http: Option<SocketAddr>) -> Result<(), Failure<R>>
-where
-    H: ServerHandler + Clone,
-    R: Refuse,
-{
+pub async fn serve<S: ToolServer>(
+    server: S,
+    http: Option<SocketAddr>,
+) -> Result<(), Failure<S::Refusal>> {
     match http {
-        None => serve_stdio(handler).await,
-        Some(addr) => Ok(HttpServer::bind(handler, addr).await?.run().await?),
+        None => serve_stdio(server).await,
+        Some(addr) => Ok(HttpServer::bind(server, addr).await?.run().await?),
     }
 }

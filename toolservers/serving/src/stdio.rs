@@ -1,17 +1,14 @@
 //! A server over standard input and output.
 
+use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
-use rmcp::{ServerHandler, ServiceExt};
 
-use crate::failure::{Failure, Refuse};
+use crate::failure::Failure;
+use crate::handler::{Handler, ToolServer};
 
 /// Serves over standard input and output until the input ends.
-pub async fn serve_stdio<H, R>(handler: H) -> Result<(), Failure<R>>
-where
-    H: ServerHandler,
-    R: Refuse,
-{
-    let running = match handler.serve(rmcp::transport::stdio_pipes()).await {
+pub async fn serve_stdio<S: ToolServer>(server: S) -> Result<(), Failure<S::Refusal>> {
+    let running = match Handler(server).serve(rmcp::transport::stdio_pipes()).await {
         Ok(running) => running,
         // A client that only asks what the server is, or thinks better of it, has done no wrong.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

@@ -2,13 +2,8 @@
 
 use std::path::Path;
 
-use convoke_serving::{Answer, Call, Outcome, Shared, Sources, about, answer};
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, ListToolsResult, PaginatedRequestParams,
-    ServerConfig, Tool,
-};
-use rmcp::service::RequestContext;
-use rmcp::{RoleServer, ServerHandler};
+use convoke_serving::{Answer, Call, Outcome, Shared, Sources, ToolServer, about};
+use rmcp::model::{ServerConfig, Tool};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -38,7 +33,41 @@ impl TodoServer {
         Ok(Self::new(Store::open(db, Sources::real())?))
     }
 
-    /// Runs a tool. `None` means that there is no such tool.
+    /// Listing changes nothing, so that its key, if any, is of no account and the list is fresh.
+    fn list(&self, call: &Call) -> Outcome<Refusal> {
+        let list: ListTasks = call.arguments()?;
+        let user = user_id(&list.user_id)?;
+        let tasks = self.store.with(|store| store.list(user, list.status))?;
+        Ok(Answer::done(json!({"tasks": tasks})))
+    }
+
+    fn change<A: DeserializeOwned>(
+        &self,
+        call: &Call,
+        read: impl FnOnce(A) -> Result<(String, Change), Refusal>,
+    ) -> Outcome<Refusal> {
+        let (user, change) = read(call.arguments()?)?;
+        let user = user_id(&user)?;
+        let key = call.key()?;
+        self.store.with(|store| store.change(user, &change, key))
+    }
+}
+
+impl ToolServer for TodoServer {
+    type Refusal = Refusal;
+
+    fn about() -> ServerConfig {
+        about(
+            "convoke-todo",
+            env!("CARGO_PKG_VERSION"),
+            "To-do lists, one for each user.",
+        )
+    }
+
+    fn tools() -> Vec<Tool> {
+        tools::all()
+    }
+
     fn run(&self, tool: &str, call: &Call) -> Option<Outcome<Refusal>> {
         Some(match tool {
             "list_tasks" => self.list(call),
@@ -78,56 +107,6 @@ impl TodoServer {
             }),
             _ => return None,
         })
-    }
-
-    /// Listing changes nothing, so that its key, if any, is of no account and the list is fresh.
-    fn list(&self, call: &Call) -> Outcome<Refusal> {
-        let list: ListTasks = call.arguments()?;
-        let user = user_id(&list.user_id)?;
-        let tasks = self.store.with(|store| store.list(user, list.status))?;
-        Ok(Answer::done(json!({"tasks": tasks})))
-    }
-
-    fn change<A: DeserializeOwned>(
-        &self,
-        call: &Call,
-        read: impl FnOnce(A) -> Result<(String, Change), Refusal>,
-    ) -> Outcome<Refusal> {
-        let (user, change) = read(call.arguments()?)?;
-        let user = user_id(&user)?;
-        let key = call.key()?;
-        self.store.with(|store| store.change(user, &change, key))
-    }
-}
-
-impl ServerHandler for TodoServer {
-    fn get_info(&self) -> ServerConfig {
-        about(
-            "convoke-todo",
-            env!("CARGO_PKG_VERSION"),
-            "To-do lists, one for each user.",
-        )
-    }
-
-    async fn list_tools(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all()))
-    }
-
-    fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::all().into_iter().find(|tool| tool.name == name)
-    }
-
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let server = self.clone();
-        answer(request, context, move |tool, call| server.run(tool, call)).await
     }
 }
 
