@@ -76,6 +76,7 @@ fn bad_templates(
     }
     let action = format!("{pointer}/action");
     found.extend(templates.check_all(document, &format!("{action}/arguments"), &slots));
+    found.extend(templates.check(document, &format!("{action}/confirm"), &slots));
     found.extend(templates.check(document, &format!("{action}/reply"), &with(&["result"])));
     let refusal = with(&["error", "code"]);
     found.extend(templates.check(document, &format!("{action}/failure"), &refusal));

@@ -41,6 +41,9 @@ pub struct Progress {
     /// What is known: a text each, or the item that the text points at.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) slots: Map<String, Value>,
+    /// Whether the user has said yes to it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) confirmed: bool,
     /// Other ways to read the same message.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) alternatives: Vec<Map<String, Value>>,

@@ -8,6 +8,7 @@ use convoke_model::{Confidence, DecidedBy, Decision, DecisionFields, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::calls::is_default;
 use crate::catalogue::Skills;
 use crate::memory::{Asks, Item, Memory, SkillRef};
 use crate::reference::{self, Found};
@@ -41,6 +42,9 @@ pub(crate) struct Wish {
     /// What pointing words may point at, where an earlier question narrowed it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) candidates: Vec<Item>,
+    /// Whether the user has said yes to it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) confirmed: bool,
     pub(crate) decision: Decision,
 }
 
@@ -79,6 +83,25 @@ const ASSENTS: &[&str] = &[
     "this one",
     "that's it",
     "that's the one",
+];
+
+/// Words that say yes to something that is about to be done, besides those.
+const CONSENTS: &[&str] = &[
+    "yes do",
+    "yes do it",
+    "yes do that",
+    "yes please do",
+    "yes i am sure",
+    "yes i'm sure",
+    "do it",
+    "do that",
+    "go ahead",
+    "please do",
+    "of course",
+    "definitely",
+    "absolutely",
+    "confirm",
+    "confirmed",
 ];
 
 /// Reads a message in the light of what was said before it.
@@ -164,6 +187,25 @@ fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> 
                 1.0,
                 "answers the question",
             ))
+        }
+        Asks::Confirm { target, slots } => {
+            if new_request {
+                return None;
+            }
+            if !is_consent(text) {
+                return Some(Meaning::Dismissed);
+            }
+            let reading = Reading {
+                slots: slots.clone(),
+                ..Reading::of(target)
+            };
+            match act(reading, text, 1.0, "was agreed to") {
+                Meaning::Act(wish) => Some(Meaning::Act(Box::new(Wish {
+                    confirmed: true,
+                    ..*wish
+                }))),
+                other => Some(other),
+            }
         }
         Asks::Skill { candidates, said } => {
             let labels: Vec<Item> = candidates
@@ -301,6 +343,7 @@ fn act(reading: Reading<'_>, text: &str, confidence: f64, reasoning: &str) -> Me
             slots: reading.slots,
             alternatives: reading.alternatives,
             candidates: reading.candidates,
+            confirmed: false,
             decision,
         })),
         Err(_) => Meaning::Unknown,
@@ -314,6 +357,12 @@ fn is_dismissal(text: &str) -> bool {
 /// Whether a message says yes to the one thing that was asked about.
 fn is_assent(text: &str) -> bool {
     ASSENTS.contains(&bare(text).as_str())
+}
+
+/// Whether a message says yes to what is about to be done, and nothing else.
+fn is_consent(text: &str) -> bool {
+    let said = bare(text).replace(',', "");
+    ASSENTS.contains(&said.as_str()) || CONSENTS.contains(&said.as_str())
 }
 
 fn bare(text: &str) -> String {

@@ -51,6 +51,12 @@ pub(crate) enum Asks {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         candidates: Vec<Item>,
     },
+    /// Whether to do what was asked for.
+    Confirm {
+        target: SkillRef,
+        /// What is known.
+        slots: Map<String, Value>,
+    },
     /// Several skills may be meant.
     Skill {
         candidates: Vec<SkillRef>,

@@ -94,6 +94,9 @@ pub struct Action {
     /// Its arguments; strings are templates over the slots.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, Value>,
+    /// Template of the question that is put before it is done, over the slots. Only a plain yes does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<String>,
     /// Template of the reply, over the slots and the tool's `result`.
     pub reply: String,
     /// Which items the reply tells of, so that "the second one" or "it" can point at them later.

@@ -7,6 +7,7 @@ use convoke_engine::{NewCall, Step};
 use convoke_model::{Action, Name, SkillFields, Stage, ToolCall, ToolCallFields, ToolCallStatus};
 use serde_json::{Map, Value};
 
+use super::agent::approval;
 use super::compose;
 use crate::assistant::Node;
 use crate::calls::{Ask, Made, Request, Returned, ToolWish, one_call};
@@ -45,20 +46,29 @@ pub(crate) fn call(
     tool: &str,
     templates: &BTreeMap<String, Value>,
 ) -> Step<Request> {
-    match arguments(turn, templates) {
-        Ok(arguments) => Step {
-            stage: Some(Stage::Extracting),
-            ..one_call(
-                tool,
-                Ask::Tool(ToolWish {
-                    tool: tool.to_owned(),
-                    arguments: Arc::new(arguments),
-                    index: None,
-                    until_ms: None,
-                }),
-            )
-        },
-        Err(cause) => compose::broken(turn, &cause),
+    let arguments = match arguments(turn, templates) {
+        Ok(arguments) => Arc::new(arguments),
+        Err(cause) => return compose::broken(turn, &cause),
+    };
+    // Who has said yes to it has given the leave that the tool wants.
+    let approval = if turn.state.confirmed {
+        None
+    } else {
+        approval(turn.assistant, tool, &arguments)
+    };
+    let wish = ToolWish {
+        tool: tool.to_owned(),
+        arguments,
+        index: None,
+        until_ms: None,
+    };
+    let mut step = one_call(tool, Ask::Tool(wish));
+    for call in &mut step.calls {
+        call.approval.clone_from(&approval);
+    }
+    Step {
+        stage: Some(Stage::Extracting),
+        ..step
     }
 }
 

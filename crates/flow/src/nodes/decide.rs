@@ -63,6 +63,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
             turn.state.slots = wish.slots;
             turn.state.alternatives = wish.alternatives;
             turn.state.candidates = wish.candidates;
+            turn.state.confirmed = wish.confirmed;
             turn.state.decision = Some(wish.decision);
             advance(turn)
         }
@@ -137,7 +138,27 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
     if skill.action.is_none() && assistant.thinker(Some(&target.agent)).is_some() {
         return think(turn);
     }
-    act::start(turn, skill)
+    let confirm = skill
+        .action
+        .as_ref()
+        .and_then(|action| action.confirm.as_ref());
+    match confirm {
+        Some(question) if !turn.state.confirmed => ask_whether(turn, target, question),
+        _ => act::start(turn, skill),
+    }
+}
+
+/// Asks whether to do it, and remembers what a yes would be to.
+fn ask_whether(turn: &mut Turn<'_>, target: SkillRef, question: &str) -> Step<Request> {
+    let slots = turn.state.slots.clone();
+    let memory = Memory {
+        shown: turn.state.shown.clone(),
+        asks: Some(Asks::Confirm {
+            target,
+            slots: slots.clone(),
+        }),
+    };
+    compose::say(turn, question, slots.into(), "clarification_needed", memory)
 }
 
 /// Hands the request to an agent with a model.

@@ -128,6 +128,7 @@ pub(crate) fn action(draw: &mut Draw) -> Action {
     Action {
         tool: draw.text(),
         arguments: arguments(draw),
+        confirm: draw.maybe(Draw::text),
         reply: draw.text(),
         shows: draw.maybe(shown),
         failure: draw.maybe(Draw::text),

@@ -22,7 +22,7 @@ use crate::turn::Turn;
 
 pub(crate) use budget::{Allowance, Spent};
 use sub_agents::Manner;
-pub(crate) use tools::{Wanted, calls_of};
+pub(crate) use tools::{Wanted, approval, calls_of};
 pub(crate) use transcript::{Offer, Offered, Thinking, Thought, think as perform};
 
 /// By which code a model client says that the time was over.

@@ -281,8 +281,7 @@ fn made(
         let allowance = run.map(|run| run.may_spend(agent).share(&run.spent, children));
         return sub_agents::call(name, arguments, index, allowance, until_ms);
     }
-    let approval = needs_leave(turn.assistant, tool)
-        .then(|| format!("May I call {tool} with {}?", json!(arguments)));
+    let approval = approval(turn.assistant, tool, &arguments);
     NewCall {
         label: tool.to_owned(),
         request: Request(Ask::Tool(ToolWish {
@@ -293,6 +292,11 @@ fn made(
         })),
         approval,
     }
+}
+
+/// What a person is asked before a tool is called that needs their leave.
+pub(crate) fn approval(assistant: &Assistant, tool: &str, arguments: &Arguments) -> Option<String> {
+    needs_leave(assistant, tool).then(|| format!("May I call {tool} with {}?", json!(arguments)))
 }
 
 /// Whether a person must agree before the tool is called.
