@@ -6,42 +6,16 @@
     reason = "a test that cannot go on ends here"
 )]
 
-use std::path::{Path, PathBuf};
+#[path = "../../serving/tests/client/mod.rs"]
+mod client;
 
-use convoke_mcp::{Options, ToolReply, ToolRequest, ToolServers};
+use std::path::Path;
+
+use convoke_mcp::{ToolReply, ToolServers};
 use serde_json::{Map, Value, json};
 
-fn program() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let program = own
-        .parent()
-        .unwrap()
-        .parent()
-        .unwrap()
-        .join("examples/operations_stdio");
-    assert!(
-        program.exists(),
-        "run cargo build -p convoke-operations --examples first"
-    );
-    program
-}
-
 fn servers(folder: &Path, names: &[&str]) -> ToolServers {
-    let configs = names
-        .iter()
-        .map(|name| {
-            let stdio = json!({"command": "convoke", "args": [folder]});
-            let config = json!({"name": name, "transport": {"stdio": stdio}});
-            serde_json::from_value(config).unwrap()
-        })
-        .collect();
-    ToolServers::new(
-        configs,
-        Options {
-            self_exe: Some(program()),
-            ..Options::default()
-        },
-    )
+    client::servers("operations_stdio", folder, names)
 }
 
 async fn call(
@@ -51,15 +25,7 @@ async fn call(
     arguments: Value,
     key: &str,
 ) -> ToolReply {
-    let request = ToolRequest {
-        server: server.to_owned(),
-        tool: tool.to_owned(),
-        arguments: serde_json::from_value(arguments).unwrap(),
-        injected: Map::new(),
-        idempotency_key: key.to_owned(),
-        timeout: None,
-    };
-    servers.call(request).await.unwrap()
+    client::call(servers, server, tool, arguments, Map::new(), key).await
 }
 
 #[tokio::test]

@@ -6,45 +6,18 @@
     reason = "a test that cannot go on ends here"
 )]
 
-use std::path::{Path, PathBuf};
+#[path = "../../serving/tests/client/mod.rs"]
+mod client;
 
-use convoke_mcp::{Options, ToolReply, ToolRequest, ToolServers};
+use std::path::Path;
+
+use convoke_mcp::{ToolReply, ToolServers};
 use serde_json::{Map, Value, json};
 
 const ANNA: &str = "123e4567-e89b-42d3-a456-426614174000";
 
-fn program() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let program = own
-        .parent()
-        .unwrap()
-        .parent()
-        .unwrap()
-        .join("examples/todo_stdio");
-    assert!(
-        program.exists(),
-        "run cargo build -p convoke-todo --examples first"
-    );
-    program
-}
-
-/// Several servers on one file. Only one of them is started as `convoke`.
 fn servers(db: &Path, names: &[&str]) -> ToolServers {
-    let configs = names
-        .iter()
-        .map(|name| {
-            let stdio = json!({"command": "convoke", "args": [db]});
-            let config = json!({"name": name, "transport": {"stdio": stdio}});
-            serde_json::from_value(config).unwrap()
-        })
-        .collect();
-    ToolServers::new(
-        configs,
-        Options {
-            self_exe: Some(program()),
-            ..Options::default()
-        },
-    )
+    client::servers("todo_stdio", db, names)
 }
 
 async fn call(
@@ -54,15 +27,15 @@ async fn call(
     arguments: Value,
     key: &str,
 ) -> ToolReply {
-    let request = ToolRequest {
-        server: server.to_owned(),
-        tool: tool.to_owned(),
-        arguments: serde_json::from_value(arguments).unwrap(),
-        injected: Map::from_iter([("user_id".to_owned(), Value::from(ANNA))]),
-        idempotency_key: key.to_owned(),
-        timeout: None,
-    };
-    servers.call(request).await.unwrap()
+    client::call(
+        servers,
+        server,
+        tool,
+        arguments,
+        Map::from_iter([("user_id".to_owned(), Value::from(ANNA))]),
+        key,
+    )
+    .await
 }
 
 #[tokio::test]
