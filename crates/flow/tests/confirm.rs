@@ -29,11 +29,13 @@ fn skill(name: &str, sentence: &str, tool: &str, confirm: &Value) -> Value {
 async fn office() -> Office {
     let confirm = json!("Really open the {{ door }}?");
     let setting = Setting {
-        agent: json!({ "tools": ["desk.open", "desk.sign"], "skills": [
+        agent: json!({ "tools": ["desk.open", "desk.ring", "desk.sign"], "skills": [
             skill("unlock", "open the {door}", "open", &confirm),
+            skill("ring", "ring the {door}", "ring", &Value::Null),
             skill("sign", "sign the {door}", "sign", &Value::Null),
             skill("sign_sure", "really sign the {door}", "sign", &json!("Sure?")),
         ] }),
+        decide: json!({ "several": "eager" }),
         ..Setting::default()
     };
     Office::set_up(setting, Reply::text("The model was asked.")).await
@@ -122,4 +124,17 @@ async fn a_tool_that_needs_leave_waits_for_it_in_a_skill_too() {
     // A yes to the skill's own question is that leave.
     say(&office, 5, "really sign the deed").await;
     assert_eq!(text(&say(&office, 5, "yes").await), "deed is done.");
+}
+
+#[tokio::test]
+async fn a_part_of_a_message_asks_and_is_answered_like_a_whole_one() {
+    let office = office().await;
+    let asked = say(&office, 1, "ring the bell and open the gate").await;
+    assert_eq!(text(&asked), "bell is done. Really open the gate?");
+    assert_eq!(office.calls().len(), 1);
+    assert_eq!(text(&say(&office, 1, "yes").await), "gate is done.");
+    say(&office, 2, "open the gate and ring the bell").await;
+    let left = say(&office, 2, "no").await;
+    assert_eq!(left.answer.unwrap().metadata["intent"], "dismissed");
+    assert_eq!(office.calls().len(), 3, "two bells and one gate");
 }

@@ -10,6 +10,9 @@ use crate::memory::Memory;
 use crate::ports::ToolReply;
 use crate::turn::Turn;
 
+/// The key of an answer's metadata under which a part of a request says what it asks.
+pub(crate) const ASKS: &str = "asks";
+
 /// Said when even the app's own failure message cannot be.
 const LAST_WORDS: &str = "Sorry, something went wrong. Please try again.";
 
@@ -161,6 +164,10 @@ fn answer(
     }
     if state.history_cut > 0 {
         metadata.insert("history_cut".into(), json!(state.history_cut));
+    }
+    // Whoever asked for this part speaks with the user, and passes the question on.
+    if let (Some(_), Some(asks)) = (turn.view.facts.parent, &memory.asks) {
+        metadata.insert(ASKS.into(), json!(asks));
     }
     if let Some(output) = state.output.take() {
         metadata.insert("output".into(), output);

@@ -12,7 +12,7 @@ use super::agent::sub_agents::{Errand, Whom};
 use super::compose;
 use crate::assistant::Node;
 use crate::calls::{Ask, Request, Returned, is_default};
-use crate::memory::Memory;
+use crate::memory::{Asks, Memory};
 use crate::split::Part;
 use crate::turn::Turn;
 
@@ -33,6 +33,9 @@ struct Came {
     /// The tools that it called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     calls: Vec<ToolCall>,
+    /// What it asks the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asks: Option<Asks>,
 }
 
 /// Hands every part to whom it is for. None waits for another.
@@ -109,12 +112,14 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         Ok(reply) => Came {
             failed: reply.is_error,
             calls: calls_of(&reply.content),
+            asks: Asks::deserialize(&reply.content["asks"]).ok(),
             text: reply.text,
         },
         Err(cause) => Came {
             text: cause,
             failed: true,
             calls: Vec::new(),
+            asks: None,
         },
     };
     if let Some(part) = turn.state.dispatched.get_mut(index) {
@@ -146,12 +151,15 @@ fn aggregate(turn: &mut Turn<'_>) -> Step<Request> {
         .unwrap_or_default();
     let parts = std::mem::take(&mut turn.state.dispatched);
     let (mut done, mut failed) = (Vec::new(), Vec::new());
+    let mut memory = Memory::default();
     for part in parts {
         let Some(came) = part.came else {
             continue;
         };
         // In the order of the message, whatever order they came in.
         turn.state.tool_calls.extend(came.calls);
+        // The question that stands last is the one that the next message answers.
+        memory.asks = came.asks.or(memory.asks);
         if came.failed {
             failed.push(part.said);
         } else {
@@ -171,7 +179,7 @@ fn aggregate(turn: &mut Turn<'_>) -> Step<Request> {
     let done: Vec<String> = done.iter().map(|text| sentence(text)).collect();
     let success = done.join(gap);
     if failed.is_empty() {
-        return compose::speak(turn, success, "several", Memory::default());
+        return compose::speak(turn, success, "several", memory);
     }
     let quoted: Vec<String> = failed.iter().map(|said| format!("“{said}”")).collect();
     let context = json!({
@@ -179,7 +187,7 @@ fn aggregate(turn: &mut Turn<'_>) -> Step<Request> {
         "failure_message": format!("I could not do this: {}.", quoted.join(", ")),
     });
     let template = &options.partial_failure_template;
-    compose::say(turn, template, context, "several", Memory::default())
+    compose::say(turn, template, context, "several", memory)
 }
 
 /// A text that another may follow.

@@ -14,6 +14,7 @@ use super::Allowance;
 use super::transcript::Offered;
 use crate::assistant::Assistant;
 use crate::calls::{Ask, Request, is_default};
+use crate::nodes::compose;
 use crate::ports::{Arguments, ToolReply};
 
 /// A part of the work for another agent, or for a workflow.
@@ -252,7 +253,10 @@ pub(crate) async fn perform(
         content: match &errand.whom {
             Whom::Request(_) => {
                 let calls = ended.answer.as_ref().map(|answer| &answer.tool_calls);
-                json!({ "task": ended.facts.id, "spent": spent, "tool_calls": calls })
+                json!({
+                    "task": ended.facts.id, "spent": spent, "tool_calls": calls,
+                    "asks": told(compose::ASKS),
+                })
             }
             _ => json!({ "task": ended.facts.id, "spent": spent, "output": output }),
         },
