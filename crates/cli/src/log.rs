@@ -2,7 +2,7 @@
 //! should not tell.
 
 use std::io::{self, Write};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 use convoke_app::{App, Secrets};
 use convoke_model::Redaction;
@@ -10,17 +10,13 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// What the app that runs in this process wants taken out. Until it is known, everything is that may be.
-static WANTED: OnceLock<RwLock<Wanted>> = OnceLock::new();
+static WANTED: LazyLock<RwLock<Wanted>> = LazyLock::new(RwLock::default);
 
 #[derive(Default)]
 struct Wanted {
     redaction: Redaction,
     /// Values that came from the environment.
     secrets: Secrets,
-}
-
-fn wanted() -> &'static RwLock<Wanted> {
-    WANTED.get_or_init(RwLock::default)
 }
 
 /// Begins to log.
@@ -42,7 +38,7 @@ pub(crate) fn init(verbose: u8) {
 
 /// Logs as this app wants it from now on.
 pub(crate) fn follow(app: &App) {
-    let mut wanted = wanted().write().unwrap_or_else(PoisonError::into_inner);
+    let mut wanted = WANTED.write().unwrap_or_else(PoisonError::into_inner);
     wanted.redaction.clone_from(&app.config.redaction);
     wanted.secrets.clone_from(&app.secrets);
 }
@@ -75,7 +71,7 @@ impl Write for Line {
 impl Drop for Line {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.0);
-        let wanted = wanted().read().unwrap_or_else(PoisonError::into_inner);
+        let wanted = WANTED.read().unwrap_or_else(PoisonError::into_inner);
         let _ = io::stderr()
             .lock()
             .write_all(wanted.clean(&text).as_bytes());

@@ -63,6 +63,14 @@ pub(crate) fn table<const N: usize>(
     lines.join("\n")
 }
 
+/// The beginning of a text, where all of it would take too much room.
+pub(crate) fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
 /// Prints something for a person, beside the result.
 pub(crate) fn note(text: impl std::fmt::Display) {
     let mut out = anstream::stderr().lock();

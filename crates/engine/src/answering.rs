@@ -30,7 +30,9 @@ impl<P: Program> Engine<P> {
             (None, []) => {
                 let status = record.status;
                 let last = self.what_happened(task, None).await?;
-                let last = last.map(|last| format!("; {last}")).unwrap_or_default();
+                let last = last
+                    .map(|(_, last)| format!("; {last}"))
+                    .unwrap_or_default();
                 let message = format!("task {task} asks nothing; it is {status}{last}");
                 return Err(EngineError::refused("question.none", message));
             }
@@ -43,7 +45,7 @@ impl<P: Program> Engine<P> {
         let now = self.0.clock.now();
         if open.expires_at <= now {
             let message = format!("nobody answered until {}", open.expires_at);
-            return Err(EngineError::refused("question.expired", message));
+            return Err(EngineError::refused(EXPIRED, message));
         }
         self.check_usable(&snapshot, open, &answer)?;
         // A question that is asked again about the same call, as after a second crash, is another one.
@@ -87,32 +89,27 @@ impl<P: Program> Engine<P> {
 
     /// Why a question cannot be answered any more, or never could.
     async fn not_open(&self, task: Uuid, question: Uuid) -> Result<EngineError, EngineError> {
-        Ok(match self.what_happened(task, Some(question)).await? {
-            Some(happened) if happened.starts_with("nobody") => {
-                EngineError::refused("question.expired", happened)
-            }
-            Some(happened) => EngineError::refused("question.answered", happened),
-            None => {
-                let message = format!("task {task} asks no question {question}");
-                EngineError::refused("question.not_found", message)
-            }
-        })
+        if let Some((code, happened)) = self.what_happened(task, Some(question)).await? {
+            return Ok(EngineError::refused(code, happened));
+        }
+        let message = format!("task {task} asks no question {question}");
+        Ok(EngineError::refused("question.not_found", message))
     }
 
-    /// What became of a question, or of the last one there was: from the journal, or from an answer that
-    /// waits to be taken in.
+    /// What became of a question, or of the last one there was, as a code and in words: from the journal, or from
+    /// an answer that waits to be taken in.
     async fn what_happened(
         &self,
         task: Uuid,
         question: Option<Uuid>,
-    ) -> Result<Option<String>, EngineError> {
+    ) -> Result<Option<(&'static str, String)>, EngineError> {
         let Some(loaded) = self.store().load(task, 1).await? else {
             return Ok(None);
         };
         let is_meant = |id: Uuid| question.is_none_or(|wanted| wanted == id);
         let waiting = loaded.signals.iter().rev().find_map(|signal| {
             let (id, answer) = crate::drive::answer_of(signal)?;
-            is_meant(id).then(|| in_words(id, &answer, signal.at))
+            is_meant(id).then(|| told(id, &answer, signal.at))
         });
         if waiting.is_some() {
             return Ok(waiting);
@@ -122,7 +119,7 @@ impl<P: Program> Engine<P> {
             if let Ok(Event::Answered { question, answer }) = event
                 && is_meant(question)
             {
-                return Ok(Some(in_words(question, &answer, entry.at)));
+                return Ok(Some(told(question, &answer, entry.at)));
             }
         }
         Ok(question
@@ -130,7 +127,8 @@ impl<P: Program> Engine<P> {
             .filter(|id| was_asked(&loaded.entries, *id))
             .map(|_| {
                 let status = loaded.record.status;
-                format!("the task is {status}, and its questions are closed")
+                let closed = format!("the task is {status}, and its questions are closed");
+                (ANSWERED, closed)
             }))
     }
 }
@@ -146,22 +144,28 @@ fn was_asked(entries: &[convoke_store::Entry], question: Uuid) -> bool {
     entries.iter().any(asks)
 }
 
-fn in_words(question: Uuid, answer: &Answered, at: jiff::Timestamp) -> String {
-    let said = |message: &Option<String>| match message {
-        Some(message) => format!(" (\u{201c}{message}\u{201d})"),
-        None => String::new(),
-    };
-    match answer {
-        Answered::Expired => format!("nobody answered question {question} until {at}"),
-        Answered::Approve { message } | Answered::Reject { message } => format!(
-            "question {question} was answered with {}{} at {at}",
-            answer.action(),
-            said(message)
-        ),
-        Answered::Modify { .. } => {
-            format!("question {question} was answered with modify at {at}")
+/// The code of an answer that comes second.
+const ANSWERED: &str = "question.answered";
+
+/// The code of an answer that comes too late.
+const EXPIRED: &str = "question.expired";
+
+fn told(question: Uuid, answer: &Answered, at: jiff::Timestamp) -> (&'static str, String) {
+    let message = match answer {
+        Answered::Expired => {
+            let happened = format!("nobody answered question {question} until {at}");
+            return (EXPIRED, happened);
         }
-    }
+        Answered::Approve { message } | Answered::Reject { message } => message.as_deref(),
+        Answered::Modify { .. } => None,
+    };
+    let message = message.map(|message| format!(" (\u{201c}{message}\u{201d})"));
+    let happened = format!(
+        "question {question} was answered with {}{} at {at}",
+        answer.action(),
+        message.unwrap_or_default()
+    );
+    (ANSWERED, happened)
 }
 
 fn several_open(open: &[Question]) -> EngineError {

@@ -115,9 +115,7 @@ pub(crate) fn interpret(skills: &Skills, text: &str, memory: &Memory, several: S
             return meaning;
         }
     }
-    let fits = decided
-        .chosen()
-        .is_some_and(|best| best.by == FoundBy::Pattern);
+    let fits = fits_a_sentence(&decided);
     let may_be_several = match several {
         Several::Never => false,
         Several::Careful => !fits,
@@ -131,6 +129,12 @@ pub(crate) fn interpret(skills: &Skills, text: &str, memory: &Memory, several: S
         Meaning::Act(wish) if may_be_several && !fits => unless_partly(skills, text, wish),
         meaning => meaning,
     }
+}
+
+/// Whether a message as a whole is one of the sentences of a skill.
+fn fits_a_sentence(decided: &LocalDecision) -> bool {
+    let chosen = decided.chosen();
+    chosen.is_some_and(|best| best.by == FoundBy::Pattern)
 }
 
 /// What is merely likely is not done where a piece of the message plainly asks for something: there are several
@@ -149,9 +153,7 @@ fn unless_partly(skills: &Skills, text: &str, wish: Box<Wish>) -> Meaning {
 
 /// The message as the answer to a question, unless it plainly is a request of its own.
 fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> Option<Meaning> {
-    let new_request = decided
-        .chosen()
-        .is_some_and(|best| best.by == FoundBy::Pattern);
+    let new_request = fits_a_sentence(decided);
     match asks {
         Asks::Slot {
             target,

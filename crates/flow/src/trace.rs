@@ -22,7 +22,7 @@ use crate::nodes::agent::sub_agents::{ChildInput, Whom};
 const GIST_CHARACTERS: usize = 200;
 
 /// What happened to a task, from its journal and from the tasks that it started.
-pub fn trace(task: &Loaded, children: &[Loaded], redaction: &Redaction) -> Result<Trace, Invalid> {
+pub fn trace(task: &Loaded, children: &[&Loaded], redaction: &Redaction) -> Result<Trace, Invalid> {
     let mut trace = Trace::begin(task.record.id, task.record.created_at)?;
     let mut reader = Reader::default();
     for entry in &task.entries {

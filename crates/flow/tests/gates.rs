@@ -302,7 +302,7 @@ async fn a_trace_tells_every_step_with_its_calls_tokens_and_sessions() {
         .await;
     let child = page.unwrap().tasks.remove(0);
     let child = office.store.load(child.id, 1).await.unwrap().unwrap();
-    let traced = trace(&task, std::slice::from_ref(&child), &Redaction::default()).unwrap();
+    let traced = trace(&task, &[&child], &Redaction::default()).unwrap();
     let names: Vec<_> = traced
         .steps
         .iter()

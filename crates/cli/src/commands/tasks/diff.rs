@@ -94,13 +94,6 @@ fn show(one: &Point, other: &Point, parted: Option<Steps<'_>>, found: &[Differen
     }
 }
 
-impl Point {
-    fn state(&self) -> Value {
-        let entry = self.loaded.entries.last();
-        entry.map_or(Value::Null, |entry| entry.state.value())
-    }
-}
-
 /// Reads `ID` or `ID@SEQ`.
 async fn point(store: &dyn Store, text: &str) -> anyhow::Result<Point> {
     let (name, seq) = match text.split_once('@') {
@@ -145,6 +138,11 @@ fn parting<'a>(one: &'a Point, other: &'a Point) -> Option<Steps<'a>> {
 }
 
 impl Point {
+    fn state(&self) -> Value {
+        let entry = self.loaded.entries.last();
+        entry.map_or(Value::Null, |entry| entry.state.value())
+    }
+
     /// What happened after a step, but for who took the task up and when.
     fn steps_after(&self, seq: u64) -> Vec<&Entry> {
         let by_worker = |kind: &str| matches!(kind, "started" | "resumed" | "put_back");
@@ -218,9 +216,5 @@ fn in_words(entry: Option<&Entry>) -> String {
 }
 
 fn short(value: &Value) -> String {
-    let text = value.to_string();
-    if text.chars().count() <= VALUE_SHOWN {
-        return text;
-    }
-    text.chars().take(VALUE_SHOWN - 1).chain(['…']).collect()
+    output::short(&value.to_string(), VALUE_SHOWN)
 }

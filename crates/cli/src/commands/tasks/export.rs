@@ -141,6 +141,7 @@ impl Export<'_> {
                 children.push(loaded(child));
             }
         }
+        let children: Vec<_> = children.iter().collect();
         match trace_of(&loaded(archive), &children, redaction) {
             Ok(trace) => Ok(trace),
             // The journal is what counts; a trace that cannot be told does not hold it back.

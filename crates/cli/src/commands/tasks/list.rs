@@ -78,9 +78,5 @@ fn row(task: &TaskRecord) -> [String; 6] {
 
 fn short(text: &str) -> String {
     let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if one_line.chars().count() <= SHOWN {
-        return one_line;
-    }
-    let cut: String = one_line.chars().take(SHOWN - 1).collect();
-    format!("{cut}…")
+    output::short(&one_line, SHOWN)
 }

@@ -91,11 +91,7 @@ fn family(
 
 impl Family {
     fn trace(&self, redaction: &Redaction) -> anyhow::Result<Trace> {
-        let children: Vec<_> = self
-            .children
-            .iter()
-            .map(|child| child.task.clone())
-            .collect();
+        let children: Vec<_> = self.children.iter().map(|child| &child.task).collect();
         Ok(trace_of(&self.task, &children, redaction)?)
     }
 
@@ -127,7 +123,7 @@ struct Row {
 impl Row {
     fn name(&self) -> String {
         let name = format!("{}{}", "  ".repeat(self.depth), self.step.step_name);
-        short(&name, NAME)
+        output::short(&name, NAME)
     }
 
     fn end(&self) -> Timestamp {
@@ -165,7 +161,7 @@ fn show(family: &Family, redaction: &Redaction) -> anyhow::Result<()> {
             millis => time(millis),
         };
         let told = step.error.as_ref().unwrap_or(&step.message);
-        let told = short(told, SHOWN);
+        let told = output::short(told, SHOWN);
         let line = format!(
             "{:>8}  {}{space}  {bar}  {took:>8}  {}",
             format!("+{}", time(millis(start, step.timestamp))),
@@ -230,13 +226,6 @@ fn time(millis: u64) -> String {
 
 fn millis(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.duration_since(from).as_millis()).unwrap_or(0)
-}
-
-fn short(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]
