@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use convoke_model::{
-    AggregatorOptionsFields, LlmConfig, Name, Redaction, Report, RouterOptionsFields, Rules,
+    AggregatorOptionsFields, DispatchOptionsFields, LlmConfig, Name, Redaction, Report,
+    RouterOptionsFields, Rules,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ pub struct AppConfig {
     /// How it is decided who answers.
     #[serde(default)]
     pub decide: DecideConfig,
+    /// How several requests of one message are handed out.
+    #[serde(default)]
+    pub dispatch: DispatchOptionsFields,
     /// How several agents' results become one answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregator: Option<AggregatorOptionsFields>,
@@ -55,6 +59,7 @@ impl AppConfig {
             description: String::new(),
             version: default_version(),
             decide: DecideConfig::default(),
+            dispatch: DispatchOptionsFields::default(),
             aggregator: None,
             limits: Limits::default(),
             store: None,
@@ -172,6 +177,8 @@ pub struct Limits {
     pub tool_seconds: u32,
     /// Seconds for one run of an agent.
     pub agent_seconds: u32,
+    /// How many data domains one question may go to.
+    pub domains_per_question: u32,
     /// How many candidates a question about what was meant may list.
     pub reference_candidates: u32,
     /// How many tasks one process works on at a time.
@@ -198,6 +205,7 @@ impl Default for Limits {
             task_seconds: 60,
             tool_seconds: 50,
             agent_seconds: 30,
+            domains_per_question: 5,
             reference_candidates: 5,
             concurrent_tasks: 64,
             conversation_idle_seconds: 3_600,
@@ -260,7 +268,7 @@ pub struct Messages {
     pub tool_failure: String,
     /// The time was up before there was anything to say.
     pub deadline: String,
-    /// Put after an answer that lacks something.
+    /// Put after an answer that lacks something; over `missing`, what did not answer.
     pub partial: String,
     /// The answer did not pass the app's own check, even after a second attempt.
     pub check_failed: String,
@@ -289,7 +297,9 @@ impl Default for Messages {
             deadline: text(
                 "Sorry, this is taking longer than it should. Please try again in a moment.",
             ),
-            partial: text("I could not reach everything I needed, so this may not be complete."),
+            partial: text(
+                "I got no answer from {{ missing | join(' and ') }}, so this is not complete.",
+            ),
             check_failed: text(
                 "I could not put together an answer that I am sure of. Could you ask in other words?",
             ),
@@ -331,13 +341,14 @@ fn default_version() -> String {
 }
 
 impl Limits {
-    fn all(&self) -> [(&'static str, u32); 12] {
+    fn all(&self) -> [(&'static str, u32); 14] {
         [
             ("message_characters", self.message_characters),
             ("history_messages", self.history_messages),
             ("task_seconds", self.task_seconds),
             ("tool_seconds", self.tool_seconds),
             ("agent_seconds", self.agent_seconds),
+            ("domains_per_question", self.domains_per_question),
             ("reference_candidates", self.reference_candidates),
             ("concurrent_tasks", self.concurrent_tasks),
             ("conversation_idle_seconds", self.conversation_idle_seconds),
@@ -345,6 +356,7 @@ impl Limits {
             ("max_claims", self.max_claims),
             ("lease_seconds", self.lease_seconds),
             ("retention_days", self.retention_days),
+            ("prune_seconds", self.prune_seconds),
         ]
     }
 }
@@ -393,6 +405,7 @@ impl Rules for AppConfig {
                 report.require(!text.trim().is_empty(), field, "config.text_empty", message);
             }
         });
+        report.within("dispatch", |report| self.dispatch.rules(report));
         if let Some(aggregator) = &self.aggregator {
             report.within("aggregator", |report| aggregator.rules(report));
         }
@@ -488,6 +501,11 @@ mod tests {
                 json!({"decide": {"router": {"max_attempts": 0}}}),
                 "/decide/router/max_attempts",
                 "router.attempts_zero",
+            ),
+            (
+                json!({"dispatch": {"context_turns": 1000}}),
+                "/dispatch/context_turns",
+                "dispatch.context_turns",
             ),
             (
                 json!({"aggregator": {"default_fallback_message": ""}}),

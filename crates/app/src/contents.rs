@@ -17,7 +17,7 @@ use crate::folder::{Files, survey};
 use crate::origin::{AppFiles, Origin};
 use crate::templates::Templates;
 use crate::yaml::push;
-use crate::{references, secrecy, sentences, skills};
+use crate::{domains, references, secrecy, sentences, skills};
 
 /// The parsed files of an app folder.
 #[derive(Debug)]
@@ -202,6 +202,9 @@ impl Contents {
         if let Some(servers) = &self.servers {
             problems.extend(secrecy::check(&servers.document, "/servers"));
         }
+        if let Some(domains) = &self.domains {
+            problems.extend(domains::check_templates(domains, &templates));
+        }
         for file in &self.evals {
             if file
                 .document
@@ -305,9 +308,12 @@ fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
         ),
         (
             "/decide/router/clarification_prompt_template",
-            &["candidates"],
+            &["message", "candidates", "question"],
         ),
-        ("/decide/router/fallback_reason_template", &["reason"]),
+        (
+            "/decide/router/fallback_reason_template",
+            &["message", "reason"],
+        ),
         (
             "/aggregator/partial_failure_template",
             &["success_message", "failure_message"],
@@ -325,6 +331,7 @@ fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
         let known: &[&str] = match entry.key.as_str() {
             "tool_failure" => &["error", "code"],
             "too_long" => &["limit"],
+            "partial" => &["missing"],
             "approval" => &["tool", "arguments"],
             _ => &[],
         };

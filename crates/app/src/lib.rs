@@ -8,6 +8,7 @@ mod config;
 mod contents;
 mod diagnostic;
 mod document;
+mod domains;
 mod environment;
 mod evals;
 mod files;

@@ -98,7 +98,7 @@ impl ToolMentions {
             "workflows" => reader.nodes(&value),
             "config" => {
                 reader.servers(&value);
-                reader.lists(&value, "/domains", "mcp_tools");
+                reader.domains(&value);
             }
             _ => {}
         }
@@ -153,9 +153,26 @@ impl Reader<'_> {
         }
     }
 
-    fn lists(&mut self, file: &Value, list: &str, key: &str) {
-        for (index, item) in items(file.pointer(list).unwrap_or(&Value::Null)) {
-            self.names(&item[key], &format!("{list}/{index}/{key}"));
+    fn domains(&mut self, file: &Value) {
+        for (index, domain) in items(&file["domains"]) {
+            let place = format!("/domains/{index}/mcp_tools");
+            // A domain is asked, and nothing else: its tools may only look.
+            for (index, tool) in items(&domain["mcp_tools"]) {
+                let place = format!("{place}/{index}");
+                if let Some(tool) = tool.as_str() {
+                    self.add(tool.to_owned(), None, true, place.clone());
+                }
+                self.look(tool, &place);
+                self.look(&tool["poll"], &format!("{place}/poll"));
+            }
+        }
+    }
+
+    /// A tool under `tool` that may only look, with what it is given if that is said.
+    fn look(&mut self, asked: &Value, place: &str) {
+        if let Some(tool) = asked["tool"].as_str() {
+            let arguments = asked["arguments"].as_object().cloned();
+            self.add(tool.to_owned(), arguments, true, format!("{place}/tool"));
         }
     }
 

@@ -4,12 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use convoke_model::{AgentFields, DomainFields, McpServerFields, Name, SkillFields, Verify};
+use convoke_model::{AgentFields, McpServerFields, Name, SkillFields, Verify};
 
 use crate::builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 use crate::contents::Contents;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::{Document, ParsedList};
+use crate::domains;
 use crate::evals::{EvalCase, INTENT_CLARIFY, INTENT_DISMISSED, INTENT_SEVERAL, INTENT_UNKNOWN};
 use crate::sentences::Mentions;
 use crate::spelling::{did_you_mean, nearest};
@@ -35,7 +36,7 @@ pub(crate) fn check(contents: &Contents, problems: &mut Diagnostics) {
         problems.extend(router(&config.document, contents));
     }
     if let Some(list) = &contents.domains {
-        problems.extend(domains(list, contents, &servers));
+        problems.extend(domains::check(list, contents, &servers));
     }
     for workflow in &contents.workflows {
         problems.extend(nodes(&workflow.document, contents, &servers));
@@ -99,7 +100,7 @@ fn reserved_servers(
 }
 
 /// Whether a tool, as `tool` or `server.tool`, can exist.
-fn tool(
+pub(crate) fn tool(
     document: &Document,
     pointer: &str,
     tool: &str,
@@ -149,7 +150,7 @@ fn tool(
 }
 
 /// A mention of something that must be among `known`.
-fn mention(
+pub(crate) fn mention(
     document: &Document,
     pointer: &str,
     kind: &str,
@@ -165,28 +166,23 @@ fn mention(
     Some(error)
 }
 
-/// What the router's options name. An agent that they leave out needs not exist.
+/// What the options of the router and the aggregator name. An agent that they leave out needs not exist.
 fn router(document: &Document, contents: &Contents) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let router = "/decide/router";
-    if let Some(model) = document.text(&format!("{router}/model")) {
-        let models = document
-            .written
-            .get("models")
-            .map_or(&[][..], |models| models.entries());
-        let models = models
-            .iter()
-            .map(|entry| entry.key.replace('-', "_"))
-            .collect();
-        let pointer = format!("{router}/model");
-        found.extend(mention(
-            document,
-            &pointer,
-            "model",
-            model,
-            "app.model_unknown",
-            &models,
-        ));
+    let models = document
+        .written
+        .get("models")
+        .map_or(&[][..], |models| models.entries());
+    let models: BTreeSet<String> = models
+        .iter()
+        .map(|entry| entry.key.replace('-', "_"))
+        .collect();
+    for pointer in [format!("{router}/model"), "/aggregator/model".to_owned()] {
+        if let Some(model) = document.text(&pointer) {
+            let code = "app.model_unknown";
+            found.extend(mention(document, &pointer, "model", model, code, &models));
+        }
     }
     let agents = contents.names_of("agent");
     for key in ["clarification_agent", "fallback_agent"] {
@@ -200,34 +196,6 @@ fn router(document: &Document, contents: &Contents) -> Vec<Diagnostic> {
                 agent,
                 "app.agent_unknown",
                 &agents,
-            ));
-        }
-    }
-    found
-}
-
-fn domains(
-    list: &ParsedList<DomainFields>,
-    contents: &Contents,
-    servers: &BTreeSet<String>,
-) -> Vec<Diagnostic> {
-    let known = contents.names_of("domain");
-    let mut found = Vec::new();
-    for item in &list.items {
-        for (index, name) in item.fields.mcp_tools.iter().enumerate() {
-            let pointer = format!("{}/mcp_tools/{index}", item.pointer);
-            found.extend(tool(&list.document, &pointer, name, servers));
-        }
-        for (index, name) in item.fields.related_domains.iter().enumerate() {
-            let pointer = format!("{}/related_domains/{index}", item.pointer);
-            let (name, code) = (name.as_str(), "app.domain_unknown");
-            found.extend(mention(
-                &list.document,
-                &pointer,
-                "domain",
-                name,
-                code,
-                &known,
             ));
         }
     }

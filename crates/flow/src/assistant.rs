@@ -1,6 +1,7 @@
 //! The program of an assistant: after each event, what comes next. Pure, like every program; what
 //! has to be done outside is a call that the performer carries out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,19 +11,24 @@ use convoke_model::{Agent, Decision, Name, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::calls::{Made, Reply, Request, Returned, is_default};
-use crate::catalogue::Skills;
+use crate::calls::{Deciding, Made, Reply, Request, Returned, is_default};
+use crate::catalogue::{Catalogue, leading};
 use crate::error::FlowError;
 use crate::memory::{Item, SkillRef};
 use crate::nodes::agent::sub_agents::{ChildInput, Whom};
-use crate::nodes::{act, agent, compose, decide, dispatch, graph, resolve};
+use crate::nodes::route::Router;
+use crate::nodes::{
+    act, agent, aggregate, compose, decide, dispatch, graph, inquire, resolve, route,
+};
 use crate::template::Templates;
 use crate::turn::Turn;
 
 /// An app, ready to answer.
 pub struct Assistant {
     pub(crate) app: Arc<App>,
-    pub(crate) skills: Skills,
+    pub(crate) catalogue: Catalogue,
+    /// How a model says who answers, where one may.
+    pub(crate) router: Option<Router>,
     pub(crate) templates: Templates,
 }
 
@@ -65,9 +71,27 @@ pub struct Progress {
     /// A walk through a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) walk: Option<Box<graph::Walk>>,
+    /// What is known while a model says who answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unsure: Option<Box<route::Unsure>>,
     /// Several requests under way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) dispatched: Vec<dispatch::Dispatched>,
+    /// The domains that are being asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) asked: Vec<inquire::Asked>,
+    /// The conversation that each domain goes on with.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) conversations: BTreeMap<Name, String>,
+    /// Results of which a model is to make one text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) gathered: Option<Box<aggregate::Gathered>>,
+    /// What was spent besides what an agent's run or a walk spends.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) spent: agent::Spent,
+    /// Whether it failed for a passing reason, before anything was changed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) passing: bool,
     /// An answer that is data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Value>,
@@ -91,34 +115,41 @@ pub(crate) enum Node {
     Agent,
     /// Walking a workflow.
     Graph,
+    /// Letting a model say who answers.
+    Route,
     /// Doing several things at once.
     Dispatch,
+    /// Asking data domains.
+    Inquire,
+    /// Letting a model make one text of several results.
+    Aggregate,
 }
 
 impl Assistant {
     /// Trains the decider and compiles what an app says.
     pub fn new(app: Arc<App>) -> Result<Self, FlowError> {
-        let skills = Skills::of(&app)?;
+        let catalogue = Catalogue::of(&app)?;
         Ok(Self {
+            router: Router::of(&app, &catalogue),
             app,
-            skills,
+            catalogue,
             templates: Templates::new(),
         })
     }
 
-    /// The first step: a child begins with the agent or workflow it is for, an app without skills with
-    /// its workflow, else its agent, and everything else with a decision.
+    /// The first step: a child begins with the agent or workflow it is for, an app with nothing to decide over with its
+    /// workflow, else with its agent, or with the one of several that a model chooses, and everything else with a decision.
     fn begin(&self, turn: &mut Turn<'_>, input: Value) -> Step<Request> {
         if let Ok(child) = ChildInput::deserialize(input) {
             return self.begin_child(turn, child);
         }
-        if let Some(workflow) = self.app.main_workflow().filter(|_| self.skills.is_empty()) {
+        if !self.catalogue.is_empty() {
+            return decide::start(Deciding::default());
+        }
+        if let Some(workflow) = self.app.main_workflow() {
             return graph::start(turn, workflow, Map::new());
         }
-        match self.thinker(None) {
-            Some(agent) if self.skills.is_empty() => agent::start(turn, agent),
-            _ => decide::start(),
-        }
+        route::unsure(turn, Vec::new())
     }
 
     fn begin_child(&self, turn: &mut Turn<'_>, child: ChildInput) -> Step<Request> {
@@ -128,7 +159,7 @@ impl Assistant {
                 None => compose::broken(turn, "the agent is gone"),
             },
             // As if the user had said it alone.
-            Whom::Request(_) => decide::start(),
+            Whom::Request(_) => decide::start(child.deciding),
             Whom::Workflow(name) => match self.app.workflow(name.as_str()) {
                 Some(workflow) => graph::start(turn, workflow, child.state),
                 None => compose::broken(turn, "the workflow is gone"),
@@ -136,14 +167,14 @@ impl Assistant {
         }
     }
 
-    /// The agent that thinks about what no skill covers: the one meant, or else the first that has a
-    /// model.
+    /// The agent that thinks about what no skill covers: the one meant, or else the first that has a model and does not
+    /// only work for others.
     pub(crate) fn thinker(&self, meant: Option<&Name>) -> Option<&Agent> {
         let thinks = |agent: &&Agent| agent.llm_config.is_some();
         let meant = meant.and_then(|name| self.app.agent(name.as_str()));
         meant
             .filter(thinks)
-            .or_else(|| self.app.agents.iter().find(thinks))
+            .or_else(|| leading(&self.app).find(thinks))
     }
 
     /// The app.
@@ -224,7 +255,10 @@ impl Program for Assistant {
                     Node::Act => act::finish(&mut turn, returned),
                     Node::Agent => agent::finish(&mut turn, returned),
                     Node::Graph => graph::finish(&mut turn, returned),
+                    Node::Route => route::finish(&mut turn, returned),
                     Node::Dispatch => dispatch::finish(&mut turn, returned),
+                    Node::Inquire => inquire::finish(&mut turn, returned),
+                    Node::Aggregate => aggregate::finish(&mut turn, returned),
                 }
             }
             Event::DeadlineReached => compose::too_late(&mut turn),

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use convoke_engine::{NewCall, Outcome, Step};
+use convoke_engine::{Failure, FailureKind, NewCall, Outcome, Step};
 use convoke_model::Name;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::memory::{Goal, Topic};
 use crate::nodes::agent::sub_agents::Errand;
 use crate::nodes::agent::{Asked, Thought};
+use crate::nodes::aggregate::Facts;
 use crate::nodes::decide::Decided;
+use crate::nodes::route::Routing;
 use crate::ports::{Arguments, ToolReply};
 
 /// What an assistant's call asks for.
@@ -29,13 +32,17 @@ pub struct Reply(pub(crate) Given);
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Ask {
     /// Find out what the user means.
-    Decide,
+    Decide(Deciding),
+    /// Let a model say who answers.
+    Route(Routing),
+    /// Let a model write one text from several results.
+    Synthesise(Facts),
     /// Call a tool.
     Tool(ToolWish),
     /// Let a model think.
     Model(Asked),
     /// Let another agent, or a workflow, do a part of the work.
-    Child(Errand),
+    Child(Box<Errand>),
     /// Ask a person.
     Person {
         /// What they said and changed, once they have.
@@ -44,6 +51,17 @@ pub(crate) enum Ask {
     },
     /// Do one of these at a node of a workflow.
     At(At),
+}
+
+/// What is known of a message before it is read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Deciding {
+    /// What it is for, where it is a part of a longer one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) goal: Option<Goal>,
+    /// What the part before it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) topic: Option<Topic>,
 }
 
 /// What is done at a node of a workflow.
@@ -71,6 +89,9 @@ pub(crate) struct ToolWish {
     /// When the time of the run that calls it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until_ms: Option<u64>,
+    /// How long to wait first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) delay_ms: u64,
 }
 
 /// What was done.
@@ -118,6 +139,17 @@ impl Ask {
         }
     }
 
+    /// How long to wait before it is done.
+    pub(crate) fn delay_ms(&self) -> u64 {
+        match self {
+            Self::At(at) => at.delay_ms + at.ask.delay_ms(),
+            Self::Tool(wish) => wish.delay_ms,
+            Self::Child(errand) => errand.delay_ms,
+            Self::Model(asked) => asked.delay_ms,
+            Self::Decide(_) | Self::Route(_) | Self::Synthesise(_) | Self::Person { .. } => 0,
+        }
+    }
+
     fn agreed(&self, message: &str) -> Self {
         match self {
             Self::Person { .. } => Self::Person {
@@ -140,10 +172,10 @@ impl Ask {
                 arguments: Arc::new(fields),
                 ..wish.clone()
             }),
-            Self::Child(errand) => Self::Child(Errand {
+            Self::Child(errand) => Self::Child(Box::new(Errand {
                 arguments: Arc::new(fields),
-                ..errand.clone()
-            }),
+                ..(**errand).clone()
+            })),
             Self::Person { .. } => Self::Person {
                 said: Some(feedback(fields)?),
             },
@@ -151,7 +183,9 @@ impl Ask {
                 ask: Box::new(at.ask.with_arguments(Value::Object(fields))?),
                 ..at.clone()
             }),
-            Self::Decide | Self::Model(_) => return Err("this call takes no arguments".into()),
+            Self::Decide(_) | Self::Route(_) | Self::Synthesise(_) | Self::Model(_) => {
+                return Err("this call takes no arguments".into());
+            }
         })
     }
 }
@@ -208,30 +242,43 @@ pub(crate) struct Made {
 }
 
 impl Returned {
-    /// What was decided, or why nothing was, for the operator.
-    pub(crate) fn decided(self) -> Result<Decided, String> {
+    /// What was decided, or why nothing was.
+    pub(crate) fn decided(self) -> Result<Decided, Failure> {
         match self.given()? {
             Given::Decided(decided) => Ok(*decided),
             _ => Err(not_asked_for()),
         }
     }
 
-    /// What the tool said, or why it said nothing, for the operator.
-    pub(crate) fn tool(self) -> Result<ToolReply, String> {
+    /// What the tool said, or why it said nothing.
+    pub(crate) fn tool(self) -> Result<ToolReply, Failure> {
         match self.given()? {
             Given::Tool(reply) => Ok(*reply),
             _ => Err(not_asked_for()),
         }
     }
 
-    fn given(self) -> Result<Given, String> {
+    /// What a model said, or why it said nothing.
+    pub(crate) fn thought(self) -> Result<Thought, Failure> {
+        match self.given()? {
+            Given::Thought(thought) => Ok(*thought),
+            _ => Err(not_asked_for()),
+        }
+    }
+
+    fn given(self) -> Result<Given, Failure> {
         match self.outcome {
             Outcome::Done(Reply(given)) => Ok(given),
-            Outcome::Failed(failure) => Err(format!("{}: {}", failure.code, failure.message)),
+            Outcome::Failed(failure) => Err(failure),
         }
     }
 }
 
-fn not_asked_for() -> String {
-    "the call gave something else than was asked for".into()
+fn not_asked_for() -> Failure {
+    Failure {
+        code: "call.unexpected".into(),
+        message: "the call gave something else than was asked for".into(),
+        kind: FailureKind::NoEffect,
+        transient: false,
+    }
 }

@@ -1,26 +1,32 @@
-//! The skills of an app as something to decide over, and where each of them is found again.
+//! What an app can do as something to decide over: the skills of its agents and its data domains; and what of it a model
+//! may choose.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use convoke_app::App;
 use convoke_decide::{
     Entry, LocalDecider, LocalDecision, Options, Politeness, SlotValues, Verdict,
 };
-use convoke_model::{Name, SkillFields};
+use convoke_model::{Agent, Domain, Name, SkillFields};
 
 use crate::error::FlowError;
-use crate::memory::SkillRef;
+use crate::memory::{Goal, SkillRef};
 
-/// Every skill of every agent, and the decider over them.
-pub(crate) struct Skills {
-    entries: Vec<(SkillRef, SkillFields)>,
-    /// None for an app without skills, whose requests all go to a model.
+/// Every skill of every agent, every domain that can be asked, and the decider over them.
+pub(crate) struct Catalogue {
+    skills: Vec<(SkillRef, SkillFields)>,
+    domains: Vec<Domain>,
+    /// None where there is nothing to decide over, so that all requests go to a model.
     decider: Option<LocalDecider>,
+    /// What the decider's entries stand for.
+    goals: BTreeMap<String, Goal>,
+    /// The words by which a question is known to need a domain.
+    keywords: Vec<(Vec<String>, Name)>,
 }
 
-impl Skills {
+impl Catalogue {
     pub(crate) fn of(app: &App) -> Result<Self, FlowError> {
-        let entries: Vec<_> = app
+        let skills: Vec<(SkillRef, SkillFields)> = app
             .agents
             .iter()
             .flat_map(|agent| {
@@ -33,23 +39,34 @@ impl Skills {
                 })
             })
             .collect();
-        let catalogue: Vec<Entry> = entries
+        let enabled = app.domains.iter().filter(|domain| domain.enabled);
+        let domains: Vec<Domain> = enabled.cloned().collect();
+        let of_skills = skills
             .iter()
-            .map(|(target, skill)| entry(target, skill))
-            .collect();
-        if catalogue.is_empty() {
-            return Ok(Self {
-                entries,
-                decider: None,
-            });
-        }
-        let decider = LocalDecider::build(&catalogue, options(app)).map_err(|problems| {
-            let all: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            FlowError::App(all.join("; "))
-        })?;
+            .map(|(target, skill)| (Goal::Skill(target.clone()), skill_entry(target, skill)));
+        let of_domains = domains.iter().map(|domain| {
+            let goal = Goal::Domain {
+                domain: domain.name.clone(),
+            };
+            (goal, domain_entry(domain))
+        });
+        let (goals, entries): (Vec<Goal>, Vec<Entry>) = of_skills.chain(of_domains).unzip();
+        let decider = match entries.as_slice() {
+            [] => None,
+            entries => Some(
+                LocalDecider::build(entries, options(app)).map_err(|problems| {
+                    let all: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                    FlowError::App(all.join("; "))
+                })?,
+            ),
+        };
+        let names = entries.into_iter().map(|entry| entry.name);
         Ok(Self {
-            entries,
-            decider: Some(decider),
+            goals: names.zip(goals).collect(),
+            keywords: keywords(&domains),
+            skills,
+            domains,
+            decider,
         })
     }
 
@@ -76,24 +93,81 @@ impl Skills {
             .unwrap_or_default()
     }
 
-    pub(crate) fn get(&self, target: &SkillRef) -> Option<&SkillFields> {
-        self.entries
+    pub(crate) fn skill(&self, target: &SkillRef) -> Option<&SkillFields> {
+        self.skills
             .iter()
             .find(|(other, _)| other == target)
             .map(|(_, skill)| skill)
     }
 
-    /// The skill that a decider's entry stands for.
-    pub(crate) fn target(&self, entry: &str) -> Option<&SkillRef> {
-        self.entries
-            .iter()
-            .map(|(target, _)| target)
-            .find(|target| key(target) == entry)
+    pub(crate) fn domain(&self, name: &Name) -> Option<&Domain> {
+        self.domains.iter().find(|domain| domain.name == *name)
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &SkillFields> {
-        self.entries.iter().map(|(_, skill)| skill)
+    /// What a decider's entry stands for.
+    pub(crate) fn goal(&self, entry: &str) -> Option<&Goal> {
+        self.goals.get(entry)
     }
+
+    pub(crate) fn skills(&self) -> impl Iterator<Item = &SkillFields> {
+        self.skills.iter().map(|(_, skill)| skill)
+    }
+
+    /// The domains that can be asked.
+    pub(crate) fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    /// The domains whose keywords a text has, in the order in which it has them.
+    pub(crate) fn named_domains(&self, text: &str) -> Vec<Name> {
+        let words = words(text);
+        let mut found: Vec<(usize, &Name)> = Vec::new();
+        for (keyword, domain) in &self.keywords {
+            let at = words.windows(keyword.len()).position(|some| {
+                some.iter()
+                    .zip(keyword)
+                    .all(|(word, key)| is_form_of(word, key))
+            });
+            found.extend(at.map(|at| (at, domain)));
+        }
+        found.sort();
+        let mut seen = BTreeSet::new();
+        found
+            .into_iter()
+            .filter(|(_, domain)| seen.insert(*domain))
+            .map(|(_, domain)| domain.clone())
+            .collect()
+    }
+
+    /// What people read of a goal when they are asked which of several they mean.
+    pub(crate) fn description(&self, goal: &Goal, app: &App) -> Option<(String, Vec<String>)> {
+        match goal {
+            Goal::Skill(target) => {
+                let skill = self.skill(target)?;
+                Some((skill.description.clone(), skill.examples.clone()))
+            }
+            Goal::Domain { domain } => {
+                let domain = self.domain(domain)?;
+                Some((domain.description.clone(), domain.examples.clone()))
+            }
+            Goal::Agent { agent } => {
+                let agent = app.agent(agent.as_str())?;
+                let examples = agent.skills.iter().flat_map(|skill| &skill.examples);
+                Some((agent.role.clone(), examples.cloned().collect()))
+            }
+        }
+    }
+}
+
+/// The agents that requests come to: all but those that only work for others.
+pub(crate) fn leading(app: &App) -> impl Iterator<Item = &Agent> {
+    let works_for_another = |agent: &&Agent| {
+        let mut others = app.agents.iter();
+        others.any(|other| other.agents.contains(&agent.name))
+    };
+    app.agents
+        .iter()
+        .filter(move |agent| !works_for_another(agent))
 }
 
 /// How the app wants decisions to be made. Its polite phrases add to the known ones.
@@ -122,7 +196,7 @@ fn key(target: &SkillRef) -> String {
     format!("{}.{}", target.agent, target.skill)
 }
 
-fn entry(target: &SkillRef, skill: &SkillFields) -> Entry {
+fn skill_entry(target: &SkillRef, skill: &SkillFields) -> Entry {
     let values = |slot: &Name| {
         skill
             .slots
@@ -141,4 +215,44 @@ fn entry(target: &SkillRef, skill: &SkillFields) -> Entry {
             .map(|slot| (slot.to_string(), SlotValues(values(slot))))
             .collect(),
     }
+}
+
+/// No skill's entry is called like this: an agent's name has no colon.
+fn domain_entry(domain: &Domain) -> Entry {
+    let described = std::iter::once(&domain.description).chain(&domain.capabilities);
+    let described: Vec<&str> = described.map(String::as_str).collect();
+    Entry {
+        name: format!("domain:{}", domain.name),
+        description: described.join(". "),
+        examples: domain.examples.clone(),
+        ..Entry::default()
+    }
+}
+
+fn keywords(domains: &[Domain]) -> Vec<(Vec<String>, Name)> {
+    let of = |domain: &Domain| {
+        let name = domain.name.clone();
+        let keywords = domain.keywords.iter().map(|keyword| words(keyword));
+        keywords
+            .filter(|keyword| !keyword.is_empty())
+            .map(move |keyword| (keyword, name.clone()))
+            .collect::<Vec<_>>()
+    };
+    domains.iter().flat_map(of).collect()
+}
+
+/// The words of a text, in small letters.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    text.split(|letter: char| !letter.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
+/// Whether a word is a keyword, or its plural.
+fn is_form_of(word: &str, keyword: &str) -> bool {
+    word == keyword
+        || word
+            .strip_prefix(keyword)
+            .is_some_and(|rest| matches!(rest, "s" | "es"))
 }

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use convoke_app::Several;
 use convoke_decide::{Candidate, FoundBy, LocalDecision, Verdict};
-use convoke_model::{Confidence, DecidedBy, Decision, DecisionFields, Target};
+use convoke_model::{DecidedBy, Decision, DecisionFields, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::calls::is_default;
-use crate::catalogue::Skills;
-use crate::memory::{Asks, Item, Memory, SkillRef};
+use crate::catalogue::Catalogue;
+use crate::inquiry::{Choosing, Inquiry, Question, decision, inquiry};
+use crate::memory::{Asks, Goal, Item, Memory, SkillRef, Topic};
+use crate::pointing::{fill_in, points_back};
 use crate::reference::{self, Found};
 use crate::split::{Part, known_pieces, split};
 
@@ -22,8 +24,10 @@ pub(crate) enum Meaning {
     Act(Box<Wish>),
     /// The user wants several things done.
     Several { parts: Vec<Part> },
+    /// The user asks something that data domains know.
+    Inquire(Box<Inquiry>),
     /// Several things may be meant.
-    Unclear { candidates: Vec<SkillRef> },
+    Unclear { candidates: Vec<Goal> },
     /// Nothing that the app can do.
     Unknown,
     /// The user does not want to go on.
@@ -104,31 +108,108 @@ const CONSENTS: &[&str] = &[
     "confirmed",
 ];
 
+/// How messages are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    pub(crate) several: Several,
+    pub(crate) choosing: Choosing,
+}
+
 /// Reads a message in the light of what was said before it.
-pub(crate) fn interpret(skills: &Skills, text: &str, memory: &Memory, several: Several) -> Meaning {
-    let decided = skills.decide(text);
+pub(crate) fn interpret(
+    skills: &Catalogue,
+    text: &str,
+    memory: &Memory,
+    reading: Reading,
+) -> Meaning {
+    let decided = of_topic(skills, text, skills.decide(text), memory.topic.as_ref());
     if let Some(asks) = &memory.asks {
         if is_dismissal(text) {
             return Meaning::Dismissed;
         }
-        if let Some(meaning) = answer(skills, text, asks, &decided) {
+        let is_new = fits_a_sentence(&decided)
+            || (reading.several != Several::Never && split(skills, text, false).is_some());
+        if let Some(meaning) = answer(skills, text, asks, is_new) {
             return meaning;
         }
     }
     let fits = fits_a_sentence(&decided);
-    let may_be_several = match several {
+    let may_be_several = match reading.several {
         Several::Never => false,
         Several::Careful => !fits,
         Several::Eager => true,
     };
     // "Play salt and pepper" is no two requests: what fits as a whole is cut only into what fits as it stands.
-    if let Some(parts) = may_be_several.then(|| split(skills, text, !fits)).flatten() {
+    let parts = may_be_several.then(|| split(skills, text, !fits)).flatten();
+    let is_skill = |part: &Part| matches!(part.target, Goal::Skill(_));
+    if let Some(parts) = parts.filter(|parts| parts.iter().any(is_skill)) {
         return Meaning::Several { parts };
     }
-    match request(skills, text, &decided) {
+    if !fits && let Some(inquiry) = inquiry(skills, text, &decided, memory, reading.choosing) {
+        return Meaning::Inquire(Box::new(inquiry));
+    }
+    match request(skills, text, &decided, memory.topic.as_ref()) {
         Meaning::Act(wish) if may_be_several && !fits => unless_partly(skills, text, wish),
         meaning => meaning,
     }
+}
+
+/// A message that is known to be for something: what it says that is needed for that.
+pub(crate) fn for_goal(
+    skills: &Catalogue,
+    text: &str,
+    goal: &Goal,
+    topic: Option<&Topic>,
+) -> Meaning {
+    match goal {
+        Goal::Skill(target) => {
+            let slots = slots_for(skills, target, text);
+            let mut wish = Wanted {
+                slots,
+                ..Wanted::of(target)
+            };
+            wish.fill_in(skills, topic, text);
+            act(wish, text, 1.0, "was asked for as a part of a message")
+        }
+        Goal::Domain { domain } => {
+            let questions = vec![Question {
+                domain: domain.clone(),
+                said: text.to_owned(),
+                confidence: 1.0,
+            }];
+            match decision(text, &questions, "was asked as a part of a message") {
+                Some(decision) => Meaning::Inquire(Box::new(Inquiry {
+                    questions,
+                    decision,
+                })),
+                None => Meaning::Unknown,
+            }
+        }
+        Goal::Agent { .. } => Meaning::Unknown,
+    }
+}
+
+/// Of several skills that a message may mean which points back ("turn it off"), the one of the agent that was spoken of.
+fn of_topic(
+    skills: &Catalogue,
+    text: &str,
+    mut decided: LocalDecision,
+    topic: Option<&Topic>,
+) -> LocalDecision {
+    let Some(topic) = topic.filter(|_| decided.verdict == Verdict::Ambiguous && points_back(text))
+    else {
+        return decided;
+    };
+    let of_agent = |candidate: &&Candidate| {
+        let goal = skills.goal(&candidate.entry);
+        goal.and_then(Goal::agent) == Some(&topic.agent)
+    };
+    let mut theirs = decided.plausible().iter().filter(of_agent);
+    if let (Some(only), None) = (theirs.next(), theirs.next()) {
+        decided.candidates = vec![only.clone()];
+        decided.verdict = Verdict::Chosen;
+    }
+    decided
 }
 
 /// Whether a message as a whole is one of the sentences of a skill.
@@ -139,21 +220,21 @@ fn fits_a_sentence(decided: &LocalDecision) -> bool {
 
 /// What is merely likely is not done where a piece of the message plainly asks for something: there are several
 /// requests, of which not all are understood, and nothing is done by halves.
-fn unless_partly(skills: &Skills, text: &str, wish: Box<Wish>) -> Meaning {
+fn unless_partly(skills: &Catalogue, text: &str, wish: Box<Wish>) -> Meaning {
     let mut candidates = known_pieces(skills, text);
     if candidates.is_empty() {
         return Meaning::Act(wish);
     }
-    if !candidates.contains(&wish.target) {
-        candidates.push(wish.target);
+    let wished = Goal::Skill(wish.target);
+    if !candidates.contains(&wished) {
+        candidates.push(wished);
     }
     candidates.truncate(MAX_UNCLEAR);
     Meaning::Unclear { candidates }
 }
 
 /// The message as the answer to a question, unless it plainly is a request of its own.
-fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> Option<Meaning> {
-    let new_request = fits_a_sentence(decided);
+fn answer(skills: &Catalogue, text: &str, asks: &Asks, new_request: bool) -> Option<Meaning> {
     match asks {
         Asks::Slot {
             target,
@@ -162,7 +243,7 @@ fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> 
             candidates,
         } => {
             let nouns = skills
-                .get(target)
+                .skill(target)
                 .and_then(|skill| skill.slots.get(slot))
                 .and_then(|slot| slot.refers_to.as_ref())
                 .map(|reference| reference.nouns.clone())
@@ -180,10 +261,10 @@ fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> 
             let mut slots = slots.clone();
             slots.insert(slot.to_string(), Value::String(said));
             Some(act(
-                Reading {
+                Wanted {
                     slots,
                     candidates: candidates.clone(),
-                    ..Reading::of(target)
+                    ..Wanted::of(target)
                 },
                 text,
                 1.0,
@@ -197,9 +278,9 @@ fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> 
             if !is_consent(text) {
                 return Some(Meaning::Dismissed);
             }
-            let reading = Reading {
+            let reading = Wanted {
                 slots: slots.clone(),
-                ..Reading::of(target)
+                ..Wanted::of(target)
             };
             match act(reading, text, 1.0, "was agreed to") {
                 Meaning::Act(wish) => Some(Meaning::Act(Box::new(Wish {
@@ -212,12 +293,9 @@ fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> 
         Asks::Skill { candidates, said } => {
             let labels: Vec<Item> = candidates
                 .iter()
-                .filter_map(|target| {
-                    let skill = skills.get(target)?;
-                    Some(Item {
-                        id: target.skill.to_string(),
-                        label: skill.description.clone(),
-                    })
+                .map(|goal| Item {
+                    id: goal.name().to_string(),
+                    label: label(skills, goal),
                 })
                 .collect();
             let index = match reference::find(text, &labels, &labels, &[]) {
@@ -225,56 +303,69 @@ fn answer(skills: &Skills, text: &str, asks: &Asks, decided: &LocalDecision) -> 
                 _ if is_assent(text) && candidates.len() == 1 => 0,
                 _ => return None,
             };
-            let target = candidates.get(index)?;
-            let slots = slots_for(skills, target, said);
-            Some(act(
-                Reading {
-                    slots,
-                    ..Reading::of(target)
-                },
-                said,
-                1.0,
-                "chosen when asked",
-            ))
+            match candidates.get(index)? {
+                Goal::Agent { .. } => None,
+                goal => Some(for_goal(skills, said, goal, None)),
+            }
         }
     }
 }
 
-/// What an earlier message says for a skill that was only chosen afterwards.
-fn slots_for(skills: &Skills, target: &SkillRef, said: &str) -> Map<String, Value> {
+/// What people read of something that may be meant.
+fn label(skills: &Catalogue, goal: &Goal) -> String {
+    let described = match goal {
+        Goal::Skill(target) => skills.skill(target).map(|skill| &skill.description),
+        Goal::Domain { domain } => skills.domain(domain).map(|domain| &domain.description),
+        Goal::Agent { .. } => None,
+    };
+    described
+        .cloned()
+        .unwrap_or_else(|| goal.name().to_string())
+}
+
+/// What a message says for a skill that it is known to be for.
+fn slots_for(skills: &Catalogue, target: &SkillRef, said: &str) -> Map<String, Value> {
     let decided = skills.decide(said);
     decided
         .candidates
         .iter()
-        .find(|candidate| skills.target(&candidate.entry) == Some(target))
-        .map(|candidate| filled(skills, target, &candidate.slots, candidate.by, said))
-        .unwrap_or_default()
+        .find(|candidate| matches!(skills.goal(&candidate.entry), Some(Goal::Skill(other)) if other == target))
+        .map_or_else(
+            || texts(&skills.closed_slots(target, said)),
+            |candidate| filled(skills, target, &candidate.slots, candidate.by, said),
+        )
 }
 
-fn request(skills: &Skills, text: &str, decided: &LocalDecision) -> Meaning {
-    let known: Vec<(&Candidate, &SkillRef)> = decided
+fn request(
+    skills: &Catalogue,
+    text: &str,
+    decided: &LocalDecision,
+    topic: Option<&Topic>,
+) -> Meaning {
+    let known: Vec<(&Candidate, &Goal)> = decided
         .plausible()
         .iter()
-        .filter_map(|candidate| Some((candidate, skills.target(&candidate.entry)?)))
+        .filter_map(|candidate| Some((candidate, skills.goal(&candidate.entry)?)))
         .collect();
     match (decided.verdict, known.as_slice()) {
-        (Verdict::Chosen, [(best, target), ..]) => {
+        (Verdict::Chosen, [(best, Goal::Skill(target)), ..]) => {
             let how = match best.by {
                 FoundBy::Pattern => "fits one of the skill's sentences",
                 FoundBy::Classifier => "is like the skill's examples",
             };
-            let reading = Reading {
+            let mut wish = Wanted {
                 slots: filled(skills, target, &best.slots, best.by, text),
                 alternatives: best.alternatives.iter().map(texts).collect(),
-                ..Reading::of(target)
+                ..Wanted::of(target)
             };
-            act(reading, text, best.confidence, how)
+            wish.fill_in(skills, topic, text);
+            act(wish, text, best.confidence, how)
         }
-        (Verdict::Ambiguous, [_, ..]) => Meaning::Unclear {
+        (Verdict::Ambiguous | Verdict::Chosen, [_, ..]) => Meaning::Unclear {
             candidates: known
                 .iter()
                 .take(MAX_UNCLEAR)
-                .map(|(_, target)| (*target).clone())
+                .map(|(_, goal)| (*goal).clone())
                 .collect(),
         },
         _ => Meaning::Unknown,
@@ -286,7 +377,7 @@ const MAX_UNCLEAR: usize = 3;
 
 /// The slots that a decision carries, completed by closed values found in the text.
 fn filled(
-    skills: &Skills,
+    skills: &Catalogue,
     target: &SkillRef,
     slots: &BTreeMap<String, String>,
     by: FoundBy,
@@ -308,14 +399,14 @@ fn texts(slots: &BTreeMap<String, String>) -> Map<String, Value> {
 }
 
 /// A skill and what a message says for it.
-struct Reading<'a> {
+struct Wanted<'a> {
     target: &'a SkillRef,
     slots: Map<String, Value>,
     alternatives: Vec<Map<String, Value>>,
     candidates: Vec<Item>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> Wanted<'a> {
     fn of(target: &'a SkillRef) -> Self {
         Self {
             target,
@@ -324,20 +415,27 @@ impl<'a> Reading<'a> {
             candidates: Vec::new(),
         }
     }
+
+    /// Fills in what the message only points at.
+    fn fill_in(&mut self, skills: &Catalogue, topic: Option<&Topic>, text: &str) {
+        if let (Some(topic), Some(skill)) = (topic, skills.skill(self.target)) {
+            fill_in(skill, &mut self.slots, topic, text);
+        }
+    }
 }
 
-fn act(reading: Reading<'_>, text: &str, confidence: f64, reasoning: &str) -> Meaning {
+fn act(reading: Wanted<'_>, text: &str, confidence: f64, reasoning: &str) -> Meaning {
     let decision = Decision::new(DecisionFields {
         asked: text.to_owned(),
         targets: vec![Target {
-            name: reading.target.skill.clone(),
-            confidence: Confidence::saturating(confidence),
             parameters: reading.slots.clone(),
+            ..Goal::Skill(reading.target.clone()).target(confidence)
         }],
         reasoning: reasoning.to_owned(),
         ambiguous: false,
         clarifying_question: None,
         decided_by: DecidedBy::Local,
+        dropped: Vec::new(),
     });
     match decision {
         Ok(decision) => Meaning::Act(Box::new(Wish {

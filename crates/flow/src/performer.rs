@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use convoke_engine::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Verdict};
 use convoke_llm::ModelClient;
-use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name, VerifyFields};
+use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name, Role, VerifyFields};
 use convoke_store::Store;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::assistant::Assistant;
-use crate::calls::{Ask, Given, Reply, Request, ToolWish};
-use crate::nodes::agent::sub_agents;
+use crate::calls::{Ask, Deciding, Given, Reply, Request, ToolWish};
+use crate::nodes::agent::sub_agents::{self, Earlier, Errand};
+use crate::nodes::aggregate::{self, Facts};
+use crate::nodes::route::Routing;
 use crate::nodes::{agent, decide};
 use crate::ports::{Caller, NOT_REACHED, ToolFacts, ToolReply, ToolRequest, Tools};
 
@@ -101,14 +103,25 @@ impl Performer {
             .map_err(|_| no_effect("history.unreadable", &"something else is kept in its place"))
     }
 
+    /// A part of a message has no conversation of its own, and looks back on the one that it is said in.
     async fn read_history(&self, performing: &Performing) -> Result<History, Failure> {
-        let Some(id) = performing.facts.conversation else {
+        let facts = &performing.facts;
+        let first = performing.messages.first();
+        let earlier = match (facts.conversation, facts.parent) {
+            (Some(conversation), _) => Some(Earlier {
+                conversation,
+                before: facts.id,
+                messages: self.assistant.app.config.limits.history_messages as usize,
+            }),
+            (None, Some(_)) => first.and_then(Earlier::of),
+            (None, None) => None,
+        };
+        let Some(earlier) = earlier else {
             return Ok(History::default());
         };
-        let limit = self.assistant.app.config.limits.history_messages as usize;
         let found = self
             .store
-            .conversation(id, Some(performing.facts.id), limit)
+            .conversation(earlier.conversation, Some(earlier.before), earlier.messages)
             .await
             .map_err(|error| no_effect(error.code(), &error))?;
         Ok(found.map_or_else(History::default, |found| History {
@@ -117,14 +130,65 @@ impl Performer {
         }))
     }
 
-    async fn decide(&self, performing: &Performing) -> Result<Given, Failure> {
+    async fn decide(&self, performing: &Performing, deciding: &Deciding) -> Result<Given, Failure> {
         let history = self.history(performing).await?;
-        let text = performing
-            .messages
-            .first()
-            .map_or("", |message| message.content.as_str());
-        let decided = decide::decide(&self.assistant, text, &history.messages, history.older);
+        let (text, earlier) = (said(performing), &history.messages);
+        let decided = decide::decide(&self.assistant, deciding, text, earlier, history.older);
         Ok(Given::Decided(Box::new(decided)))
+    }
+
+    /// Lets a model say who answers.
+    async fn route(&self, performing: &Performing, routing: &Routing) -> Result<Given, Failure> {
+        let router = self.assistant.router.as_ref();
+        let router = router.ok_or_else(|| no_effect("route.gone", &"the router is gone"))?;
+        let history = self.history(performing).await?;
+        // As much as travels with a part of a message, and beginning with what the user said.
+        let turns = self.assistant.app.config.dispatch.context_turns as usize;
+        let skipped = history.messages.len().saturating_sub(2 * turns);
+        let recent = &history.messages[skipped..];
+        let unasked = recent
+            .iter()
+            .take_while(|message| message.role != Role::User);
+        let recent = &recent[unasked.count()..];
+        let thought = router
+            .ask(
+                &self.models,
+                &self.assistant.templates,
+                said(performing),
+                recent,
+                self.clock.now(),
+                self.time_left(deadline(performing, Some(routing.until_ms))),
+            )
+            .await?;
+        Ok(Given::Thought(Box::new(thought)))
+    }
+
+    /// Lets a model write one text from several results.
+    async fn synthesise(&self, performing: &Performing, facts: &Facts) -> Result<Given, Failure> {
+        let time_left = self.time_left(deadline(performing, Some(facts.until_ms)));
+        let (text, now) = (said(performing), self.clock.now());
+        let thought =
+            aggregate::ask(&self.assistant, &self.models, text, facts, now, time_left).await?;
+        Ok(Given::Thought(Box::new(thought)))
+    }
+
+    /// Lets another agent, or a workflow, do a part of the work.
+    async fn hand_over(
+        &self,
+        performing: &Performing,
+        errand: &Errand,
+        key: String,
+    ) -> Result<Given, Failure> {
+        let (at, end) = (self.clock.now(), deadline(performing, errand.until_ms));
+        let outcome = Box::pin(sub_agents::perform(performing, key, errand, at, end)).await;
+        let whom = errand.whom.name();
+        let agent = self.assistant.app.agent(whom.as_str());
+        if agent.is_none_or(|agent| agent.limits.enable_telemetry) {
+            let took = self.clock.now().duration_since(at).as_millis();
+            let success = outcome.as_ref().is_ok_and(|reply| !reply.is_error);
+            tracing::info!(task = %performing.facts.id, %whom, took, success, "a part of the work has come back");
+        }
+        outcome.map(|reply| Given::Tool(Box::new(reply)))
     }
 
     async fn think(&self, performing: &Performing, asked: &agent::Asked) -> Result<Given, Failure> {
@@ -133,9 +197,6 @@ impl Performer {
             .app
             .agent(asked.agent.as_str())
             .ok_or_else(|| no_effect("agent.gone", &asked.agent))?;
-        if asked.delay_ms > 0 {
-            tokio::time::sleep(Duration::from_millis(asked.delay_ms)).await;
-        }
         let history = self.history(performing).await?;
         let thinking = agent::Thinking {
             agent,
@@ -267,6 +328,7 @@ impl Performer {
             arguments: Arc::new(arguments.as_object().cloned().unwrap_or_default()),
             index: None,
             until_ms: wish.until_ms,
+            delay_ms: 0,
         };
         let key = format!("{id}-verify");
         let reply = self
@@ -330,9 +392,12 @@ impl Executor<Assistant> for Performer {
             Ask::Tool(wish) => wish,
             // A child that was submitted under the call's id is found again, not made again.
             Ask::Child(_) => return Ok(Effect::Repeatable),
-            Ask::Decide | Ask::Model(_) | Ask::Person { .. } | Ask::At(_) => {
-                return Ok(Effect::None);
-            }
+            Ask::Decide(_)
+            | Ask::Route(_)
+            | Ask::Synthesise(_)
+            | Ask::Model(_)
+            | Ask::Person { .. }
+            | Ask::At(_) => return Ok(Effect::None),
         };
         let facts = self.describe(&wish.tool).await?;
         let keyed = self
@@ -366,23 +431,20 @@ impl Executor<Assistant> for Performer {
 
     async fn perform(&self, performing: &Performing, call: &Call<Request>) -> Outcome<Reply> {
         let key = || call.id.to_string();
-        if let Ask::At(at) = &call.request.0
-            && at.delay_ms > 0
-        {
-            tokio::time::sleep(Duration::from_millis(at.delay_ms)).await;
+        let delay = call.request.0.delay_ms();
+        if delay > 0 {
+            tokio::time::sleep(Duration::from_millis(delay)).await;
         }
         let given = match call.request.0.itself() {
-            Ask::Decide => self.decide(performing).await,
+            Ask::Decide(deciding) => self.decide(performing, deciding).await,
+            Ask::Route(routing) => self.route(performing, routing).await,
+            Ask::Synthesise(facts) => self.synthesise(performing, facts).await,
             Ask::Model(asked) => self.think(performing, asked).await,
             Ask::Tool(wish) => {
                 let reply = self.call_tool(performing, wish, key()).await;
                 reply.map(|reply| Given::Tool(Box::new(reply)))
             }
-            Ask::Child(errand) => {
-                let (at, end) = (self.clock.now(), deadline(performing, errand.until_ms));
-                let reply = Box::pin(sub_agents::perform(performing, key(), errand, at, end)).await;
-                reply.map(|reply| Given::Tool(Box::new(reply)))
-            }
+            Ask::Child(errand) => self.hand_over(performing, errand, key()).await,
             Ask::Person { said } => Ok(Given::Person(said.clone())),
             Ask::At(_) => Err(no_effect("call.nested", &"a node stands in a node")),
         };
@@ -391,6 +453,12 @@ impl Executor<Assistant> for Performer {
             Err(failure) => Outcome::Failed(failure),
         }
     }
+}
+
+/// What the user said.
+fn said(performing: &Performing) -> &str {
+    let first = performing.messages.first();
+    first.map_or("", |message| message.content.as_str())
 }
 
 /// When a call's time is over: the task's end, or the end of the run that makes it. Where the task's

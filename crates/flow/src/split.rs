@@ -1,16 +1,18 @@
 //! Several requests in one message: "turn on the kitchen lights and play jazz" becomes a part for each.
 //!
-//! A message is cut where people put requests together, and only if every part fits a sentence of some skill. What
-//! a part leaves out because the one beside it says it ("turn on the kitchen lights and the hallway ones") is taken
-//! from there.
+//! A message is cut where people put requests together, and only if every part fits a sentence of some skill, or is a
+//! question for a data domain. What a part leaves out because the one beside it says it ("turn on the kitchen lights and
+//! the hallway ones") is taken from there.
 
 use std::collections::BTreeMap;
 
 use convoke_decide::FoundBy;
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Skills;
-use crate::memory::SkillRef;
+use crate::calls::is_default;
+use crate::catalogue::Catalogue;
+use crate::memory::Goal;
+use crate::pointing::points_back;
 
 /// Requests in one message, at most.
 pub(crate) const MAX_PARTS: usize = 5;
@@ -40,25 +42,38 @@ const BETWEEN: [&str; 13] = [
 pub(crate) struct Part {
     /// The request in full, as if it had been said alone.
     pub(crate) said: String,
-    pub(crate) target: SkillRef,
+    pub(crate) target: Goal,
     pub(crate) confidence: f64,
+    /// Whether it points at the part before it, as "dim them" does, and so has to come after it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) follows: bool,
     /// What it says, by which two parts that ask for the same are told.
-    #[serde(skip)]
-    slots: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) slots: BTreeMap<String, String>,
 }
 
 /// The requests of a message, if it is several and each of them is known. Where parts may not take words from each
 /// other, each has to be a request as it stands.
-pub(crate) fn split(skills: &Skills, text: &str, may_carry: bool) -> Option<Vec<Part>> {
+pub(crate) fn split(skills: &Catalogue, text: &str, may_carry: bool) -> Option<Vec<Part>> {
     let pieces = pieces(text);
     if pieces.len() < 2 || pieces.len() > MAX_PARTS {
         return None;
     }
-    segment(skills, &pieces, None, may_carry)
+    let mut parts = segment(skills, &pieces, None, may_carry)?;
+    for part in parts.iter_mut().skip(1) {
+        part.follows = points_back(&part.said);
+    }
+    Some(parts)
 }
 
-/// The skills that single pieces of a message are for, though not all of it is known.
-pub(crate) fn known_pieces(skills: &Skills, text: &str) -> Vec<SkillRef> {
+/// The texts of a message between what people put requests together with.
+pub(crate) fn texts_between(text: &str) -> Vec<String> {
+    let pieces = pieces(text);
+    pieces.iter().map(|piece| piece.text.to_owned()).collect()
+}
+
+/// What single pieces of a message are for, though not all of it is known.
+pub(crate) fn known_pieces(skills: &Catalogue, text: &str) -> Vec<Goal> {
     let pieces = pieces(text);
     if pieces.len() < 2 {
         return Vec::new();
@@ -66,7 +81,7 @@ pub(crate) fn known_pieces(skills: &Skills, text: &str) -> Vec<SkillRef> {
     let known = pieces
         .iter()
         .filter_map(|piece| decided(skills, piece.text));
-    let mut targets: Vec<SkillRef> = Vec::new();
+    let mut targets: Vec<Goal> = Vec::new();
     for part in known {
         if !targets.contains(&part.target) {
             targets.push(part.target);
@@ -78,7 +93,7 @@ pub(crate) fn known_pieces(skills: &Skills, text: &str) -> Vec<SkillRef> {
 /// Takes pieces off the beginning, one or several together, such that every part is known; the shortest first, so
 /// that there are as many parts as can be.
 fn segment(
-    skills: &Skills,
+    skills: &Catalogue,
     pieces: &[Piece<'_>],
     before: Option<&Part>,
     may_carry: bool,
@@ -108,7 +123,7 @@ fn segment(
 
 /// A part that fits a sentence with the beginning of the one before it, or the end of the one after.
 fn completed(
-    skills: &Skills,
+    skills: &Catalogue,
     said: &str,
     before: Option<&Part>,
     next: Option<&str>,
@@ -130,16 +145,19 @@ fn completed(
         .find_map(|longer| decided(skills, &longer))
 }
 
-fn decided(skills: &Skills, said: &str) -> Option<Part> {
+fn decided(skills: &Catalogue, said: &str) -> Option<Part> {
     let decision = skills.decide(said);
     let chosen = decision.chosen()?;
-    if chosen.by != FoundBy::Pattern {
+    let target = skills.goal(&chosen.entry)?;
+    // To ask a domain changes nothing, so that it is enough for it to be likely.
+    if chosen.by != FoundBy::Pattern && !matches!(target, Goal::Domain { .. }) {
         return None;
     }
     Some(Part {
         said: said.to_owned(),
-        target: skills.target(&chosen.entry)?.clone(),
+        target: target.clone(),
         confidence: chosen.confidence,
+        follows: false,
         slots: chosen.slots.clone(),
     })
 }

@@ -192,7 +192,19 @@ impl Reader {
         };
         match ask {
             Some(Ask::Person { .. }) => return Ok(None),
-            Some(Ask::Decide) | None => fields.action = Some("decide".into()),
+            Some(Ask::Decide(_)) | None => fields.action = Some("decide".into()),
+            Some(Ask::Route(_)) => {
+                fields.action = Some("route".into());
+                fields
+                    .llm_calls
+                    .push(llm_call("the router", &outcome, span, duration_ms)?);
+            }
+            Some(Ask::Synthesise(_)) => {
+                fields.action = Some("synthesise".into());
+                fields
+                    .llm_calls
+                    .push(llm_call("the aggregator", &outcome, span, duration_ms)?);
+            }
             Some(Ask::At(_)) => fields.action = Some("node".into()),
             Some(Ask::Tool(wish)) => {
                 fields.action = Some("tool".into());
@@ -205,7 +217,7 @@ impl Reader {
                 fields.agent = Some(asked.agent.clone());
                 fields
                     .llm_calls
-                    .push(llm_call(&asked.agent, &outcome, span, duration_ms)?);
+                    .push(llm_call(asked.agent.as_str(), &outcome, span, duration_ms)?);
             }
             Some(Ask::Child(errand)) => {
                 let (action, agent) = match &errand.whom {
@@ -237,7 +249,20 @@ fn told(mut fields: StepRecordFields, given: Given) -> StepRecordFields {
         Given::Decided(decided) => {
             let decided = json!(decided);
             let meaning = decided["meaning"].as_str().unwrap_or_default();
-            let chosen = decided["target"]["skill"].as_str().unwrap_or(meaning);
+            let parts = decided["questions"]
+                .as_array()
+                .or(decided["parts"].as_array());
+            let parts = parts.into_iter().flatten().filter_map(|part| {
+                let target = &part["target"];
+                let chosen = [&part["domain"], &target["skill"], &target["domain"]];
+                chosen.into_iter().find_map(Value::as_str)
+            });
+            let several = parts.collect::<Vec<_>>().join(", ");
+            let chosen = match decided["target"]["skill"].as_str() {
+                Some(skill) => skill,
+                None if several.is_empty() => meaning,
+                None => &several,
+            };
             let slots = decided["slots"].as_object().into_iter().flatten();
             let slots = slots.map(|(name, slot)| format!("{name}={slot}"));
             let words: Vec<_> = std::iter::once(chosen.to_owned()).chain(slots).collect();
@@ -303,13 +328,13 @@ fn tool_call(
 }
 
 fn llm_call(
-    agent: &Name,
+    whose: &str,
     outcome: &Outcome<Reply>,
     span: Span,
     duration_ms: u64,
 ) -> Result<LlmCall, Invalid> {
     let mut fields = LlmCallFields {
-        model: format!("the model of {agent}"),
+        model: format!("the model of {whose}"),
         started_at: span.began,
         duration_ms,
         input_tokens: 0,

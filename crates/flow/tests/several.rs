@@ -216,6 +216,200 @@ async fn parts_are_carried_out_at_once() {
     assert_eq!(ended.status, TaskState::Completed);
 }
 
+/// Lights that can be turned on, dimmed and asked about, and music, each an agent's own.
+fn dimming() -> Setting {
+    let mut setting = setting("eager");
+    let dim = skill(
+        "dim",
+        &json!([
+            "dim [the] {room} (light|lights)",
+            "dim (it|them|that) [a bit]",
+            "turn (it|that) off"
+        ]),
+        "room",
+        &json!({ "kitchen": [], "hallway": [] }),
+        "dim",
+        "The {{ room }} lights are dimmed.",
+    );
+    let stop = skill(
+        "stop",
+        &json!(["turn (it|that) off", "stop playing {what}"]),
+        "what",
+        &json!({}),
+        "stop",
+        "Stopped.",
+    );
+    setting.agent["skills"].as_array_mut().unwrap().push(dim);
+    setting.agent["tools"] = json!(["desk.light", "desk.dim"]);
+    setting.others[0]["skills"]
+        .as_array_mut()
+        .unwrap()
+        .push(stop);
+    setting.others[0]["tools"] = json!(["desk.play", "desk.stop"]);
+    setting
+}
+
+#[tokio::test]
+async fn what_was_spoken_of_is_what_it_means_for_the_next_turns() {
+    let office = Office::set_up(dimming(), Reply::text("{}")).await;
+    office.ask("turn on the hallway lights").await;
+    assert_eq!(
+        text(&office.ask("dim it a bit").await),
+        "The hallway lights are dimmed."
+    );
+    // Two agents know these words; what was spoken of tells whose they are.
+    let ended = office.ask("turn it off").await;
+    assert_eq!(text(&ended), "The hallway lights are dimmed.");
+    assert_eq!(ended.answer.unwrap().metadata["agent"], "clerk");
+    let fresh = Office::set_up(dimming(), Reply::text("{}")).await;
+    fresh.ask("dim it a bit").await;
+    assert!(fresh.calls().is_empty(), "nothing was spoken of yet");
+}
+
+#[tokio::test]
+async fn a_part_that_points_at_the_one_before_it_comes_after_it_and_knows_it() {
+    let office = Office::set_up(dimming(), Reply::text("{}")).await;
+    let ended = office
+        .ask("turn on the kitchen lights and dim them a bit")
+        .await;
+    assert_eq!(
+        text(&ended),
+        "The kitchen lights are on. The kitchen lights are dimmed."
+    );
+    let calls = office.calls();
+    assert_eq!(calls[0].0, "light");
+    assert_eq!(calls[1], ("dim".to_owned(), json!({ "room": "kitchen" })));
+    // And what all of it was about is known for the next turn.
+    assert_eq!(
+        text(&office.ask("dim it a bit").await),
+        "The kitchen lights are dimmed."
+    );
+}
+
+#[tokio::test]
+async fn parts_look_back_on_the_conversation() {
+    let office = Office::set_up(dimming(), Reply::text("{}")).await;
+    office.ask("turn on the hallway lights").await;
+    let ended = office.ask("dim it a bit and play blues").await;
+    assert_eq!(
+        text(&ended),
+        "The hallway lights are dimmed. Now playing blues."
+    );
+}
+
+#[tokio::test]
+async fn several_requests_are_no_answer_to_a_question() {
+    let office = Office::set_up(dimming(), Reply::text("{}")).await;
+    let ended = office.ask("play jazz and dim it a bit").await;
+    // Music has no room, so that it is not known what is to be dimmed.
+    assert_eq!(text(&ended), "Now playing jazz. Which?");
+    let ended = office
+        .ask("turn on the kitchen lights and play blues")
+        .await;
+    assert_eq!(
+        text(&ended),
+        "The kitchen lights are on. Now playing blues."
+    );
+    let office = Office::set_up(dimming(), Reply::text("{}")).await;
+    office.ask("play jazz and dim it a bit").await;
+    assert_eq!(
+        text(&office.ask("kitchen").await),
+        "The kitchen lights are dimmed."
+    );
+}
+
+#[tokio::test]
+async fn in_sequence_a_part_is_begun_once_the_one_before_it_has_ended() {
+    for order in ["sequential", "parallel"] {
+        let setting = Setting {
+            app: json!({ "dispatch": { "order": order } }),
+            ..setting("eager")
+        };
+        let office = Office::set_up(setting, Reply::text("")).await;
+        let desk = Arc::clone(&office.desk);
+        office.desk.behave("light", move |_| {
+            let desk = Arc::clone(&desk);
+            async move {
+                // Whoever else is under way would have been heard of by then.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Ok(json!({ "alone": desk.calls().len() == 1 }))
+            }
+            .boxed()
+        });
+        let ended = office.ask("turn on the kitchen lights and play jazz").await;
+        assert_eq!(text(&ended), "The kitchen lights are on. Now playing jazz.");
+        let alone = &ended.answer.as_ref().unwrap().tool_calls[0];
+        let alone = alone.result.as_ref().unwrap()["alone"].clone();
+        assert_eq!(alone, json!(order == "sequential"), "{order}");
+    }
+}
+
+#[tokio::test]
+async fn a_part_that_fails_for_a_passing_reason_is_tried_again_but_not_for_ever() {
+    for (failures, calls, answer) in [
+        (2, 3, "The kitchen lights are on. Now playing jazz."),
+        (
+            9,
+            3,
+            "The kitchen lights are on. However, I could not do this: “play jazz”.",
+        ),
+    ] {
+        let mut setting = setting("eager");
+        setting.others[0]["limits"] = json!({ "retry_delay_ms": 1 });
+        let office = Office::set_up(setting, Reply::text("")).await;
+        let left = Arc::new(std::sync::atomic::AtomicI32::new(failures));
+        office.tool("play", move |_| {
+            if left.fetch_sub(1, std::sync::atomic::Ordering::SeqCst) > 0 {
+                return Err(convoke_engine::Failure {
+                    transient: true,
+                    ..failure("busy")
+                });
+            }
+            Ok(json!({}))
+        });
+        let ended = office.ask("turn on the kitchen lights and play jazz").await;
+        assert_eq!(text(&ended), answer);
+        let tried = office
+            .calls()
+            .iter()
+            .filter(|call| call.0 == "play")
+            .count();
+        assert_eq!(tried, calls, "{failures}");
+        assert_eq!(ended.answer.unwrap().partial, failures == 9);
+    }
+    // One that fails for good is not tried again.
+    let office = house("eager").await;
+    office.tool("play", |_| Err(failure("no speaker")));
+    office.ask("turn on the kitchen lights and play jazz").await;
+    assert_eq!(
+        office
+            .calls()
+            .iter()
+            .filter(|call| call.0 == "play")
+            .count(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn at_the_deadline_the_parts_that_were_done_are_told() {
+    let setting = Setting {
+        task_time: Duration::from_millis(300),
+        ..setting("eager")
+    };
+    let office = Office::set_up(setting, Reply::text("")).await;
+    office
+        .desk
+        .behave("play", |_| std::future::pending().boxed());
+    let ended = office.ask("turn on the kitchen lights and play jazz").await;
+    assert_eq!(ended.status, TaskState::Completed);
+    assert_eq!(
+        text(&ended),
+        "The kitchen lights are on. However, I could not do this: “play jazz”."
+    );
+    assert!(ended.answer.unwrap().partial);
+}
+
 #[tokio::test]
 async fn a_worker_killed_at_any_entry_of_any_part_does_each_part_once() {
     let mut deaths = 0;

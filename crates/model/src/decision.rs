@@ -35,6 +35,9 @@ pub struct DecisionFields {
     pub clarifying_question: Option<String>,
     /// Who decided.
     pub decided_by: DecidedBy,
+    /// What a model named besides that cannot be chosen: it is not in the catalogue, or named twice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
 }
 
 /// An agent, a domain or a skill that a request goes to.
@@ -42,11 +45,46 @@ pub struct DecisionFields {
 pub struct Target {
     /// Its name.
     pub name: Name,
+    /// What it is.
+    #[serde(default)]
+    pub kind: TargetKind,
+    /// The agent whose skill it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Name>,
+    /// The part of the request that is for it, where it is not all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
     /// How sure it is that the request is meant for it.
     pub confidence: Confidence,
     /// What the request says that it needs to know.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub parameters: Map<String, Value>,
+}
+
+/// What a request can go to.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// A skill of an agent: an intent.
+    #[default]
+    Skill,
+    /// An agent, which thinks about it.
+    Agent,
+    /// A data domain.
+    Domain,
 }
 
 /// Who decided.
@@ -129,7 +167,7 @@ impl Rules for DecisionFields {
         report.within("targets", |report| {
             for (index, target) in self.targets.iter().enumerate() {
                 report.require(
-                    names.insert(&target.name),
+                    names.insert((target.kind, &target.agent, &target.name)),
                     index,
                     "decision.target_twice",
                     format_args!("`{}` is chosen twice; choose each target once", target.name),

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Catalogue;
+use crate::domain_tool::{DomainTool, tool_rules};
 use crate::name::Name;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
@@ -31,9 +32,12 @@ pub struct DomainFields {
     /// How people ask it. The classifier learns from these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
-    /// The tools that ask it, as `tool` or `server.tool`.
+    /// Words by which a question is known to need it, whatever else it is about: `stock`, `warehouse`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keywords: Vec<String>,
+    /// The tools that ask it, as `tool` or `server.tool`, or with how they are asked.
     #[serde(default)]
-    pub mcp_tools: Vec<String>,
+    pub mcp_tools: Vec<DomainTool>,
     /// Where a suggestion may lead on to.
     #[serde(default)]
     pub related_domains: Vec<Name>,
@@ -51,13 +55,15 @@ impl Valid<DomainFields> {
     pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
         let mut report = Report::default();
         report.within("mcp_tools", |report| {
-            for (index, tool) in self.mcp_tools.iter().enumerate() {
-                report.require(
-                    catalogue.has_tool(tool),
-                    index,
-                    "domain.tool_unknown",
-                    format_args!("no server offers `{tool}`"),
-                );
+            for (index, asked) in self.mcp_tools.iter().enumerate() {
+                for tool in asked.tools() {
+                    report.require(
+                        catalogue.has_tool(tool),
+                        index,
+                        "domain.tool_unknown",
+                        format_args!("no server offers `{tool}`"),
+                    );
+                }
             }
         });
         report.within("related_domains", |report| {
@@ -90,12 +96,25 @@ impl Rules for DomainFields {
         );
         let mut tools = BTreeSet::new();
         report.within("mcp_tools", |report| {
-            for (index, tool) in self.mcp_tools.iter().enumerate() {
+            for (index, asked) in self.mcp_tools.iter().enumerate() {
+                for tool in asked.tools() {
+                    report.require(
+                        tools.insert(tool),
+                        index,
+                        "domain.tool_twice",
+                        format_args!("`{tool}` is listed twice; list each tool once"),
+                    );
+                }
+            }
+            tool_rules(&self.mcp_tools, &self.name, report);
+        });
+        report.within("keywords", |report| {
+            for (index, keyword) in self.keywords.iter().enumerate() {
                 report.require(
-                    tools.insert(tool),
+                    keyword.chars().any(char::is_alphanumeric),
                     index,
-                    "domain.tool_twice",
-                    format_args!("`{tool}` is listed twice; list each tool once"),
+                    "domain.keyword_empty",
+                    "an empty word stands in no question; write a word or a few",
                 );
             }
         });

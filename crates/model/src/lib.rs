@@ -14,6 +14,7 @@ mod confidence;
 mod conversation;
 mod decision;
 mod domain;
+mod domain_tool;
 mod execution_plan;
 mod formatted_response;
 mod markup;
@@ -62,8 +63,9 @@ pub use checkpoint::{
 pub use clock::{Clock, Ids, Jitter, SystemClock, SystemIds};
 pub use confidence::Confidence;
 pub use conversation::{Activity, Conversation, ConversationFields, DEFAULT_ACTIVE_MS};
-pub use decision::{DecidedBy, Decision, DecisionFields, Target};
+pub use decision::{DecidedBy, Decision, DecisionFields, Target, TargetKind};
 pub use domain::{Domain, DomainFields};
+pub use domain_tool::{DomainTool, DomainToolFields, Poll};
 pub use execution_plan::{ExecutionPlan, ExecutionPlanFields, ExecutionStep, PlanStatus};
 pub use formatted_response::{FormattedResponse, FormattedResponseFields, MessagePart};
 pub use mcp_server::{
@@ -74,8 +76,8 @@ pub use message::{Message, MessageFields, Role};
 pub use name::{MAX_NAME_LENGTH, Name};
 pub use node::{Join, MapOver, Node, NodeCriterion, NodeKind, OnError};
 pub use options::{
-    AggregatorOptions, AggregatorOptionsFields, Deadlines, DeadlinesFields, RouterOptions,
-    RouterOptionsFields,
+    AggregatorOptions, AggregatorOptionsFields, Deadlines, DeadlinesFields, DispatchOptions,
+    DispatchOptionsFields, MAX_CONTEXT_TURNS, Order, RouterOptions, RouterOptionsFields,
 };
 pub use reasoning::{Budget, Pattern, ToolMode};
 pub use redaction::{Redaction, Sensitive};

@@ -123,6 +123,10 @@ pub struct AggregatorOptionsFields {
     pub partial_failure_template: String,
     /// Whether results are joined as a person would, instead of line by line.
     pub enable_natural_language_joining: bool,
+    /// The app's model that writes one text from several results, with no number in it that no result has. Without one,
+    /// or where it does otherwise, they are joined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 impl Default for AggregatorOptionsFields {
@@ -132,6 +136,7 @@ impl Default for AggregatorOptionsFields {
                 "I encountered an issue processing your request. Please try again.".into(),
             partial_failure_template: "{{ success_message }} However, {{ failure_message }}".into(),
             enable_natural_language_joining: true,
+            model: None,
         }
     }
 }
@@ -161,6 +166,62 @@ impl Rules for AggregatorOptionsFields {
         );
     }
 }
+
+/// Dispatch options whose rules hold.
+pub type DispatchOptions = Valid<DispatchOptionsFields>;
+
+/// How several requests of one message are handed out. How long each agent has and how often it is tried is the agent's
+/// own (`limits`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "DispatchOptions")]
+pub struct DispatchOptionsFields {
+    /// Whether all are begun at once.
+    pub order: Order,
+    /// How many turns of the conversation travel with each of them.
+    pub context_turns: u32,
+}
+
+/// In which order several things are done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// All at once, but for what points at another.
+    #[default]
+    Parallel,
+    /// One after the other, as they were asked for.
+    Sequential,
+}
+
+impl Default for DispatchOptionsFields {
+    fn default() -> Self {
+        Self {
+            order: Order::default(),
+            context_turns: 5,
+        }
+    }
+}
+
+impl Default for Valid<DispatchOptionsFields> {
+    fn default() -> Self {
+        // A test reads the defaults back through their rules.
+        Self::unchecked(DispatchOptionsFields::default())
+    }
+}
+
+impl Rules for DispatchOptionsFields {
+    fn rules(&self, report: &mut Report) {
+        report.require(
+            self.context_turns <= MAX_CONTEXT_TURNS,
+            "context_turns",
+            "dispatch.context_turns",
+            format_args!("context_turns is at most {MAX_CONTEXT_TURNS}"),
+        );
+    }
+}
+
+/// The most turns of a conversation that travel with a part of a message.
+pub const MAX_CONTEXT_TURNS: u32 = 50;
 
 /// Deadlines whose rules hold.
 pub type Deadlines = Valid<DeadlinesFields>;
@@ -229,6 +290,8 @@ mod tests {
         assert_eq!(Name::new("fallback-agent").unwrap(), router.fallback_agent);
         let aggregator: AggregatorOptions = serde_json::from_value(empty()).unwrap();
         assert_eq!(aggregator, AggregatorOptions::default());
+        let dispatch: DispatchOptions = serde_json::from_value(empty()).unwrap();
+        assert_eq!(dispatch, DispatchOptions::default());
         let deadlines: Deadlines = serde_json::from_value(empty()).unwrap();
         assert_eq!(deadlines, Deadlines::default());
     }

@@ -11,7 +11,7 @@ use super::agent::approval;
 use super::compose;
 use crate::assistant::Node;
 use crate::calls::{Ask, Made, Request, Returned, ToolWish, one_call};
-use crate::memory::{Item, Memory};
+use crate::memory::{Item, Memory, Topic};
 use crate::ports::ToolReply;
 use crate::turn::Turn;
 
@@ -30,7 +30,7 @@ pub(crate) fn begin_again(
     set: &Map<String, Value>,
 ) -> Result<Vec<NewCall<Request>>, String> {
     let target = turn.state.target.as_ref();
-    let skill = target.and_then(|target| turn.assistant.skills.get(target));
+    let skill = target.and_then(|target| turn.assistant.catalogue.skill(target));
     let skill = skill.ok_or("the skill is gone")?;
     turn.state.slots.extend(set.clone());
     let step = start(turn, skill);
@@ -61,6 +61,7 @@ pub(crate) fn call(
         arguments,
         index: None,
         until_ms: None,
+        delay_ms: 0,
     };
     let mut step = one_call(tool, Ask::Tool(wish));
     for call in &mut step.calls {
@@ -78,7 +79,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         .state
         .target
         .as_ref()
-        .and_then(|target| assistant.skills.get(target))
+        .and_then(|target| assistant.catalogue.skill(target))
         .and_then(|skill| skill.action.as_ref());
     let Some(action) = action else {
         return compose::broken(turn, "the skill's action is gone");
@@ -86,15 +87,18 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     let made = returned.made;
     let reply = match returned.tool() {
         Ok(reply) => reply,
-        Err(cause) => return compose::broken(turn, &cause),
+        Err(failure) => return compose::call_failed(turn, &failure),
     };
     note_call(turn, &reply, made, reply.content.clone());
     if reply.is_error {
         return compose::tool_refused(turn, action.failure.as_deref(), &reply);
     }
     let memory = Memory {
-        shown: shown(action, &reply.content),
-        asks: None,
+        topic: turn.state.target.as_ref().map(|target| {
+            let slots = &turn.state.slots;
+            Topic::of(target.agent.clone(), slots)
+        }),
+        ..Memory::showing(shown(action, &reply.content))
     };
     let mut context = turn.state.slots.clone();
     context.insert("result".into(), reply.content);

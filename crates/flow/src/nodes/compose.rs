@@ -1,20 +1,60 @@
 //! Compose: what the user reads, from the app's templates, with nothing in it that no tool confirmed.
 
-use convoke_engine::{Ending, Said, Step};
-use convoke_model::{Answer, AnswerFields, Message, MessageFields, Reliance, Role, Stage};
+use convoke_engine::{Ending, Failure, FailureKind, Said, Step};
+use convoke_model::{
+    Answer, AnswerFields, DecisionFields, Message, MessageFields, Reliance, Role, Stage,
+};
 use serde_json::{Map, Value, json};
 
-use super::agent;
+use super::{agent, aggregate, dispatch, inquire};
+use crate::assistant::Node;
 use crate::calls::Request;
 use crate::memory::Memory;
 use crate::ports::ToolReply;
 use crate::turn::Turn;
 
-/// The key of an answer's metadata under which a part of a request says what it asks.
-pub(crate) const ASKS: &str = "asks";
+/// The key of an answer's metadata under which a part of a message says what it leaves behind for the next turn.
+pub(crate) const MEMORY: &str = "memory";
+
+/// The key of an answer's metadata under which a part of a message says that it failed for a passing reason, and before
+/// anything was changed.
+pub(crate) const PASSING: &str = "passing";
 
 /// Said when even the app's own failure message cannot be.
 const LAST_WORDS: &str = "Sorry, something went wrong. Please try again.";
+
+/// What the user is told, and what it rests on.
+pub(crate) struct Told {
+    pub(crate) text: String,
+    pub(crate) intent: String,
+    pub(crate) memory: Memory,
+    /// What it rests on.
+    pub(crate) sources: Vec<String>,
+    /// What the user may want to ask next.
+    pub(crate) suggestions: Vec<String>,
+    /// How far it can be relied on.
+    pub(crate) confidence: Reliance,
+    /// Whether something is missing.
+    pub(crate) partial: bool,
+    /// More to keep with it.
+    pub(crate) metadata: Map<String, Value>,
+}
+
+impl Told {
+    /// A text that lacks nothing.
+    pub(crate) fn of(text: String, intent: &str, memory: Memory) -> Self {
+        Self {
+            text,
+            intent: intent.to_owned(),
+            memory,
+            sources: Vec::new(),
+            suggestions: Vec::new(),
+            confidence: Reliance::High,
+            partial: false,
+            metadata: Map::new(),
+        }
+    }
+}
 
 /// Ends the task with a reply.
 pub(crate) fn say(
@@ -33,17 +73,12 @@ pub(crate) fn say(
         Ok(_) => return broken(turn, "a reply's template gave nothing"),
         Err(error) => return broken(turn, &error),
     };
-    speak(turn, text, intent, memory)
+    speak(turn, Told::of(text, intent, memory))
 }
 
-/// Ends the task with a text as it is.
-pub(crate) fn speak(
-    turn: &mut Turn<'_>,
-    text: String,
-    intent: &str,
-    memory: Memory,
-) -> Step<Request> {
-    match answer(turn, text, intent, memory, false) {
+/// Ends the task with what is told.
+pub(crate) fn speak(turn: &mut Turn<'_>, told: Told) -> Step<Request> {
+    match answer(turn, told) {
         Some((answer, message)) => Step {
             stage: Some(Stage::Composing),
             messages: vec![spoken(message)],
@@ -83,12 +118,17 @@ pub(crate) fn tool_refused(
         reply.content.get("code").cloned().unwrap_or_default(),
     );
     let template = template.unwrap_or(&turn.assistant.app.config.messages.tool_failure);
-    let memory = Memory {
-        shown: turn.state.shown.clone(),
-        asks: None,
-    };
+    let memory = Memory::showing(turn.state.shown.clone());
     let intent = turn.intent();
     say(turn, template, context.into(), &intent, memory)
+}
+
+/// Ends the task because a call failed.
+pub(crate) fn call_failed(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
+    // Whoever asked for this part may try once more, if nothing was done yet.
+    let nothing_done = turn.state.tool_calls.is_empty() && failure.kind == FailureKind::NoEffect;
+    turn.state.passing = failure.transient && nothing_done;
+    broken(turn, &format!("{}: {}", failure.code, failure.message))
 }
 
 /// Ends the task because something broke: the app's own words for the user, the cause for the
@@ -103,8 +143,18 @@ pub(crate) fn failed_with(turn: &mut Turn<'_>, template: &str, cause: &str) -> S
     fail(turn, template, cause, false)
 }
 
-/// Ends the task because its time is over.
+/// Ends the task because its time is over: with what has arrived, if anything has.
 pub(crate) fn too_late(turn: &mut Turn<'_>) -> Step<Request> {
+    let arrived = match turn.state.node {
+        Node::Dispatch => dispatch::at_deadline(turn),
+        Node::Inquire => inquire::at_deadline(turn),
+        Node::Aggregate => aggregate::at_deadline(turn),
+        _ => None,
+    };
+    arrived.unwrap_or_else(|| nothing_in_time(turn))
+}
+
+fn nothing_in_time(turn: &mut Turn<'_>) -> Step<Request> {
     let template = &turn.assistant.app.config.messages.deadline;
     fail(turn, template, "the task's time was over", true)
 }
@@ -120,8 +170,16 @@ fn fail(turn: &mut Turn<'_>, template: &str, cause: &str, partial: bool) -> Step
     } else {
         text
     };
-    let composed = answer(turn, text, "failed", Memory::default(), partial);
-    let Some((answer, message)) = composed else {
+    let told = Told {
+        confidence: if partial {
+            Reliance::Low
+        } else {
+            Reliance::High
+        },
+        partial,
+        ..Told::of(text, "failed", Memory::default())
+    };
+    let Some((answer, message)) = answer(turn, told) else {
         return Step::default();
     };
     Step {
@@ -142,16 +200,10 @@ fn spoken(message: Message) -> Said {
     }
 }
 
-fn answer(
-    turn: &mut Turn<'_>,
-    text: String,
-    intent: &str,
-    memory: Memory,
-    partial: bool,
-) -> Option<(Answer, Message)> {
+fn answer(turn: &mut Turn<'_>, told: Told) -> Option<(Answer, Message)> {
     let state = &mut *turn.state;
-    let mut metadata = Map::new();
-    metadata.insert("intent".into(), json!(intent));
+    let mut metadata = told.metadata;
+    metadata.insert("intent".into(), json!(told.intent));
     if let Some(target) = &state.target {
         metadata.insert("agent".into(), json!(target.agent));
     }
@@ -161,25 +213,36 @@ fn answer(
     if let Some(decision) = &state.decision {
         metadata.insert("confidence".into(), json!(decision.confidence()));
         metadata.insert("decided_by".into(), json!(decision.decided_by));
+        metadata.insert("routing".into(), routing(decision));
     }
     if state.history_cut > 0 {
         metadata.insert("history_cut".into(), json!(state.history_cut));
     }
-    // Whoever asked for this part speaks with the user, and passes the question on.
-    if let (Some(_), Some(asks)) = (turn.view.facts.parent, &memory.asks) {
-        metadata.insert(ASKS.into(), json!(asks));
+    // Whoever asked for this part speaks with the user, and passes on what it asks and is about.
+    if turn.view.facts.parent.is_some() {
+        if told.memory != Memory::default() {
+            metadata.insert(MEMORY.into(), json!(told.memory));
+        }
+        if state.passing {
+            metadata.insert(PASSING.into(), json!(true));
+        }
     }
     if let Some(output) = state.output.take() {
         metadata.insert("output".into(), output);
     }
+    let mut spent = std::mem::take(&mut state.spent);
+    let thought = state.run.is_some() || state.walk.is_some() || spent != agent::Spent::default();
     if let Some(run) = state.run.take() {
         metadata.insert("agent".into(), json!(run.agent));
-        metadata.insert("spent".into(), json!(run.spent));
+        spent.add_all(&run.spent);
         state.tool_calls.extend(agent::calls_of(turn.view.messages));
     }
     if let Some(walk) = state.walk.take() {
         metadata.insert("workflow".into(), json!(walk.workflow));
-        metadata.insert("spent".into(), json!(walk.spent));
+        spent.add_all(&walk.spent);
+    }
+    if thought {
+        metadata.insert("spent".into(), json!(spent));
     }
     let total = turn
         .view
@@ -187,20 +250,44 @@ fn answer(
         .duration_since(turn.view.facts.created_at)
         .as_millis();
     let answer = Answer::new(AnswerFields {
+        sources: told.sources,
         tool_calls: std::mem::take(&mut state.tool_calls),
-        confidence: if partial {
-            Reliance::Low
-        } else {
-            Reliance::High
-        },
-        partial,
+        suggestions: told.suggestions,
+        confidence: told.confidence,
+        partial: told.partial,
         total_ms: u64::try_from(total).unwrap_or(0),
         metadata,
-        ..AnswerFields::of(text.clone())
+        ..AnswerFields::of(told.text.clone())
     })
     .ok()?;
-    let mut said = MessageFields::said(Role::Assistant, text, turn.view.at);
+    let mut said = MessageFields::said(Role::Assistant, told.text, turn.view.at);
     said.agent = state.target.as_ref().map(|target| target.agent.clone());
-    memory.leave(&mut said.metadata);
+    told.memory.leave(&mut said.metadata);
     Some((answer, Message::new(said).ok()?))
+}
+
+/// What an answer tells of how it was decided who gives it.
+fn routing(decision: &DecisionFields) -> Value {
+    let targets = decision.targets.iter().map(|target| {
+        let mut told = json!({
+            "name": target.name, "kind": target.kind, "confidence": target.confidence,
+        });
+        if let Some(agent) = &target.agent {
+            told["agent"] = json!(agent);
+        }
+        if let Some(request) = &target.request {
+            told["request"] = json!(request);
+        }
+        told
+    });
+    let mut routing = json!({
+        "targets": targets.collect::<Vec<_>>(), "reasoning": decision.reasoning, "decided_by": decision.decided_by,
+    });
+    if decision.ambiguous {
+        routing["ambiguous"] = json!(true);
+    }
+    if !decision.dropped.is_empty() {
+        routing["dropped"] = json!(decision.dropped);
+    }
+    routing
 }

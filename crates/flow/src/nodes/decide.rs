@@ -1,14 +1,17 @@
 //! Decide: what the user means, and whether everything is known to do it.
 
+use std::collections::BTreeMap;
+
 use convoke_engine::Step;
-use convoke_model::{Message, Name, SkillFields, Stage};
+use convoke_model::{Message, Name, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{act, agent, compose, dispatch, resolve};
+use super::{act, agent, compose, dispatch, inquire, resolve, route};
 use crate::assistant::Assistant;
-use crate::calls::{Ask, Request, Returned, is_default, one_call};
-use crate::interpret::{Meaning, interpret};
+use crate::calls::{Ask, Deciding, Request, Returned, is_default, one_call};
+use crate::inquiry::Choosing;
+use crate::interpret::{Meaning, Reading, for_goal, interpret};
 use crate::memory::{Asks, Item, Memory, SkillRef};
 use crate::turn::Turn;
 
@@ -20,29 +23,49 @@ pub(crate) struct Decided {
     /// What the user was last told of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) shown: Vec<Item>,
+    /// The conversation that each domain goes on with, where domains are asked.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) conversations: BTreeMap<Name, String>,
     /// Older messages that were left out.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) history_cut: usize,
 }
 
-pub(crate) fn start() -> Step<Request> {
+pub(crate) fn start(deciding: Deciding) -> Step<Request> {
     Step {
         stage: Some(Stage::Planning),
-        ..one_call("decide", Ask::Decide)
+        ..one_call("decide", Ask::Decide(deciding))
     }
 }
 
 /// Decides locally. Called by the performer, because it reads the conversation.
 pub(crate) fn decide(
     assistant: &Assistant,
+    deciding: &Deciding,
     text: &str,
     history: &[Message],
     history_cut: usize,
 ) -> Decided {
     let memory = Memory::of(history);
-    let several = assistant.app.config.decide.several;
-    let meaning = interpret(&assistant.skills, text, &memory, several);
+    let config = &assistant.app.config;
+    let topic = deciding.topic.as_ref().or(memory.topic.as_ref());
+    let meaning = if let Some(goal) = &deciding.goal {
+        for_goal(&assistant.catalogue, text, goal, topic)
+    } else {
+        let reading = Reading {
+            several: config.decide.several,
+            choosing: Choosing {
+                threshold: config.decide.threshold,
+                most: config.limits.domains_per_question as usize,
+            },
+        };
+        interpret(&assistant.catalogue, text, &memory, reading)
+    };
     Decided {
+        conversations: match &meaning {
+            Meaning::Inquire(_) => memory.conversations,
+            _ => BTreeMap::new(),
+        },
         meaning,
         shown: memory.shown,
         history_cut,
@@ -52,12 +75,17 @@ pub(crate) fn decide(
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     let decided = match returned.decided() {
         Ok(decided) => decided,
-        Err(cause) => return compose::broken(turn, &cause),
+        Err(failure) => return compose::call_failed(turn, &failure),
     };
     turn.state.shown = decided.shown;
+    turn.state.conversations = decided.conversations;
     turn.state.history_cut = decided.history_cut;
-    let config = &turn.assistant.app.config;
-    match decided.meaning {
+    go(turn, decided.meaning)
+}
+
+/// Does what is meant.
+pub(crate) fn go(turn: &mut Turn<'_>, meaning: Meaning) -> Step<Request> {
+    match meaning {
         Meaning::Act(wish) => {
             turn.state.target = Some(wish.target);
             turn.state.slots = wish.slots;
@@ -68,24 +96,11 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
             advance(turn)
         }
         Meaning::Several { parts } => dispatch::start(turn, parts),
-        // What the local decision leaves open, a model may know.
-        Meaning::Unclear { .. } | Meaning::Unknown if turn.assistant.thinker(None).is_some() => {
-            think(turn)
-        }
-        Meaning::Unclear { candidates } => ask_which_skill(turn, candidates),
-        Meaning::Unknown => {
-            let skills: Vec<_> = turn.assistant.skills.all().map(skill_context).collect();
-            let context = json!({ "message": turn.said(), "skills": skills });
-            compose::say(
-                turn,
-                &config.decide.unknown,
-                context,
-                "unknown",
-                Memory::default(),
-            )
-        }
+        Meaning::Inquire(inquiry) => inquire::start(turn, *inquiry),
+        Meaning::Unclear { candidates } => route::unsure(turn, candidates),
+        Meaning::Unknown => route::unsure(turn, Vec::new()),
         Meaning::Dismissed => {
-            let template = &config.messages.rejected;
+            let template = &turn.assistant.app.config.messages.rejected;
             compose::say(turn, template, json!({}), "dismissed", Memory::default())
         }
     }
@@ -95,7 +110,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
 pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
     let assistant = turn.assistant;
     let found = turn.state.target.clone().and_then(|target| {
-        let skill = assistant.skills.get(&target)?;
+        let skill = assistant.catalogue.skill(&target)?;
         Some((target, skill))
     });
     let Some((target, skill)) = found else {
@@ -152,17 +167,17 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
 fn ask_whether(turn: &mut Turn<'_>, target: SkillRef, question: &str) -> Step<Request> {
     let slots = turn.state.slots.clone();
     let memory = Memory {
-        shown: turn.state.shown.clone(),
         asks: Some(Asks::Confirm {
             target,
             slots: slots.clone(),
         }),
+        ..Memory::showing(turn.state.shown.clone())
     };
     compose::say(turn, question, slots.into(), "clarification_needed", memory)
 }
 
 /// Hands the request to an agent with a model.
-fn think(turn: &mut Turn<'_>) -> Step<Request> {
+pub(crate) fn think(turn: &mut Turn<'_>) -> Step<Request> {
     let assistant = turn.assistant;
     let meant = turn.state.target.as_ref().map(|target| &target.agent);
     match assistant.thinker(meant) {
@@ -192,6 +207,7 @@ pub(crate) fn ask_slot(
             slots,
             candidates,
         }),
+        ..Memory::default()
     };
     compose::say(
         turn,
@@ -200,27 +216,4 @@ pub(crate) fn ask_slot(
         "clarification_needed",
         memory,
     )
-}
-
-fn ask_which_skill(turn: &mut Turn<'_>, candidates: Vec<SkillRef>) -> Step<Request> {
-    let skills = &turn.assistant.skills;
-    let described: Vec<_> = candidates
-        .iter()
-        .filter_map(|target| skills.get(target))
-        .map(skill_context)
-        .collect();
-    let context = json!({ "message": turn.said(), "candidates": described });
-    let memory = Memory {
-        shown: turn.state.shown.clone(),
-        asks: Some(Asks::Skill {
-            candidates,
-            said: turn.said().to_owned(),
-        }),
-    };
-    let template = &turn.assistant.app.config.decide.clarify;
-    compose::say(turn, template, context, "clarification_needed", memory)
-}
-
-fn skill_context(skill: &SkillFields) -> Value {
-    json!({ "name": skill.name, "description": skill.description, "examples": skill.examples })
 }

@@ -1,18 +1,20 @@
-//! Dispatch: several requests of one message, each a task of its own, all at once; and aggregate: one answer from
-//! what came of them.
+//! Dispatch: several requests of one message, each a task of its own for whom it is for; all at once, or one after the
+//! other. Each has its own time, its own attempts and its own error, and none discards another.
 
 use convoke_engine::{NewCall, Step};
 use convoke_model::{
-    Confidence, DecidedBy, Decision, DecisionFields, Stage, Target, ToolCall, ToolCallFields,
+    AgentFields, DecidedBy, Decision, DecisionFields, Name, Order, Stage, ToolCall, ToolCallFields,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::agent::sub_agents::{Errand, Whom};
+use super::agent::sub_agents::{Earlier, Errand, Whom};
+use super::aggregate::{self, Gathered};
 use super::compose;
 use crate::assistant::Node;
-use crate::calls::{Ask, Request, Returned, is_default};
-use crate::memory::{Asks, Memory};
+use crate::calls::{Ask, Deciding, Request, Returned, is_default};
+use crate::memory::{Goal, Memory, Topic};
+use crate::ports::ToolReply;
 use crate::split::Part;
 use crate::turn::Turn;
 
@@ -20,6 +22,17 @@ use crate::turn::Turn;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Dispatched {
     said: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    goal: Option<Goal>,
+    /// Whether it waits for the one before it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    waits: bool,
+    /// What the one before it is about, where it points at that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    topic: Option<Topic>,
+    /// How often it was begun.
+    #[serde(default, skip_serializing_if = "is_default")]
+    attempts: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     came: Option<Came>,
 }
@@ -30,65 +43,136 @@ struct Came {
     text: String,
     #[serde(default, skip_serializing_if = "is_default")]
     failed: bool,
+    /// Whether it lacks something.
+    #[serde(default, skip_serializing_if = "is_default")]
+    partial: bool,
     /// The tools that it called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     calls: Vec<ToolCall>,
-    /// What it asks the user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    asks: Option<Asks>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    suggestions: Vec<String>,
+    /// What it leaves behind for the next turn.
+    #[serde(default, skip_serializing_if = "is_default")]
+    memory: Memory,
 }
 
-/// Hands every part to whom it is for. None waits for another.
+/// Hands every part to whom it is for.
 pub(crate) fn start(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
-    turn.state.node = Node::Dispatch;
     turn.state.decision = decision(turn.said(), &parts);
-    let now = turn.since_accepted_ms(turn.view.at);
-    let calls = parts.iter().enumerate().map(|(index, part)| {
-        let agent = &part.target.agent;
-        let app = &turn.assistant.app;
-        let time = app
-            .agent(agent.as_str())
-            .map(|agent| app.agent_time_ms(agent));
-        let errand = Errand {
-            index,
-            until_ms: time.map(|time| now + time),
-            ..Errand::at_node(Whom::Request(agent.clone()), part.said.clone(), Map::new())
-        };
-        NewCall {
-            label: agent.to_string(),
-            request: Request(Ask::Child(errand)),
-            approval: None,
-        }
-    });
-    let calls = calls.collect();
-    turn.state.dispatched = parts
-        .into_iter()
-        .map(|part| Dispatched {
-            said: part.said,
+    begin(turn, parts)
+}
+
+/// Hands out what was decided already.
+pub(crate) fn begin(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
+    turn.state.node = Node::Dispatch;
+    let in_order = turn.assistant.app.config.dispatch.order == Order::Sequential;
+    let mut before: Option<Topic> = None;
+    let mut dispatched = Vec::with_capacity(parts.len());
+    for part in parts {
+        let topic = before.take().filter(|_| part.follows);
+        before = part.target.agent().map(|agent| {
+            let mut slots = topic
+                .as_ref()
+                .map(|topic| topic.slots.clone())
+                .unwrap_or_default();
+            slots.extend(part.slots.clone());
+            Topic {
+                agent: agent.clone(),
+                slots,
+            }
+        });
+        dispatched.push(Dispatched {
+            waits: !dispatched.is_empty() && (in_order || part.follows),
+            said: if part.said.is_empty() {
+                turn.said().to_owned()
+            } else {
+                part.said
+            },
+            goal: Some(part.target),
+            topic,
+            attempts: 0,
             came: None,
-        })
-        .collect();
+        });
+    }
+    turn.state.dispatched = dispatched;
     Step {
         stage: Some(Stage::Extracting),
-        calls,
+        calls: next(turn),
         ..Step::default()
     }
 }
 
+/// Begins every part that is not begun and waits for nobody any more.
+fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
+    let parts = &turn.state.dispatched;
+    let ready: Vec<usize> = (0..parts.len())
+        .filter(|index| {
+            let part = &parts[*index];
+            let is_free = !part.waits || parts[..*index].iter().all(|before| before.came.is_some());
+            part.attempts == 0 && part.came.is_none() && is_free
+        })
+        .collect();
+    ready
+        .into_iter()
+        .filter_map(|index| call(turn, index, 0))
+        .collect()
+}
+
+/// An attempt at a part.
+fn call(turn: &mut Turn<'_>, index: usize, delay_ms: u64) -> Option<NewCall<Request>> {
+    let now = turn.since_accepted_ms(turn.view.at);
+    let app = &turn.assistant.app;
+    let facts = turn.view.facts;
+    let earlier = facts.conversation.map(|conversation| Earlier {
+        conversation,
+        before: facts.id,
+        messages: 2 * app.config.dispatch.context_turns as usize,
+    });
+    let part = turn.state.dispatched.get_mut(index)?;
+    part.attempts += 1;
+    let goal = part.goal.clone()?;
+    let name = goal.agent().unwrap_or(goal.name()).clone();
+    let time = match agent_of(turn.assistant, &name) {
+        Some(agent) => app.agent_time_ms(agent),
+        None => u64::from(app.config.limits.task_seconds) * 1_000,
+    };
+    let part = turn.state.dispatched.get(index)?;
+    let whom = match &goal {
+        Goal::Agent { agent } => Whom::Agent(agent.clone()),
+        Goal::Skill(_) | Goal::Domain { .. } => Whom::Request(name.clone()),
+    };
+    let errand = Errand {
+        index,
+        until_ms: Some(now + delay_ms + time),
+        delay_ms,
+        deciding: Deciding {
+            goal: Some(goal),
+            topic: part.topic.clone(),
+        },
+        earlier,
+        ..Errand::at_node(whom, part.said.clone(), Map::new())
+    };
+    Some(NewCall {
+        label: name.to_string(),
+        request: Request(Ask::Child(Box::new(errand))),
+        approval: None,
+    })
+}
+
 /// Several targets, in the order in which they were asked for.
 fn decision(said: &str, parts: &[Part]) -> Option<Decision> {
-    let mut targets: Vec<Target> = Vec::new();
+    let mut targets: Vec<convoke_model::Target> = Vec::new();
     for part in parts {
+        let mut target = part.target.target(part.confidence);
         // Two parts may be for the same skill, which is then one target.
         if targets
             .iter()
-            .all(|target| target.name != part.target.skill)
+            .all(|known| (&known.name, &known.agent) != (&target.name, &target.agent))
         {
-            targets.push(Target {
-                name: part.target.skill.clone(),
-                confidence: Confidence::saturating(part.confidence),
-                parameters: Map::new(),
-            });
+            target.request = Some(part.said.clone());
+            targets.push(target);
         }
     }
     let fields = DecisionFields {
@@ -98,6 +182,7 @@ fn decision(said: &str, parts: &[Part]) -> Option<Decision> {
         ambiguous: false,
         clarifying_question: None,
         decided_by: DecidedBy::Local,
+        dropped: Vec::new(),
     };
     Decision::new(fields).ok()
 }
@@ -109,26 +194,113 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     };
     let index = errand.index;
     let came = match returned.tool() {
-        Ok(reply) => Came {
-            failed: reply.is_error,
-            calls: calls_of(&reply.content),
-            asks: Asks::deserialize(&reply.content["asks"]).ok(),
-            text: reply.text,
-        },
-        Err(cause) => Came {
-            text: cause,
-            failed: true,
-            calls: Vec::new(),
-            asks: None,
-        },
+        Ok(reply) => {
+            if let Some(delay) = may_try_again(turn, index, &reply) {
+                let calls = call(turn, index, delay).into_iter().collect();
+                return Step {
+                    calls,
+                    ..Step::default()
+                };
+            }
+            turn.state.spent.add_child(&reply);
+            Came::of(reply)
+        }
+        Err(failure) => Came::failed(format!("{}: {}", failure.code, failure.message)),
     };
     if let Some(part) = turn.state.dispatched.get_mut(index) {
         part.came = Some(came);
     }
-    if turn.state.dispatched.iter().any(|part| part.came.is_none()) {
-        return Step::default();
+    let calls = next(turn);
+    if !calls.is_empty() || turn.state.dispatched.iter().any(|part| part.came.is_none()) {
+        return Step {
+            calls,
+            ..Step::default()
+        };
     }
-    aggregate(turn)
+    let gathered = gather(turn);
+    aggregate::answer(turn, gathered)
+}
+
+/// What is there when the time is over, if anything is.
+pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
+    let done = |part: &Dispatched| part.came.as_ref().is_some_and(|came| !came.failed);
+    if !turn.state.dispatched.iter().any(done) {
+        return None;
+    }
+    let gathered = gather(turn);
+    Some(aggregate::compose(turn, gathered, None))
+}
+
+/// How long to wait before a part is tried once more, if it may be: it failed for a passing reason before anything was
+/// changed, and was not tried too often.
+fn may_try_again(turn: &Turn<'_>, index: usize, reply: &ToolReply) -> Option<u64> {
+    let part = turn.state.dispatched.get(index)?;
+    let name = part.goal.as_ref().and_then(Goal::agent)?;
+    let limits = &agent_of(turn.assistant, name)?.limits;
+    let passing = reply.is_error && reply.content[compose::PASSING] == Value::Bool(true);
+    (passing && part.attempts <= limits.max_retries).then_some(limits.retry_delay_ms)
+}
+
+fn agent_of<'a>(assistant: &'a crate::Assistant, name: &Name) -> Option<&'a AgentFields> {
+    assistant.app.agent(name.as_str()).map(|agent| &**agent)
+}
+
+/// What came of all parts, in the order of the message, whatever order they came in.
+fn gather(turn: &mut Turn<'_>) -> Gathered {
+    let parts = std::mem::take(&mut turn.state.dispatched);
+    let mut gathered = Gathered::of("several");
+    let mut undone = Vec::new();
+    for part in parts {
+        let name = part.goal.as_ref().map(|goal| goal.name().to_string());
+        let Some(came) = part.came else {
+            gathered.miss(name.unwrap_or_default(), "its time was over".to_owned());
+            undone.push(part.said);
+            continue;
+        };
+        turn.state.tool_calls.extend(came.calls);
+        gathered.remember(came.memory);
+        if came.failed {
+            gathered.miss(name.unwrap_or_default(), came.text);
+            undone.push(part.said);
+            continue;
+        }
+        gathered.partial |= came.partial;
+        gathered.sources.extend(came.sources);
+        gathered.suggestions.extend(came.suggestions);
+        gathered.done.push(came.text);
+    }
+    if !undone.is_empty() {
+        let quoted: Vec<String> = undone.iter().map(|said| format!("“{said}”")).collect();
+        gathered.lacks = Some(format!("I could not do this: {}.", quoted.join(", ")));
+    }
+    gathered
+}
+
+impl Came {
+    fn of(reply: ToolReply) -> Self {
+        let texts = |key: &str| Vec::<String>::deserialize(&reply.content[key]).unwrap_or_default();
+        Self {
+            failed: reply.is_error,
+            partial: reply.content["partial"] == Value::Bool(true),
+            calls: calls_of(&reply.content),
+            sources: texts("sources"),
+            suggestions: texts("suggestions"),
+            memory: Memory::deserialize(&reply.content["memory"]).unwrap_or_default(),
+            text: reply.text,
+        }
+    }
+
+    fn failed(text: String) -> Self {
+        Self {
+            text,
+            failed: true,
+            partial: false,
+            calls: Vec::new(),
+            sources: Vec::new(),
+            suggestions: Vec::new(),
+            memory: Memory::default(),
+        }
+    }
 }
 
 /// The tools that a part called.
@@ -138,61 +310,4 @@ fn calls_of(content: &Value) -> Vec<ToolCall> {
         .filter_map(|call| ToolCallFields::deserialize(call).ok())
         .filter_map(|call| ToolCall::new(call).ok())
         .collect()
-}
-
-/// One answer: what was done, and what was not.
-fn aggregate(turn: &mut Turn<'_>) -> Step<Request> {
-    let options = turn
-        .assistant
-        .app
-        .config
-        .aggregator
-        .clone()
-        .unwrap_or_default();
-    let parts = std::mem::take(&mut turn.state.dispatched);
-    let (mut done, mut failed) = (Vec::new(), Vec::new());
-    let mut memory = Memory::default();
-    for part in parts {
-        let Some(came) = part.came else {
-            continue;
-        };
-        // In the order of the message, whatever order they came in.
-        turn.state.tool_calls.extend(came.calls);
-        // The question that stands last is the one that the next message answers.
-        memory.asks = came.asks.or(memory.asks);
-        if came.failed {
-            failed.push(part.said);
-        } else {
-            done.push(came.text);
-        }
-    }
-    if done.is_empty() {
-        let causes = failed.join(", ");
-        let cause = format!("dispatch.all_failed: none of these could be done: {causes}");
-        return compose::failed_with(turn, &options.default_fallback_message, &cause);
-    }
-    let gap = if options.enable_natural_language_joining {
-        " "
-    } else {
-        "\n"
-    };
-    let done: Vec<String> = done.iter().map(|text| sentence(text)).collect();
-    let success = done.join(gap);
-    if failed.is_empty() {
-        return compose::speak(turn, success, "several", memory);
-    }
-    let quoted: Vec<String> = failed.iter().map(|said| format!("“{said}”")).collect();
-    let context = json!({
-        "success_message": success,
-        "failure_message": format!("I could not do this: {}.", quoted.join(", ")),
-    });
-    let template = &options.partial_failure_template;
-    compose::say(turn, template, context, "several", memory)
-}
-
-/// A text that another may follow.
-fn sentence(text: &str) -> String {
-    let text = text.trim();
-    let ends = text.ends_with(['.', '!', '?', '…', ':']);
-    format!("{text}{}", if ends { "" } else { "." })
 }

@@ -3,8 +3,11 @@
 
 pub(crate) mod act;
 pub(crate) mod agent;
+pub(crate) mod aggregate;
 pub(crate) mod compose;
 pub(crate) mod decide;
 pub(crate) mod dispatch;
 pub(crate) mod graph;
+pub(crate) mod inquire;
 pub(crate) mod resolve;
+pub(crate) mod route;

@@ -25,7 +25,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     let made = returned.made;
     let reply = match returned.tool() {
         Ok(reply) => reply,
-        Err(cause) => return compose::broken(turn, &cause),
+        Err(failure) => return compose::call_failed(turn, &failure),
     };
     if reply.is_error {
         return compose::tool_refused(turn, None, &reply);
@@ -67,10 +67,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         }
         Found::Nothing => {
             let context = json!({ "words": words, "count": items.len() });
-            let memory = Memory {
-                shown: turn.state.shown.clone(),
-                asks: None,
-            };
+            let memory = Memory::showing(turn.state.shown.clone());
             compose::say(
                 turn,
                 &reference.none,
@@ -108,8 +105,8 @@ fn looked_up<'a>(turn: &Turn<'a>) -> Option<(SkillRef, Name, &'a Reference)> {
     let (target, slot) = turn.state.target.clone().zip(turn.state.slot.clone())?;
     let reference = turn
         .assistant
-        .skills
-        .get(&target)?
+        .catalogue
+        .skill(&target)?
         .slots
         .get(&slot)?
         .refers_to

@@ -18,6 +18,8 @@ pub(crate) struct Desk {
     behaviours: Mutex<HashMap<String, Behaviour>>,
     calls: Mutex<Vec<(String, Value)>>,
     keys: Mutex<Vec<String>>,
+    /// Tools that say that they cannot, and what they say.
+    declines: Mutex<HashMap<String, String>>,
 }
 
 impl Desk {
@@ -31,6 +33,12 @@ impl Desk {
             .lock()
             .unwrap()
             .insert(name.into(), behaviour);
+    }
+
+    /// Makes a tool say that it cannot do what it is asked.
+    pub(crate) fn decline(&self, name: &str, words: &str) {
+        let mut declines = self.declines.lock().unwrap();
+        declines.insert(name.into(), words.into());
     }
 
     /// The calls so far: tool and arguments.
@@ -67,6 +75,17 @@ impl Tools for Desk {
             .push((request.tool.clone(), arguments.clone()));
         let key = request.idempotency_key.clone();
         self.keys.lock().unwrap().push(key);
+        let declined = self.declines.lock().unwrap().get(&request.tool).cloned();
+        if let Some(words) = declined {
+            let reply = ToolReply {
+                server: request.server.clone(),
+                tool: request.tool.clone(),
+                content: json!({ "code": "desk.declined", "message": words }),
+                text: words,
+                is_error: true,
+            };
+            return std::future::ready(Ok(reply)).boxed();
+        }
         async move {
             let outcome = match behaviour {
                 // As every port does, it waits no longer than it may.

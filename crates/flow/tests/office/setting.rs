@@ -30,6 +30,12 @@ pub(crate) struct Setting {
     pub(crate) limits: Value,
     /// How the app decides.
     pub(crate) decide: Value,
+    /// More keys of the app.
+    pub(crate) app: Value,
+    /// The app's data domains.
+    pub(crate) domains: Vec<Value>,
+    /// Whether the other agents think, too.
+    pub(crate) others_think: bool,
     /// Tokens of the model's window.
     pub(crate) window: u32,
     /// Where tasks are kept; in memory unless given.
@@ -53,6 +59,9 @@ impl Default for Setting {
             server: json!({}),
             limits: json!({}),
             decide: json!({}),
+            app: json!({}),
+            domains: Vec::new(),
+            others_think: true,
             window: 16_384,
             store: None,
             clock: Arc::new(SystemClock),
@@ -92,13 +101,25 @@ impl Setting {
         });
         let servers = json!({ "servers": [over(server, &self.server)] });
         let app = json!({ "name": "office", "limits": self.limits, "decide": self.decide });
+        let mut app = over(app, &self.app);
+        // Models that the app names are the scripted one, too.
+        let models = app.get_mut("models").and_then(Value::as_object_mut);
+        for model in models.into_iter().flatten() {
+            *model.1 = json!({ "endpoint": endpoint, "model": model.0 });
+        }
         let mut files = vec![
             ("convoke.json".to_owned(), app),
             ("config/mcp_servers.json".to_owned(), servers),
         ];
+        if !self.domains.is_empty() {
+            let domains = json!({ "domains": self.domains });
+            files.push(("config/domains.json".to_owned(), domains));
+        }
         for other in &self.others {
             let mut other = other.clone();
-            other["llm_config"] = agent["llm_config"].clone();
+            if self.others_think {
+                other["llm_config"] = agent["llm_config"].clone();
+            }
             let file = format!("agents/{}.json", other["name"].as_str().unwrap());
             files.push((file, other));
         }

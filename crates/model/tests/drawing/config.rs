@@ -257,11 +257,37 @@ pub(crate) fn domain(draw: &mut Draw) -> Domain {
         description: draw.text(),
         capabilities: draw.list(Draw::text),
         examples: draw.list(Draw::text),
-        mcp_tools: texts(draw),
+        keywords: draw.list(|draw| format!("word {}", draw.text())),
+        mcp_tools: texts(draw).into_iter().map(DomainTool::Tool).collect(),
         related_domains,
         enabled: draw.flag(),
     })
     .unwrap()
+}
+
+pub(crate) fn poll(draw: &mut Draw) -> Poll {
+    Poll {
+        tool: draw.text(),
+        arguments: draw.map(),
+        running: draw.text(),
+        every_ms: u64::from(draw.count()),
+    }
+}
+
+pub(crate) fn domain_tool(draw: &mut Draw) -> DomainTool {
+    if draw.flag() {
+        return DomainTool::Tool(draw.text());
+    }
+    DomainTool::Asked(Box::new(DomainToolFields {
+        tool: draw.text(),
+        arguments: draw.map(),
+        needs: texts(draw),
+        follows: draw.names(),
+        gives: draw.text(),
+        shows: draw.maybe(Draw::text),
+        conversation: draw.text(),
+        poll: draw.maybe(poll),
+    }))
 }
 
 pub(crate) fn markdown_feature(draw: &mut Draw) -> MarkdownFeature {
@@ -492,6 +518,19 @@ pub(crate) fn aggregator_options(draw: &mut Draw) -> AggregatorOptions {
         default_fallback_message: draw.text(),
         partial_failure_template: format!("success_message {} failure_message", draw.text()),
         enable_natural_language_joining: draw.flag(),
+        model: draw.maybe(Draw::text),
+    })
+    .unwrap()
+}
+
+pub(crate) fn order(draw: &mut Draw) -> Order {
+    draw.pick(&[Order::Parallel, Order::Sequential])
+}
+
+pub(crate) fn dispatch_options(draw: &mut Draw) -> DispatchOptions {
+    DispatchOptions::new(DispatchOptionsFields {
+        order: order(draw),
+        context_turns: draw.count() % (MAX_CONTEXT_TURNS + 1),
     })
     .unwrap()
 }

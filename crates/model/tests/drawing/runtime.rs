@@ -227,9 +227,16 @@ pub(crate) fn request(draw: &mut Draw) -> Request {
 pub(crate) fn target(draw: &mut Draw) -> Target {
     Target {
         name: draw.name(),
+        kind: target_kind(draw),
+        agent: draw.maybe(Draw::name),
+        request: draw.maybe(Draw::text),
         confidence: draw.confidence(),
         parameters: draw.map(),
     }
+}
+
+pub(crate) fn target_kind(draw: &mut Draw) -> TargetKind {
+    draw.pick(&[TargetKind::Skill, TargetKind::Agent, TargetKind::Domain])
 }
 
 pub(crate) fn decided_by(draw: &mut Draw) -> DecidedBy {
@@ -252,6 +259,7 @@ pub(crate) fn decision(draw: &mut Draw) -> Decision {
         reasoning: draw.text(),
         ambiguous: draw.flag(),
         decided_by: decided_by(draw),
+        dropped: draw.list(Draw::text),
     })
     .unwrap()
 }

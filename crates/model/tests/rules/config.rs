@@ -1,8 +1,8 @@
 //! Rules of the nouns that people write in an app's files.
 
 use convoke_model::{
-    Agent, AggregatorOptions, ChannelSpec, Deadlines, Domain, McpServer, RetentionPolicy,
-    RouterOptions, Skill, StyleGuide, Tool, Workflow,
+    Agent, AggregatorOptions, ChannelSpec, Deadlines, DispatchOptions, Domain, McpServer,
+    RetentionPolicy, RouterOptions, Skill, StyleGuide, Tool, Workflow,
 };
 use serde_json::{Value, json};
 
@@ -175,6 +175,30 @@ fn a_domain_keeps_its_rules() {
             (
                 json!({ "mcp_tools": ["query", "query"] }),
                 "domain.tool_twice",
+            ),
+            (
+                json!({ "mcp_tools": [{ "tool": "query", "poll": { "tool": "query" } }] }),
+                "domain.tool_twice",
+            ),
+            (
+                json!({ "mcp_tools": [{ "tool": "query", "poll": { "tool": "poll", "every_ms": 0 } }] }),
+                "domain.poll_zero",
+            ),
+            (
+                json!({ "mcp_tools": [{ "tool": " " }] }),
+                "domain.tool_empty",
+            ),
+            (
+                json!({ "mcp_tools": [{ "tool": "query", "needs": ["later"] }, "later"] }),
+                "domain.needs_unknown",
+            ),
+            (
+                json!({ "mcp_tools": [{ "tool": "query", "follows": ["inventory"] }] }),
+                "domain.follows_itself",
+            ),
+            (
+                json!({ "keywords": ["stock", " "] }),
+                "domain.keyword_empty",
             ),
             (
                 json!({ "related_domains": ["pricing", "pricing"] }),
@@ -372,6 +396,10 @@ fn options_keep_their_rules() {
                 "router.output_tokens_zero",
             ),
         ],
+    );
+    refuses::<DispatchOptions>(
+        &json!({}),
+        &[(json!({ "context_turns": 51 }), "dispatch.context_turns")],
     );
     refuses::<AggregatorOptions>(
         &json!({}),

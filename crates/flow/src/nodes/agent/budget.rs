@@ -1,6 +1,6 @@
 //! What a run may spend and has spent, and when that is enough.
 
-use convoke_model::{AgentFields, Budget};
+use convoke_model::{Budget, LlmConfig};
 use serde::{Deserialize, Serialize};
 
 use super::transcript::Thought;
@@ -29,11 +29,15 @@ impl Spent {
         clippy::cast_precision_loss,
         reason = "nobody pays for that many tokens"
     )]
-    pub(crate) fn add(&mut self, thought: &Thought, agent: &AgentFields) {
+    pub(crate) fn add<'a>(
+        &mut self,
+        thought: &Thought,
+        mut models: impl Iterator<Item = &'a LlmConfig>,
+    ) {
         self.model_calls += 1;
         self.input_tokens += thought.usage.input_tokens;
         self.output_tokens += thought.usage.output_tokens;
-        let priced = agent.models().find(|config| config.model == thought.model);
+        let priced = models.find(|config| config.model == thought.model);
         if let Some(prices) = priced.and_then(|config| config.prices.as_ref()) {
             self.cost += thought.usage.input_tokens as f64 * prices.input / PRICED_TOKENS
                 + thought.usage.output_tokens as f64 * prices.output / PRICED_TOKENS;
@@ -43,12 +47,17 @@ impl Spent {
     /// Adds what a child has spent.
     pub(crate) fn add_child(&mut self, reply: &ToolReply) {
         if let Ok(child) = Self::deserialize(&reply.content["spent"]) {
-            self.model_calls += child.model_calls;
-            self.tool_calls += child.tool_calls;
-            self.input_tokens += child.input_tokens;
-            self.output_tokens += child.output_tokens;
-            self.cost += child.cost;
+            self.add_all(&child);
         }
+    }
+
+    /// Adds what was spent elsewhere.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.model_calls += other.model_calls;
+        self.tool_calls += other.tool_calls;
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cost += other.cost;
     }
 
     /// How many tools may still be called.

@@ -22,7 +22,7 @@ use crate::turn::Turn;
 
 pub(crate) use budget::{Allowance, Spent};
 use sub_agents::Manner;
-pub(crate) use tools::{Wanted, approval, calls_of};
+pub(crate) use tools::{UNNAMED_SERVER, Wanted, approval, calls_of};
 pub(crate) use transcript::{Offer, Offered, Thinking, Thought, think as perform};
 
 /// By which code a model client says that the time was over.
@@ -98,6 +98,13 @@ pub(crate) fn start(turn: &mut Turn<'_>, agent: &AgentFields) -> Step<Request> {
     start_for(turn, agent, None, Manner::default())
 }
 
+/// Begins the run of an agent that is told something besides what the user said.
+pub(crate) fn start_noting(turn: &mut Turn<'_>, agent: &AgentFields, note: &str) -> Step<Request> {
+    prepare(turn, agent, None, Manner::default());
+    let note = Message::user(note, turn.view.at);
+    think(turn, note.into_iter().collect())
+}
+
 /// Begins the run of an agent that works for another, or for a workflow: it spends no more than that one
 /// allows it, and thinks as that one says.
 pub(crate) fn start_for(
@@ -106,6 +113,11 @@ pub(crate) fn start_for(
     allowance: Option<Allowance>,
     manner: Manner,
 ) -> Step<Request> {
+    prepare(turn, agent, allowance, manner);
+    think(turn, Vec::new())
+}
+
+fn prepare(turn: &mut Turn<'_>, agent: &AgentFields, allowance: Option<Allowance>, manner: Manner) {
     turn.state.node = Node::Agent;
     turn.state.run = Some(Box::new(Run {
         agent: agent.name.clone(),
@@ -122,7 +134,6 @@ pub(crate) fn start_for(
         retries: 0,
         plan: Vec::new(),
     }));
-    think(turn, Vec::new())
 }
 
 /// Takes in a thought, or the result of a call.
@@ -139,9 +150,10 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         Some(Ask::Child(errand)) => {
             tools::take_result(turn, returned, Some(errand.index), &errand.arguments, true)
         }
-        Some(Ask::Decide | Ask::Person { .. } | Ask::At(_)) | None => {
-            compose::broken(turn, "an outcome came without its call")
-        }
+        Some(
+            Ask::Decide(_) | Ask::Route(_) | Ask::Synthesise(_) | Ask::Person { .. } | Ask::At(_),
+        )
+        | None => compose::broken(turn, "an outcome came without its call"),
     }
 }
 
@@ -183,7 +195,7 @@ fn take_thought(turn: &mut Turn<'_>, thought: Thought) -> Step<Request> {
         return compose::broken(turn, "the agent's run is gone");
     };
     run.retries = 0;
-    run.spent.add(&thought, agent);
+    run.spent.add(&thought, agent.models());
     turn.state.history_cut = turn.state.history_cut.max(thought.cut);
     match run.phase {
         Phase::Plan => patterns::take_plan(turn, &thought),

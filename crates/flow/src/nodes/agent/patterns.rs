@@ -141,25 +141,21 @@ pub(crate) fn take_critique(turn: &mut Turn<'_>, thought: &Thought) -> Step<Requ
     }
 }
 
+/// Ends the task with what the agent says.
+fn speak(turn: &mut Turn<'_>, agent: &AgentFields, text: String) -> Step<Request> {
+    let told = compose::Told::of(text, agent.name.as_str(), Memory::default());
+    compose::speak(turn, told)
+}
+
 /// The answer, if it fits the agent's schema; one that does not is sent back once.
 fn finish(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step<Request> {
     let Some(schema) = &agent.output_schema else {
-        return compose::speak(
-            turn,
-            text.to_owned(),
-            agent.name.as_str(),
-            Memory::default(),
-        );
+        return speak(turn, agent, text.to_owned());
     };
     match fitting(schema, text) {
         Ok(value) => {
             turn.state.output = Some(value.clone());
-            compose::speak(
-                turn,
-                value.to_string(),
-                agent.name.as_str(),
-                Memory::default(),
-            )
+            speak(turn, agent, value.to_string())
         }
         Err(complaint) => {
             let repaired = turn

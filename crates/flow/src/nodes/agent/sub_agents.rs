@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use convoke_engine::{Failure, FailureKind, NewCall, NewChild, Performing};
 use convoke_llm::ToolSpec;
-use convoke_model::{AgentFields, Message, Name, Node as Place, Pattern, WorkflowFields};
+use convoke_model::{
+    AgentFields, Message, MessageFields, Name, Node as Place, Pattern, Role, WorkflowFields,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::Allowance;
 use super::transcript::Offered;
 use crate::assistant::Assistant;
-use crate::calls::{Ask, Request, is_default};
+use crate::calls::{Ask, Deciding, Request, is_default};
 use crate::nodes::compose;
 use crate::ports::{Arguments, ToolReply};
 
@@ -39,6 +42,34 @@ pub(crate) struct Errand {
     /// When the time of the run that asks is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until_ms: Option<u64>,
+    /// How long to wait first, after an attempt that failed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) delay_ms: u64,
+    /// What it is for, and what the part before it is about, where it is a part of what the user said.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) deciding: Deciding,
+    /// The turns of the conversation that it may look back on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<Earlier>,
+}
+
+/// A part of a conversation: what was said in it before a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Earlier {
+    pub(crate) conversation: Uuid,
+    pub(crate) before: Uuid,
+    /// The newest messages, so many at most.
+    pub(crate) messages: usize,
+}
+
+/// The key of a child's first message under which it says what it may look back on.
+const EARLIER: &str = "earlier";
+
+impl Earlier {
+    /// What a child's message says that it may look back on.
+    pub(crate) fn of(message: &Message) -> Option<Self> {
+        Self::deserialize(message.metadata.get(EARLIER)?).ok()
+    }
 }
 
 /// Stands for the server of an agent that is called as a tool.
@@ -79,6 +110,9 @@ impl Errand {
             manner: Manner::default(),
             allowance: None,
             until_ms: None,
+            delay_ms: 0,
+            deciding: Deciding::default(),
+            earlier: None,
         }
     }
 }
@@ -98,6 +132,9 @@ pub(crate) struct ChildInput {
     /// What it may spend.
     #[serde(default)]
     pub(crate) allowance: Option<Allowance>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) deciding: Deciding,
 }
 
 /// How an agent thinks at a node of a workflow, in the place of its own way.
@@ -187,15 +224,13 @@ pub(crate) fn call(
 ) -> NewCall<Request> {
     NewCall {
         label: format!("{SERVER}.{agent}"),
-        request: Request(Ask::Child(Errand {
-            whom: Whom::Agent(agent),
+        request: Request(Ask::Child(Box::new(Errand {
             arguments,
             index,
-            state: Map::new(),
-            manner: Manner::default(),
             allowance,
             until_ms,
-        })),
+            ..Errand::at_node(Whom::Agent(agent), String::new(), Map::new())
+        }))),
         approval: None,
     }
 }
@@ -216,13 +251,18 @@ pub(crate) async fn perform(
         .unwrap_or_default()
         .trim()
         .to_owned();
-    let message = Message::user(task, at)
+    let mut said = MessageFields::said(Role::User, task, at);
+    if let Some(earlier) = &errand.earlier {
+        said.metadata.insert(EARLIER.into(), json!(earlier));
+    }
+    let message = Message::new(said)
         .map_err(|_| failure("tool.arguments", "task is empty; say what to do".to_owned()))?;
     let input = serde_json::to_value(ChildInput {
         whom: errand.whom.clone(),
         state: errand.state.clone(),
         manner: errand.manner.clone(),
         allowance: errand.allowance.clone(),
+        deciding: errand.deciding.clone(),
     })
     .map_err(|error| failure("agent.unwritable", error.to_string()))?;
     let child = NewChild {
@@ -250,15 +290,19 @@ pub(crate) async fn perform(
     Ok(ToolReply {
         server: SERVER.into(),
         tool: name.to_string(),
-        content: match &errand.whom {
-            Whom::Request(_) => {
-                let calls = ended.answer.as_ref().map(|answer| &answer.tool_calls);
-                json!({
-                    "task": ended.facts.id, "spent": spent, "tool_calls": calls,
-                    "asks": told(compose::ASKS),
-                })
-            }
-            _ => json!({ "task": ended.facts.id, "spent": spent, "output": output }),
+        content: if errand.earlier.is_some() || matches!(errand.whom, Whom::Request(_)) {
+            // Whoever asked for a part of a message tells the user of it as if it had done it itself.
+            let answer = ended.answer.as_ref();
+            json!({
+                "task": ended.facts.id, "spent": spent,
+                "tool_calls": answer.map(|answer| &answer.tool_calls),
+                "sources": answer.map(|answer| &answer.sources),
+                "suggestions": answer.map(|answer| &answer.suggestions),
+                "partial": answer.is_some_and(|answer| answer.partial),
+                "memory": told(compose::MEMORY), "passing": told(compose::PASSING),
+            })
+        } else {
+            json!({ "task": ended.facts.id, "spent": spent, "output": output })
         },
         text: if failed {
             format!("{name} could not do it. {text}")

@@ -289,6 +289,7 @@ fn made(
             arguments,
             index: Some(index),
             until_ms,
+            delay_ms: 0,
         })),
         approval,
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use convoke_engine::{Failure, FailureKind, Performing};
 use convoke_llm::{
-    ChatRequest, Delta, Feature, Live, LlmError, LlmProblem, ModelCall, ModelClient, Output,
-    ToolNames, ToolSpec, Usage,
+    ChatReply, ChatRequest, Delta, Feature, Live, LlmError, LlmProblem, ModelCall, ModelClient,
+    Output, ToolNames, ToolSpec, Usage,
 };
 use convoke_llm::{bare_calls, estimate_tokens, extract_json};
 use convoke_model::{AgentFields, LlmConfig, Message, Pattern, Role, ToolCall, ToolMode};
@@ -54,6 +54,55 @@ impl From<ModelCall> for ThoughtCall {
     }
 }
 
+impl Thought {
+    /// What a model says to a question that offers it no tools.
+    pub(crate) async fn of(client: &ModelClient, chat: ChatRequest<'_>) -> Result<Self, Failure> {
+        let reply = complete(client, chat, None).await;
+        let reply = reply.map_err(|error| unanswered(&error))?;
+        Ok(Self {
+            text: reply.text,
+            calls: Vec::new(),
+            usage: reply.usage,
+            model: reply.model,
+            cut: 0,
+        })
+    }
+}
+
+/// Asks a model; one that knows no structured output is asked in words, because whatever schema it is to fit is in the
+/// instruction too: it is merely more likely to get it wrong.
+async fn complete(
+    client: &ModelClient,
+    mut chat: ChatRequest<'_>,
+    live: Live<'_>,
+) -> Result<ChatReply, LlmError> {
+    match client.complete(&chat, live).await {
+        Err(error)
+            if matches!(
+                &error.problem,
+                LlmProblem::Unsupported {
+                    feature: Feature::StructuredOutput,
+                    ..
+                }
+            ) =>
+        {
+            chat.output = Output::Text;
+            Box::pin(client.complete(&chat, None)).await
+        }
+        outcome => outcome,
+    }
+}
+
+/// A model's failure as that of a call.
+fn unanswered(error: &LlmError) -> Failure {
+    Failure {
+        code: error.code().to_owned(),
+        message: error.to_string(),
+        kind: FailureKind::NoEffect,
+        transient: error.is_transient(),
+    }
+}
+
 /// What a thought is made from.
 pub(crate) struct Thinking<'a> {
     pub(crate) agent: &'a AgentFields,
@@ -83,12 +132,7 @@ pub(crate) async fn think(
         }
         outcome => outcome,
     };
-    outcome.map_err(|error| Failure {
-        code: error.code().to_owned(),
-        message: error.to_string(),
-        kind: FailureKind::NoEffect,
-        transient: error.is_transient(),
-    })
+    outcome.map_err(|error| unanswered(&error))
 }
 
 fn lacks_tools(error: &LlmError) -> bool {
@@ -149,23 +193,7 @@ async fn ask(
         .as_ref()
         .map(|_| &passed_on as &(dyn Fn(Delta<'_>) + Send + Sync));
     request.stream = live.is_some();
-    let reply = match client.complete(&request, live).await {
-        // The schema is also in the instruction, so that an endpoint without structured output is
-        // merely more likely to get it wrong.
-        Err(error)
-            if matches!(
-                &error.problem,
-                LlmProblem::Unsupported {
-                    feature: Feature::StructuredOutput,
-                    ..
-                }
-            ) =>
-        {
-            request.output = Output::Text;
-            Box::pin(client.complete(&request, None)).await?
-        }
-        outcome => outcome?,
-    };
+    let reply = complete(client, request, live).await?;
     let mut calls: Vec<ThoughtCall> = reply
         .tool_calls
         .into_iter()

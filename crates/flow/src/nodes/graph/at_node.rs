@@ -201,6 +201,7 @@ fn ask(
                 arguments: Arc::new(arguments),
                 index: None,
                 until_ms,
+                delay_ms: 0,
             })
         }
         NodeKind::Agent => {
@@ -209,11 +210,11 @@ fn ask(
                 None => turn.said().to_owned(),
             };
             let agent = place.agent.clone().ok_or("the node names no agent")?;
-            Ask::Child(Errand {
+            Ask::Child(Box::new(Errand {
                 until_ms,
                 manner: Manner::at(place, workflow),
                 ..Errand::at_node(Whom::Agent(agent), task, Map::new())
-            })
+            }))
         }
         NodeKind::Workflow => {
             let workflow = place.workflow.clone().ok_or("the node names no workflow")?;
@@ -225,10 +226,10 @@ fn ask(
                 _ => Map::new(),
             };
             let task = turn.said().to_owned();
-            Ask::Child(Errand {
+            Ask::Child(Box::new(Errand {
                 until_ms,
                 ..Errand::at_node(Whom::Workflow(workflow), task, state)
-            })
+            }))
         }
         NodeKind::Human => Ask::Person { said: None },
         other => {

@@ -173,7 +173,7 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
     let state: Map<String, Value> = walk.state.clone();
     turn.state.output = Some(Value::Object(state));
     let name = workflow.name.to_string();
-    compose::speak(turn, text, &name, Memory::default())
+    compose::speak(turn, compose::Told::of(text, &name, Memory::default()))
 }
 
 /// The workflow that the task walks.

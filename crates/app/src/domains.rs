@@ -1,0 +1,115 @@
+//! What `config/domains` says of tools, of other domains, and in templates.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use convoke_model::{DomainFields, DomainTool, Name};
+
+use crate::contents::Contents;
+use crate::diagnostic::Diagnostic;
+use crate::document::ParsedList;
+use crate::references::{mention, tool};
+use crate::templates::Templates;
+
+/// What an answer that is not ready yet is asked for again by, where it follows the usual names.
+const POLL_PREFIX: &str = "poll_response_";
+
+/// Checks what domains name: tools, and each other.
+pub(crate) fn check(
+    list: &ParsedList<DomainFields>,
+    contents: &Contents,
+    servers: &BTreeSet<String>,
+) -> Vec<Diagnostic> {
+    let known = contents.names_of("domain");
+    let document = &list.document;
+    let mut found = Vec::new();
+    for item in &list.items {
+        for (index, asked) in item.fields.mcp_tools.iter().enumerate() {
+            let pointer = format!("{}/mcp_tools/{index}", item.pointer);
+            for name in asked.tools() {
+                found.extend(tool(document, &pointer, name, servers));
+            }
+            for name in &asked.fields().follows {
+                let (name, code) = (name.as_str(), "app.domain_unknown");
+                found.extend(mention(document, &pointer, "domain", name, code, &known));
+            }
+            found.extend(undeclared_poll(list, &pointer, asked));
+        }
+        for (index, name) in item.fields.related_domains.iter().enumerate() {
+            let pointer = format!("{}/related_domains/{index}", item.pointer);
+            let (name, code) = (name.as_str(), "app.domain_unknown");
+            found.extend(mention(document, &pointer, "domain", name, code, &known));
+        }
+    }
+    found.extend(circles(list));
+    found
+}
+
+/// Checks the templates and expressions by which domains are asked.
+pub(crate) fn check_templates(
+    list: &ParsedList<DomainFields>,
+    templates: &Templates,
+) -> Vec<Diagnostic> {
+    let document = &list.document;
+    let mut found = Vec::new();
+    for item in &list.items {
+        for index in 0..item.fields.mcp_tools.len() {
+            let place = format!("{}/mcp_tools/{index}", item.pointer);
+            let asked_with = ["question", "conversation_id", "results", "pointed"];
+            let pointer = format!("{place}/arguments");
+            found.extend(templates.check_over_state(document, &pointer, &asked_with));
+            let pointer = format!("{place}/poll/arguments");
+            found.extend(templates.check_over_state(document, &pointer, &["result"]));
+            for key in ["gives", "shows", "conversation", "poll/running"] {
+                let pointer = format!("{place}/{key}");
+                found.extend(templates.check_expression(document, &pointer, &["result"]));
+            }
+        }
+    }
+    found
+}
+
+/// A tool that asks for an answer again is no question of its own.
+fn undeclared_poll(
+    list: &ParsedList<DomainFields>,
+    pointer: &str,
+    asked: &DomainTool,
+) -> Option<Diagnostic> {
+    let DomainTool::Tool(name) = asked else {
+        return None;
+    };
+    let bare = name.rsplit('.').next().unwrap_or(name);
+    let rest = bare.strip_prefix(POLL_PREFIX)?;
+    let message = format!("`{name}` asks for an answer again, and is no question of its own");
+    let error = list.document.error(pointer, "app.poll_undeclared", message);
+    let declared = format!("{{tool: query_space_{rest}, poll: {{tool: {name}}}}}");
+    Some(error.help(format!("declare it with the tool that asks: {declared}")))
+}
+
+/// Domains that wait for each other's answers in a circle would never be asked.
+fn circles(list: &ParsedList<DomainFields>) -> Vec<Diagnostic> {
+    let follows: BTreeMap<&Name, BTreeSet<Name>> = list
+        .items
+        .iter()
+        .map(|item| {
+            let tools = item.fields.mcp_tools.iter().map(DomainTool::fields);
+            let followed = tools.flat_map(|tool| tool.follows).collect();
+            (&item.fields.name, followed)
+        })
+        .collect();
+    let mut found = Vec::new();
+    for item in &list.items {
+        let start = &item.fields.name;
+        let mut open = vec![start];
+        let mut seen = BTreeSet::new();
+        while let Some(name) = open.pop() {
+            let next = follows.get(name).into_iter().flatten();
+            open.extend(next.filter(|next| seen.insert(*next)));
+        }
+        if seen.contains(start) {
+            let message = format!("`{start}` waits for its own answer, by way of others");
+            let pointer = format!("{}/mcp_tools", item.pointer);
+            found.push(list.document.error(&pointer, "app.domain_circle", message));
+        }
+    }
+    found
+}

@@ -1,0 +1,567 @@
+//! Inquire: asks data domains by their tools, all at once, but for those that need another's answer; waits for long ones;
+//! and answers from what has come when all have, or when the time is over.
+
+use std::sync::Arc;
+
+use convoke_engine::{Failure, NewCall, Outcome, Step};
+use convoke_model::{
+    Domain, DomainToolFields, Name, Stage, ToolCall, ToolCallFields, ToolCallStatus,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::aggregate::{self, Gathered};
+use super::{agent, compose};
+use crate::assistant::{Assistant, Node};
+use crate::calls::{Ask, Made, Request, Returned, ToolWish, is_default};
+use crate::inquiry::{Inquiry, Question};
+use crate::memory::{Item, Memory};
+use crate::pointing::points_back;
+use crate::ports::{Arguments, ToolReply};
+use crate::turn::Turn;
+
+/// A tool of a domain, and what it is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    domain: Name,
+    /// Which of the domain's tools it is.
+    #[serde(default, skip_serializing_if = "is_default")]
+    tool: usize,
+    question: String,
+    /// Places of those whose answers it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    waits_for: Vec<usize>,
+    /// The call that asks, once it is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    call: Option<Under>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    came: Option<Came>,
+}
+
+/// A question under way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Under {
+    id: Uuid,
+    arguments: Arguments,
+    started_at: Timestamp,
+    /// When its time is over.
+    until_ms: u64,
+}
+
+/// What came of a question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Came {
+    Answer {
+        text: String,
+        /// All of it, where another tool needs it.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        result: Value,
+        /// What it tells of, for what points at it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        shows: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conversation: Option<String>,
+    },
+    /// The tool was reached, and says that it cannot answer this.
+    Declined(String),
+    /// It could not be asked, or did not answer in time.
+    Failed(String),
+}
+
+/// Asks every domain that waits for no other.
+pub(crate) fn start(turn: &mut Turn<'_>, inquiry: Inquiry) -> Step<Request> {
+    turn.state.node = Node::Inquire;
+    turn.state.decision = Some(inquiry.decision);
+    turn.state.asked = asked(turn.assistant, &inquiry.questions);
+    let calls = next(turn);
+    if calls.is_empty() {
+        let gathered = gather(turn);
+        return aggregate::answer(turn, gathered);
+    }
+    Step {
+        stage: Some(Stage::Extracting),
+        calls,
+        ..Step::default()
+    }
+}
+
+/// Every tool of every domain that is asked, and whose answers each waits for.
+fn asked(assistant: &Assistant, questions: &[Question]) -> Vec<Asked> {
+    let mut asked: Vec<Asked> = Vec::new();
+    for question in questions {
+        let tools = tools_of(assistant, &question.domain);
+        if tools.is_empty() {
+            asked.push(Asked {
+                came: Some(Came::Failed("the domain has no tool to ask it by".into())),
+                ..Asked::of(question, 0)
+            });
+        }
+        let places = 0..tools.len();
+        asked.extend(places.map(|tool| Asked::of(question, tool)));
+    }
+    let waits: Vec<Vec<usize>> = asked
+        .iter()
+        .map(|one| {
+            let Some(how) = tools_of(assistant, &one.domain).into_iter().nth(one.tool) else {
+                return Vec::new();
+            };
+            let points = points_back(&one.question);
+            let is_waited_for = |other: &Asked| {
+                if other.domain == one.domain {
+                    let own = tools_of(assistant, &other.domain)
+                        .into_iter()
+                        .nth(other.tool);
+                    own.is_some_and(|own| how.needs.contains(&own.tool))
+                } else {
+                    points && how.follows.contains(&other.domain)
+                }
+            };
+            let places = asked.iter().enumerate();
+            places
+                .filter(|(_, other)| is_waited_for(other))
+                .map(|(place, _)| place)
+                .collect()
+        })
+        .collect();
+    for (one, waits_for) in asked.iter_mut().zip(waits) {
+        one.waits_for = waits_for;
+    }
+    asked
+}
+
+impl Asked {
+    fn of(question: &Question, tool: usize) -> Self {
+        Self {
+            domain: question.domain.clone(),
+            tool,
+            question: question.said.clone(),
+            waits_for: Vec::new(),
+            call: None,
+            came: None,
+        }
+    }
+}
+
+/// How a domain is asked.
+fn tools_of(assistant: &Assistant, domain: &Name) -> Vec<DomainToolFields> {
+    let domain = assistant.catalogue.domain(domain);
+    let tools = domain.into_iter().flat_map(|domain| &domain.mcp_tools);
+    tools.map(convoke_model::DomainTool::fields).collect()
+}
+
+/// Begins every question that is not begun and waits for nobody any more.
+fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
+    let mut calls = Vec::new();
+    for place in 0..turn.state.asked.len() {
+        let asked = &turn.state.asked;
+        let one = &asked[place];
+        let ready = one
+            .waits_for
+            .iter()
+            .all(|other| asked[*other].came.is_some());
+        if one.call.is_some() || one.came.is_some() || !ready {
+            continue;
+        }
+        match ask(turn, place, calls.len()) {
+            Ok(call) => calls.push(call),
+            Err(why) => turn.state.asked[place].came = Some(Came::Failed(why)),
+        }
+    }
+    calls
+}
+
+fn ask(turn: &mut Turn<'_>, place: usize, index: usize) -> Result<NewCall<Request>, String> {
+    let one = &turn.state.asked[place];
+    let how = tools_of(turn.assistant, &one.domain)
+        .into_iter()
+        .nth(one.tool)
+        .ok_or("the domain's tool is gone")?;
+    let arguments = arguments(turn, one, &how)?;
+    let until_ms = turn.since_accepted_ms(turn.view.at) + tool_time_ms(turn.assistant);
+    let id = turn.view.call_id(index);
+    let call = tool_call(turn, &how.tool, &arguments, place, until_ms, 0);
+    turn.state.asked[place].call = Some(Under {
+        id,
+        arguments,
+        started_at: turn.view.at,
+        until_ms,
+    });
+    Ok(call)
+}
+
+fn tool_call(
+    turn: &Turn<'_>,
+    tool: &str,
+    arguments: &Arguments,
+    place: usize,
+    until_ms: u64,
+    delay_ms: u64,
+) -> NewCall<Request> {
+    NewCall {
+        label: tool.to_owned(),
+        approval: agent::approval(turn.assistant, tool, arguments),
+        request: Request(Ask::Tool(ToolWish {
+            tool: tool.to_owned(),
+            arguments: Arc::clone(arguments),
+            index: Some(place),
+            until_ms: Some(until_ms),
+            delay_ms,
+        })),
+    }
+}
+
+fn tool_time_ms(assistant: &Assistant) -> u64 {
+    u64::from(assistant.app.config.limits.tool_seconds) * 1_000
+}
+
+/// What a tool is given: what is asked, in which conversation, and what it needs of others.
+fn arguments(turn: &Turn<'_>, one: &Asked, how: &DomainToolFields) -> Result<Arguments, String> {
+    let mut results = Map::new();
+    let mut pointed: Vec<&str> = Vec::new();
+    for other in one.waits_for.iter().map(|place| &turn.state.asked[*place]) {
+        let Some(Came::Answer { result, shows, .. }) = &other.came else {
+            if other.domain == one.domain {
+                return Err("another tool that it needs did not answer".to_owned());
+            }
+            continue;
+        };
+        let name = if other.domain == one.domain {
+            let tools = tools_of(turn.assistant, &other.domain);
+            tools.into_iter().nth(other.tool).map(|tool| tool.tool)
+        } else {
+            Some(other.domain.to_string())
+        };
+        results.insert(name.unwrap_or_default(), result.clone());
+        pointed.extend(shows.iter().map(String::as_str));
+    }
+    if pointed.is_empty() && points_back(&one.question) {
+        pointed.extend(turn.state.shown.iter().map(|item| item.label.as_str()));
+    }
+    let conversation = turn.state.conversations.get(&one.domain);
+    let context = json!({
+        "question": one.question, "conversation_id": conversation, "results": results, "pointed": pointed,
+    });
+    rendered(turn, &how.arguments, &context)
+}
+
+fn rendered(
+    turn: &Turn<'_>,
+    templates: &Map<String, Value>,
+    context: &Value,
+) -> Result<Arguments, String> {
+    let context = context.as_object().cloned().unwrap_or_default();
+    let templates = Value::Object(templates.clone());
+    let value = turn.assistant.templates.value(&templates, &context)?;
+    let mut arguments = value.as_object().cloned().unwrap_or_default();
+    // What a template leaves empty is not an argument.
+    arguments.retain(|_, value| !value.is_null());
+    Ok(Arc::new(arguments))
+}
+
+/// Takes in what came of a question, and answers once all have come.
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
+    let Some(Ask::Tool(ToolWish {
+        index: Some(place), ..
+    })) = turn.view.returned.map(|call| &call.request.0)
+    else {
+        return compose::broken(turn, "an outcome came without its question");
+    };
+    let (place, made) = (*place, returned.made);
+    let came = match returned.outcome {
+        Outcome::Done(_) => match returned.tool() {
+            Ok(reply) => match take_reply(turn, place, &reply) {
+                Taken::Came(came) => {
+                    note(turn, place, &reply.server, Ok(&reply), made);
+                    came
+                }
+                Taken::NotYet(call) => {
+                    return Step {
+                        calls: vec![*call],
+                        ..Step::default()
+                    };
+                }
+                Taken::TooLate => {
+                    let failure = late();
+                    note(turn, place, &reply.server, Err(&failure), made);
+                    Came::Failed(failure.message)
+                }
+            },
+            Err(failure) => Came::Failed(failure.message),
+        },
+        Outcome::Failed(failure) => {
+            note(turn, place, "", Err(&failure), made);
+            Came::Failed(format!("{}: {}", failure.code, failure.message))
+        }
+    };
+    if let Some(one) = turn.state.asked.get_mut(place) {
+        one.came = Some(came);
+    }
+    let calls = next(turn);
+    if !calls.is_empty() || turn.state.asked.iter().any(|one| one.came.is_none()) {
+        return Step {
+            calls,
+            ..Step::default()
+        };
+    }
+    let gathered = gather(turn);
+    aggregate::answer(turn, gathered)
+}
+
+/// What is there when the time is over, if anything is.
+pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
+    let answered = |one: &Asked| matches!(one.came, Some(Came::Answer { .. }));
+    if !turn.state.asked.iter().any(answered) {
+        return None;
+    }
+    let failure = late();
+    for place in 0..turn.state.asked.len() {
+        let one = &turn.state.asked[place];
+        if let (Some(call), None) = (&one.call, &one.came) {
+            let made = Made {
+                call: call.id,
+                started_at: call.started_at,
+            };
+            note(turn, place, "", Err(&failure), made);
+        }
+    }
+    let gathered = gather(turn);
+    Some(aggregate::compose(turn, gathered, None))
+}
+
+fn late() -> Failure {
+    Failure {
+        code: "tool.timeout".into(),
+        message: "its time was over".into(),
+        kind: convoke_engine::FailureKind::NoEffect,
+        transient: false,
+    }
+}
+
+/// What a reply comes to.
+enum Taken {
+    Came(Came),
+    /// There is no answer yet; this call asks again.
+    NotYet(Box<NewCall<Request>>),
+    /// There is no answer yet, and no time to wait for one.
+    TooLate,
+}
+
+fn take_reply(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Taken {
+    if reply.is_error {
+        return Taken::Came(Came::Declined(reply.text.clone()));
+    }
+    let taken = read(turn, place, reply);
+    taken.unwrap_or_else(|why| Taken::Came(Came::Failed(format!("domain.template: {why}"))))
+}
+
+fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<Taken, String> {
+    let one = turn.state.asked.get(place).ok_or("the question is gone")?;
+    let how = tools_of(turn.assistant, &one.domain)
+        .into_iter()
+        .nth(one.tool)
+        .ok_or("the domain's tool is gone")?;
+    let context = json!({ "result": reply.content });
+    let fields = context.as_object().cloned().unwrap_or_default();
+    let templates = &turn.assistant.templates;
+    if let Some(poll) = &how.poll
+        && templates.expression(&poll.running, &fields)? == Value::Bool(true)
+    {
+        let until_ms = one.call.as_ref().map_or(0, |call| call.until_ms);
+        if turn.since_accepted_ms(turn.view.at) + poll.every_ms >= until_ms {
+            return Ok(Taken::TooLate);
+        }
+        let arguments = rendered(turn, &poll.arguments, &context)?;
+        let call = tool_call(turn, &poll.tool, &arguments, place, until_ms, poll.every_ms);
+        return Ok(Taken::NotYet(Box::new(call)));
+    }
+    let text = match templates.expression(&how.gives, &fields)? {
+        Value::String(text) if !text.trim().is_empty() => text,
+        Value::Null | Value::String(_) => reply.text.clone(),
+        other => other.to_string(),
+    };
+    let shows = match &how.shows {
+        Some(shows) => templates.expression(shows, &fields)?,
+        None => Value::Null,
+    };
+    let shows = shows.as_array().into_iter().flatten();
+    let is_needed = turn
+        .state
+        .asked
+        .iter()
+        .any(|other| other.waits_for.contains(&place));
+    Ok(Taken::Came(Came::Answer {
+        text,
+        result: if is_needed {
+            reply.content.clone()
+        } else {
+            Value::Null
+        },
+        shows: shows
+            .filter_map(|label| label.as_str().map(str::to_owned))
+            .collect(),
+        conversation: templates
+            .expression(&how.conversation, &fields)?
+            .as_str()
+            .map(str::to_owned),
+    }))
+}
+
+/// Adds an ended question to the task's record of calls: one for each, however often it was asked for again.
+fn note(
+    turn: &mut Turn<'_>,
+    place: usize,
+    server: &str,
+    came: Result<&ToolReply, &Failure>,
+    made: Made,
+) {
+    let Some(one) = turn.state.asked.get(place) else {
+        return;
+    };
+    let tools = tools_of(turn.assistant, &one.domain);
+    let written = tools.get(one.tool).map_or("", |how| how.tool.as_str());
+    let (named, tool) = written.split_once('.').unwrap_or(("", written));
+    let server = [server, named, agent::UNNAMED_SERVER]
+        .into_iter()
+        .find_map(|name| Name::new(name).ok());
+    let Some(server) = server else {
+        return;
+    };
+    let (status, result, error) = match came {
+        Ok(reply) if reply.is_error => (ToolCallStatus::Failed, None, Some(reply.text.clone())),
+        Ok(reply) => (ToolCallStatus::Completed, Some(reply.content.clone()), None),
+        Err(failure) => {
+            let status = if failure.code.ends_with("timeout") {
+                ToolCallStatus::Timeout
+            } else {
+                ToolCallStatus::Failed
+            };
+            (status, None, Some(failure.message.clone()))
+        }
+    };
+    let started_at = one
+        .call
+        .as_ref()
+        .map_or(made.started_at, |call| call.started_at);
+    let duration = turn.view.at.duration_since(started_at).as_millis();
+    let call = ToolCall::new(ToolCallFields {
+        id: one.call.as_ref().map_or(made.call, |call| call.id),
+        model_call_id: None,
+        server,
+        tool: tool.to_owned(),
+        domain: Some(one.domain.clone()),
+        arguments: one
+            .call
+            .as_ref()
+            .map(|call| (*call.arguments).clone())
+            .unwrap_or_default(),
+        status,
+        result,
+        error,
+        started_at: Some(started_at),
+        completed_at: Some(turn.view.at),
+        duration_ms: u64::try_from(duration).ok(),
+    });
+    match call {
+        Ok(call) => turn.state.tool_calls.push(call),
+        Err(error) => tracing::warn!(%error, "an ended call could not be recorded"),
+    }
+}
+
+/// What came of all questions, by domain, in the order in which the domains were chosen.
+fn gather(turn: &mut Turn<'_>) -> Gathered {
+    let asked = std::mem::take(&mut turn.state.asked);
+    let catalogue = &turn.assistant.catalogue;
+    let mut domains: Vec<&Name> = Vec::new();
+    for one in &asked {
+        if !domains.contains(&&one.domain) {
+            domains.push(&one.domain);
+        }
+    }
+    let mut gathered = Gathered::of(match domains.as_slice() {
+        [only] => only.as_str(),
+        _ => "several",
+    });
+    let mut memory = Memory {
+        asked: domains.iter().map(|domain| (*domain).clone()).collect(),
+        ..Memory::default()
+    };
+    let (mut missing, mut declined) = (Vec::new(), Vec::new());
+    for domain in &domains {
+        let shown_as = catalogue
+            .domain(domain)
+            .map(|domain| domain.display_name.clone());
+        let shown_as = shown_as.unwrap_or_else(|| domain.to_string());
+        let mut answered = false;
+        for one in asked.iter().filter(|one| one.domain == **domain) {
+            match &one.came {
+                Some(Came::Answer {
+                    text,
+                    shows,
+                    conversation,
+                    ..
+                }) => {
+                    answered = true;
+                    gathered.done.push(text.clone());
+                    memory.shown.extend(shows.iter().map(|label| Item {
+                        id: label.clone(),
+                        label: label.clone(),
+                    }));
+                    let conversation = conversation.clone().map(|id| ((*domain).clone(), id));
+                    memory.conversations.extend(conversation);
+                }
+                Some(Came::Declined(why)) => {
+                    declined.push(why.clone());
+                    gathered.miss(domain.to_string(), why.clone());
+                }
+                Some(Came::Failed(why)) => gathered.miss(domain.to_string(), why.clone()),
+                None => gathered.miss(domain.to_string(), "its time was over".to_owned()),
+            }
+        }
+        if !answered {
+            missing.push(shown_as);
+        }
+    }
+    gathered.suggestions = suggestions(turn.assistant, &domains);
+    gathered.remember(memory);
+    // In the order of the domains, whatever order they came in.
+    let place = |call: &ToolCall| {
+        domains
+            .iter()
+            .position(|domain| call.domain.as_ref() == Some(domain))
+    };
+    turn.state.tool_calls.sort_by_key(place);
+    let calls = turn.state.tool_calls.iter();
+    gathered.sources = calls
+        .filter(|call| call.status == ToolCallStatus::Completed && call.domain.is_some())
+        .map(|call| call.source())
+        .collect();
+    gathered.declined = declined;
+    gathered.lacks = lacks(turn, &missing);
+    gathered
+}
+
+/// What the user reads of the domains that gave nothing.
+fn lacks(turn: &Turn<'_>, missing: &[String]) -> Option<String> {
+    if missing.is_empty() {
+        return None;
+    }
+    let context = Map::from_iter([("missing".to_owned(), json!(missing))]);
+    let template = &turn.assistant.app.config.messages.partial;
+    let text = turn.assistant.templates.text(template, &context);
+    Some(text.unwrap_or_else(|_| missing.join(", ")))
+}
+
+/// Questions to related domains that can be asked and were not.
+fn suggestions(assistant: &Assistant, asked: &[&Name]) -> Vec<String> {
+    let domain = |name: &Name| assistant.catalogue.domain(name);
+    let related = asked.iter().filter_map(|name| domain(name));
+    related
+        .flat_map(|domain: &Domain| &domain.related_domains)
+        .filter(|name| !asked.contains(name))
+        .filter_map(domain)
+        .filter_map(|domain| domain.examples.first().cloned())
+        .collect()
+}

@@ -1,0 +1,125 @@
+//! What a model wrote when it was asked who answers: read leniently, trusted with nothing.
+
+use convoke_llm::extract_json;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::router::Router;
+use crate::memory::Goal;
+use crate::split::{MAX_PARTS, Part};
+
+/// What a model chose, and what it named that cannot be chosen.
+pub(super) struct Choice {
+    pub(super) chosen: Chosen,
+    pub(super) dropped: Vec<String>,
+}
+
+/// What a model chose.
+pub(super) enum Chosen {
+    /// These, each with its part of the request.
+    Targets { parts: Vec<Part>, why: String },
+    /// It is not sure.
+    Unsure {
+        candidates: Vec<Goal>,
+        question: Option<String>,
+        why: String,
+    },
+    /// Nobody in the catalogue.
+    Nobody(String),
+    /// Nothing that can be read, or nobody who exists.
+    Broken(String),
+}
+
+/// What the model is asked to write.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default)]
+    targets: Vec<WrittenTarget>,
+    #[serde(default)]
+    reasoning: Option<String>,
+    #[serde(default)]
+    clarifying_question: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct WrittenTarget {
+    name: String,
+    /// A target without one is as good as guessed.
+    #[serde(default)]
+    confidence: Value,
+    #[serde(default)]
+    request: Option<String>,
+}
+
+impl Router {
+    /// Reads what a model wrote. Whatever it is, only what the catalogue has comes out.
+    pub(super) fn read(&self, text: &str) -> Choice {
+        let written = extract_json(text).and_then(|value| Written::deserialize(value).ok());
+        let Some(written) = written else {
+            return Choice {
+                chosen: Chosen::Broken("the model wrote nothing that can be read".into()),
+                dropped: Vec::new(),
+            };
+        };
+        let named_any = !written.targets.is_empty();
+        let mut parts: Vec<Part> = Vec::new();
+        let mut dropped = Vec::new();
+        for target in written.targets {
+            let goal = self.goal(&target.name);
+            let is_new = |goal: &&Goal| parts.iter().all(|part| part.target != **goal);
+            match goal.filter(is_new).filter(|_| parts.len() < MAX_PARTS) {
+                Some(goal) => parts.push(Part {
+                    said: target.request.unwrap_or_default().trim().to_owned(),
+                    target: goal.clone(),
+                    confidence: target.confidence.as_f64().unwrap_or(0.0),
+                    follows: false,
+                    slots: std::collections::BTreeMap::new(),
+                }),
+                None => dropped.push(target.name),
+            }
+        }
+        let why = written.reasoning.unwrap_or_default();
+        let why = if why.trim().is_empty() {
+            "the model gave no reason".to_owned()
+        } else {
+            why
+        };
+        let question = written
+            .clarifying_question
+            .filter(|question| !question.trim().is_empty());
+        Choice {
+            chosen: self.judge(parts, question, why, named_any),
+            dropped,
+        }
+    }
+
+    fn judge(
+        &self,
+        parts: Vec<Part>,
+        question: Option<String>,
+        why: String,
+        named_any: bool,
+    ) -> Chosen {
+        let threshold = self.options.confidence_threshold.value();
+        if parts.is_empty() {
+            return match question {
+                Some(question) => Chosen::Unsure {
+                    candidates: Vec::new(),
+                    question: Some(question),
+                    why,
+                },
+                None if named_any => Chosen::Broken("the model named nobody who exists".into()),
+                None => Chosen::Nobody(why),
+            };
+        }
+        // One part that is not sure makes the whole so: nothing is done by halves.
+        if question.is_some() || parts.iter().any(|part| part.confidence < threshold) {
+            return Chosen::Unsure {
+                candidates: parts.into_iter().map(|part| part.target).collect(),
+                question,
+                why,
+            };
+        }
+        Chosen::Targets { parts, why }
+    }
+}
