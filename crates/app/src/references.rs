@@ -10,7 +10,9 @@ use crate::builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 use crate::contents::Contents;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::{Document, ParsedList};
-use crate::evals::{EvalCase, INTENT_CLARIFY, INTENT_DISMISSED, INTENT_SEVERAL, INTENT_UNKNOWN};
+use crate::evals::{
+    EvalCase, INTENT_CLARIFY, INTENT_DISMISSED, INTENT_FALLBACK, INTENT_SEVERAL, INTENT_UNKNOWN,
+};
 use crate::sentences::Mentions;
 use crate::spelling::{did_you_mean, nearest};
 
@@ -165,6 +167,9 @@ fn mention(
     Some(error)
 }
 
+/// The agents that are there without a file, each called by the key that names it.
+const BUILTIN_AGENTS: [&str; 2] = ["clarification_agent", "fallback_agent"];
+
 /// What the router's options name. An agent that they leave out needs not exist.
 fn router(document: &Document, contents: &Contents) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -189,7 +194,7 @@ fn router(document: &Document, contents: &Contents) -> Vec<Diagnostic> {
         ));
     }
     let agents = contents.names_of("agent");
-    for key in ["clarification_agent", "fallback_agent"] {
+    for key in BUILTIN_AGENTS {
         let pointer = format!("{router}/{key}");
         // The name of the built-in agent is the key itself.
         if let Some(agent) = document.text(&pointer).filter(|agent| *agent != key) {
@@ -499,9 +504,10 @@ fn cycle_from(start: &str, edges: &BTreeMap<String, Vec<String>>) -> Option<Vec<
 }
 
 /// Intents that are no skills.
-const OTHER_INTENTS: [&str; 4] = [
+const OTHER_INTENTS: [&str; 5] = [
     INTENT_CLARIFY,
     INTENT_DISMISSED,
+    INTENT_FALLBACK,
     INTENT_SEVERAL,
     INTENT_UNKNOWN,
 ];
@@ -515,8 +521,26 @@ fn eval_cases(
     let mut found = Vec::new();
     let skills = contents.names_of("skill");
     let mentions = Mentions::of(contents.phrases());
+    let mut targets = skills.clone();
+    targets.extend(contents.names_of("agent"));
+    targets.extend(contents.names_of("domain"));
     for item in &file.items {
         let expect = format!("{}/expect", item.pointer);
+        for (index, name) in item.fields.expect.targets.iter().flatten().enumerate() {
+            if BUILTIN_AGENTS.contains(&name.as_str()) {
+                continue;
+            }
+            let pointer = format!("{expect}/targets/{index}");
+            let (kind, code) = ("agent, domain or skill", "app.target_unknown");
+            found.extend(mention(
+                document,
+                &pointer,
+                kind,
+                name.as_str(),
+                code,
+                &targets,
+            ));
+        }
         for (index, call) in item.fields.expect.calls.iter().flatten().enumerate() {
             found.extend(tool(
                 document,
