@@ -12,6 +12,7 @@ use serde::Serialize;
 pub(crate) struct Times {
     pub(crate) median: f64,
     pub(crate) p95: f64,
+    pub(crate) p99: f64,
     pub(crate) max: f64,
 }
 
@@ -26,6 +27,7 @@ impl Times {
         Self {
             median: at(50),
             p95: at(95),
+            p99: at(99),
             max: at(100),
         }
     }

@@ -7,6 +7,8 @@ mod figures;
 mod journal;
 mod long_task;
 mod paused;
+mod processes;
+mod route;
 mod store;
 
 use std::path::PathBuf;
@@ -65,6 +67,27 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure requests a second on one core, from end to end without a model.
+    Route {
+        /// Requests in all.
+        #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]
+        requests: u32,
+        /// Users who ask at once, each the next thing when the last is answered.
+        #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+        users: u32,
+        /// The binary whose tool server is used; by default the one built beside this program.
+        #[arg(long)]
+        binary: Option<PathBuf>,
+        /// The app to ask.
+        #[arg(long, default_value = "apps/home")]
+        app: PathBuf,
+        /// A folder on the disk to be measured.
+        #[arg(long, default_value = "target/bench")]
+        folder: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Measure the journal of long tasks: its bytes, and the time to open it.
     Journal {
         /// Steps of the longest task; others have a tenth, a fifth and a half of them.
@@ -93,6 +116,23 @@ fn main() -> anyhow::Result<()> {
             folder,
             json,
         } => paused::run(&folder, tasks, json),
+        Command::Route {
+            requests,
+            users,
+            binary,
+            app,
+            folder,
+            json,
+        } => {
+            let options = route::Options {
+                binary,
+                app,
+                folder,
+                requests: requests as usize,
+                users: users as usize,
+            };
+            route::run(&options, json)
+        }
         Command::Journal {
             steps,
             folder,

@@ -73,7 +73,9 @@ pub(crate) fn run(folder: &Path, tasks: u32, json: bool) -> anyhow::Result<()> {
         ("from the answer to the end", &report.resume_ms),
         ("of which until it is accepted", &report.accepted_ms),
     ] {
-        let Times { median, p95, max } = times;
+        let Times {
+            median, p95, max, ..
+        } = times;
         crate::print(&format!(
             "{what:<37}{median:>10.2} ms median, {p95:.2} ms p95, {max:.2} ms max ({} times)",
             report.resumed

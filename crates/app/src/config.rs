@@ -239,21 +239,28 @@ impl fmt::Debug for StoreConfig {
 pub struct EvalBar {
     /// Cases whose intent is right.
     pub intents: f64,
+    /// Cases for which the right agents, domains or skills were chosen.
+    pub targets: f64,
     /// Cases whose slots are right.
     pub slots: f64,
     /// Cases whose tool calls are right.
     pub calls: f64,
     /// Cases whose reply is right.
     pub replies: f64,
+    /// Cases whose answer is right in its sources, its confidence, its suggestions, and in being partial
+    /// or not.
+    pub answers: f64,
 }
 
 impl Default for EvalBar {
     fn default() -> Self {
         Self {
             intents: 0.95,
+            targets: 0.95,
             slots: 0.95,
             calls: 0.95,
             replies: 0.95,
+            answers: 0.95,
         }
     }
 }
@@ -418,9 +425,11 @@ impl Rules for AppConfig {
         report.within("evals", |report| {
             let bar = &self.evals;
             share(report, "intents", "config.bar_range", bar.intents);
+            share(report, "targets", "config.bar_range", bar.targets);
             share(report, "slots", "config.bar_range", bar.slots);
             share(report, "calls", "config.bar_range", bar.calls);
             share(report, "replies", "config.bar_range", bar.replies);
+            share(report, "answers", "config.bar_range", bar.answers);
         });
         report.within("messages", |report| {
             for (field, text) in self.messages.all() {

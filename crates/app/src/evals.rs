@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use convoke_model::{Name, Report, Rules};
+use convoke_model::{MAX_SUGGESTIONS, Name, Reliance, Report, Rules};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ pub const INTENT_DISMISSED: &str = "dismissed";
 
 /// The intent of a message that asks for several things.
 pub const INTENT_SEVERAL: &str = "several";
+
+/// The intent of a request that nobody of the app took, and that whoever is left for such answered.
+pub const INTENT_FALLBACK: &str = "fallback";
 
 /// One file of eval cases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,9 +51,13 @@ pub struct EvalCase {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expectation {
-    /// A skill's name, `clarification_needed`, `dismissed` or `unknown`.
+    /// A skill's name, `clarification_needed`, `dismissed`, `fallback`, `several` or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<Name>,
+    /// The agents, domains or skills that must be chosen, in any order: all of these and no others. An
+    /// agent's name stands for each of its skills.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub targets: Option<Vec<Name>>,
     /// What each slot must hold.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub slots: BTreeMap<Name, String>,
@@ -60,6 +67,30 @@ pub struct Expectation {
     /// What the reply must be like.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<ExpectedReply>,
+    /// What the answer must rest on, in any order: all of these and nothing else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sources: Option<Vec<String>>,
+    /// Whether something must be missing from the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<bool>,
+    /// How far the answer must be reliable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Reliance>,
+    /// How many suggestions must come with the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggestions: Option<ExpectedNumber>,
+}
+
+/// How many there must be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExpectedNumber {
+    /// No fewer than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<usize>,
+    /// No more than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<usize>,
 }
 
 /// A tool call that must be made.
@@ -98,6 +129,14 @@ impl EvalCase {
     }
 }
 
+impl ExpectedNumber {
+    /// Whether so many are as many as there must be.
+    pub fn allows(&self, number: usize) -> bool {
+        self.at_least.is_none_or(|least| number >= least)
+            && self.at_most.is_none_or(|most| number <= most)
+    }
+}
+
 impl Rules for EvalCase {
     fn rules(&self, report: &mut Report) {
         report.require(
@@ -112,6 +151,16 @@ impl Rules for EvalCase {
             "eval.expects_nothing",
             "the case expects nothing and so cannot fail; expect an intent, slots, calls or a reply",
         );
+        if let Some(number) = &self.expect.suggestions {
+            let can_be = (0..=MAX_SUGGESTIONS).any(|number_of| number.allows(number_of));
+            report.within("expect", |report| {
+                let message = format!(
+                    "no answer has so many suggestions; there are 0 to {MAX_SUGGESTIONS}, and at_least \
+                     must not be above at_most"
+                );
+                report.require(can_be, "suggestions", "eval.suggestions_range", message);
+            });
+        }
         let pattern = self
             .expect
             .reply

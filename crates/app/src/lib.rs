@@ -37,8 +37,8 @@ pub use config::{
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use environment::{MIN_SECRET_LENGTH, Secrets};
 pub use evals::{
-    EvalCase, EvalFile, Expectation, ExpectedCall, ExpectedReply, INTENT_CLARIFY, INTENT_DISMISSED,
-    INTENT_SEVERAL, INTENT_UNKNOWN,
+    EvalCase, EvalFile, Expectation, ExpectedCall, ExpectedNumber, ExpectedReply, INTENT_CLARIFY,
+    INTENT_DISMISSED, INTENT_FALLBACK, INTENT_SEVERAL, INTENT_UNKNOWN,
 };
 pub use files::{ChannelsFile, DomainsFile, McpServersFile};
 pub use folder::MAX_FILES;

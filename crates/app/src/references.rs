@@ -11,7 +11,9 @@ use crate::contents::Contents;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::{Document, ParsedList};
 use crate::domains;
-use crate::evals::{EvalCase, INTENT_CLARIFY, INTENT_DISMISSED, INTENT_SEVERAL, INTENT_UNKNOWN};
+use crate::evals::{
+    EvalCase, INTENT_CLARIFY, INTENT_DISMISSED, INTENT_FALLBACK, INTENT_SEVERAL, INTENT_UNKNOWN,
+};
 use crate::sentences::Mentions;
 use crate::spelling::{did_you_mean, nearest};
 
@@ -166,6 +168,9 @@ pub(crate) fn mention(
     Some(error)
 }
 
+/// The agents that are there without a file, each called by the key that names it.
+const BUILTIN_AGENTS: [&str; 2] = ["clarification_agent", "fallback_agent"];
+
 /// What the options of the router and the aggregator name. An agent that they leave out needs not exist.
 fn router(document: &Document, contents: &Contents) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -185,7 +190,7 @@ fn router(document: &Document, contents: &Contents) -> Vec<Diagnostic> {
         }
     }
     let agents = contents.names_of("agent");
-    for key in ["clarification_agent", "fallback_agent"] {
+    for key in BUILTIN_AGENTS {
         let pointer = format!("{router}/{key}");
         // The name of the built-in agent is the key itself.
         if let Some(agent) = document.text(&pointer).filter(|agent| *agent != key) {
@@ -467,9 +472,10 @@ fn cycle_from(start: &str, edges: &BTreeMap<String, Vec<String>>) -> Option<Vec<
 }
 
 /// Intents that are no skills.
-const OTHER_INTENTS: [&str; 4] = [
+const OTHER_INTENTS: [&str; 5] = [
     INTENT_CLARIFY,
     INTENT_DISMISSED,
+    INTENT_FALLBACK,
     INTENT_SEVERAL,
     INTENT_UNKNOWN,
 ];
@@ -483,8 +489,26 @@ fn eval_cases(
     let mut found = Vec::new();
     let skills = contents.names_of("skill");
     let mentions = Mentions::of(contents.phrases());
+    let mut targets = skills.clone();
+    targets.extend(contents.names_of("agent"));
+    targets.extend(contents.names_of("domain"));
     for item in &file.items {
         let expect = format!("{}/expect", item.pointer);
+        for (index, name) in item.fields.expect.targets.iter().flatten().enumerate() {
+            if BUILTIN_AGENTS.contains(&name.as_str()) {
+                continue;
+            }
+            let pointer = format!("{expect}/targets/{index}");
+            let (kind, code) = ("agent, domain or skill", "app.target_unknown");
+            found.extend(mention(
+                document,
+                &pointer,
+                kind,
+                name.as_str(),
+                code,
+                &targets,
+            ));
+        }
         for (index, call) in item.fields.expect.calls.iter().flatten().enumerate() {
             found.extend(tool(
                 document,

@@ -380,6 +380,26 @@ fn bad_evals_have_their_place() {
 }
 
 #[test]
+fn what_evals_expect_to_be_chosen_and_answered_is_checked() {
+    let text = "cases:\n  - say: x\n    expect:\n      intent: fallback\n      targets: [create-task, todo, \
+                fallback_agent]\n      sources: []\n      partial: false\n      confidence: high\n      \
+                suggestions: {at_most: 3}\n";
+    assert!(found(&[("evals/a.yaml", text)]).is_empty());
+    let text = "cases:\n  - say: x\n    expect:\n      targets: [creat_task, todo]\n      confidence: \
+                sure\n  - say: y\n    expect:\n      suggestions: {at_least: 2, at_most: 1}\n  - say: z\n    \
+                expect:\n      suggestions: {at_least: 4}\n";
+    assert_eq!(
+        found(&[("evals/a.yaml", text)]),
+        [
+            "evals/a.yaml:4:17 app.target_unknown",
+            "evals/a.yaml:5:19 app.unknown_value",
+            "evals/a.yaml:8:7 eval.suggestions_range",
+            "evals/a.yaml:11:7 eval.suggestions_range",
+        ]
+    );
+}
+
+#[test]
 fn a_slot_that_nothing_fills_is_a_warning() {
     let agent = support::AGENT.replace("      title: {}", "      title: {}\n      colour: {}");
     assert_eq!(

@@ -222,9 +222,14 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 
-    /// Also show which intents were taken for which
+    /// Also show which intents were taken for which, and which agents, domains or skills
     #[arg(long)]
     pub(crate) confusion: bool,
+
+    /// Say the same cases to a second configuration and show both side by side: `none` for no model but
+    /// those that the app names itself, `URL#MODEL` for another model, or the folder of another app
+    #[arg(long, value_name = "OTHER")]
+    pub(crate) against: Option<String>,
 
     /// Cases under way at once
     #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]

@@ -120,7 +120,7 @@ fn load(
 }
 
 /// Reads `URL#MODEL`.
-fn read_model(
+pub(crate) fn read_model(
     text: &str,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<LlmConfig, UsageError> {

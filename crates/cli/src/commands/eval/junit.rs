@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Verdict;
+use super::verdict::Verdict;
 
 /// The verdicts as a `JUnit` report, a suite for each file.
 pub(super) fn report(app: &str, verdicts: &[Verdict]) -> String {

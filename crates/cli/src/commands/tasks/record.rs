@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::not_found;
+use crate::commands::eval::Target;
 use crate::exit::UsageError;
 use crate::output;
 
@@ -38,15 +39,16 @@ pub(super) async fn record(store: &dyn Store, task: Uuid, json: bool) -> anyhow:
         .iter()
         .map(|call| json!({ "tool": call.qualified_tool(), "arguments": lasting(&call.arguments) }))
         .collect();
-    let case = json!({
-        "say": record.description,
-        "before": before,
-        "expect": {
-            "intent": answer.metadata.get("intent"),
-            "calls": calls,
-            "reply": { "equals": answer.text },
-        },
+    let mut expect = json!({
+        "intent": answer.metadata.get("intent"),
+        "calls": calls,
+        "reply": { "equals": answer.text },
     });
+    if let Some(targets) = Target::told(&answer) {
+        let names = targets.into_iter().map(|target| target.name);
+        expect["targets"] = names.collect();
+    }
+    let case = json!({ "say": record.description, "before": before, "expect": expect });
     if json {
         output::json_line(&case);
     } else {
@@ -83,6 +85,9 @@ fn in_yaml(case: &Value) -> String {
     if expect["intent"].is_string() {
         lines.push(format!("      intent: {}", expect["intent"]));
     }
+    if expect["targets"].is_array() {
+        lines.push(format!("      targets: {}", expect["targets"]));
+    }
     match expect["calls"].as_array().map(Vec::as_slice) {
         None | Some([]) => lines.push("      calls: []".to_owned()),
         Some(calls) => {
@@ -92,4 +97,23 @@ fn in_yaml(case: &Value) -> String {
     }
     lines.push(format!("      reply: {}", expect["reply"]));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_chosen_is_recorded_where_the_answer_tells_it() {
+        let mut case = json!({ "say": "play jazz", "before": [], "expect": {
+            "intent": "play_music", "calls": [], "reply": { "equals": "Playing." },
+        } });
+        assert!(!in_yaml(&case).contains("targets"));
+        case["expect"]["targets"] = json!(["play_music", "light"]);
+        let written = in_yaml(&case);
+        assert!(
+            written.contains("\n      targets: [\"play_music\",\"light\"]\n"),
+            "{written}"
+        );
+    }
 }
