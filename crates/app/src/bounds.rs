@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use convoke_model::{AgentFields, Name, Node, NodeKind, OnError, WorkflowFields};
+use convoke_model::{
+    AgentFields, DomainTool, MAX_TARGETS, Name, Node, NodeKind, OnError, Order, WorkflowFields,
+};
 use serde::Serialize;
 
 use crate::app::App;
+use crate::config::Limits;
 
 /// Workflows within workflows that are looked into. An app that walks itself in a circle is refused
 /// before.
@@ -88,6 +91,8 @@ impl App {
                 questions: 1,
                 ..Bounds::default()
             },
+            NodeKind::Route => self.bounds_of_routing(),
+            NodeKind::Dispatch => return self.bounds_of_dispatch(node),
             _ => Bounds::default(),
         };
         if let Some(limit) = node.timeout_seconds {
@@ -99,6 +104,56 @@ impl App {
             model_calls: once.model_calls.saturating_mul(attempts * items),
             questions: once.questions,
             seconds: (once.seconds.saturating_mul(attempts) + delays).saturating_mul(rounds),
+        }
+    }
+
+    /// A model may be asked as often as the router's options say.
+    fn bounds_of_routing(&self) -> Bounds {
+        let router = self.config.decide.router.clone().unwrap_or_default();
+        let thinks = self.agents.iter().any(|agent| agent.llm_config.is_some());
+        if !thinks && self.config.models.is_empty() {
+            return Bounds::default();
+        }
+        let attempts = u64::from(router.max_attempts);
+        Bounds {
+            model_calls: attempts,
+            seconds: attempts * u64::from(self.config.limits.agent_seconds),
+            ..Bounds::default()
+        }
+    }
+
+    /// As many targets as can be chosen, each the costliest.
+    fn bounds_of_dispatch(&self, node: &Node) -> Bounds {
+        let limits = &self.config.limits;
+        let of_agents = self.agents.iter().map(|agent| self.bounds_of_agent(agent));
+        let of_domains = self.domains.iter().map(|domain| Bounds {
+            tool_calls: domain
+                .mcp_tools
+                .iter()
+                .map(|tool| calls_of(tool, limits))
+                .sum(),
+            seconds: limits.tool_seconds.into(),
+            ..Bounds::default()
+        });
+        let worst = of_agents
+            .chain(of_domains)
+            .reduce(|one, other| Bounds {
+                tool_calls: one.tool_calls.max(other.tool_calls),
+                model_calls: one.model_calls.max(other.model_calls),
+                questions: 0,
+                seconds: one.seconds.max(other.seconds),
+            })
+            .unwrap_or_default();
+        let seconds = node.timeout_seconds.map_or(worst.seconds, u64::from);
+        let order = node.order.unwrap_or(self.config.dispatch.order);
+        Bounds {
+            tool_calls: worst.tool_calls.max(1).saturating_mul(MAX_TARGETS as u64),
+            model_calls: worst.model_calls.saturating_mul(MAX_TARGETS as u64),
+            questions: 0,
+            seconds: match order {
+                Order::Parallel => seconds,
+                Order::Sequential => seconds.saturating_mul(MAX_TARGETS as u64),
+            },
         }
     }
 
@@ -126,6 +181,17 @@ impl App {
             ..Bounds::default()
         }
     }
+}
+
+/// The calls that one question to a domain's tool takes: itself, and as many polls as its time allows.
+fn calls_of(tool: &DomainTool, limits: &Limits) -> u64 {
+    let polls = match tool {
+        DomainTool::Asked(asked) => asked.poll.as_ref().map_or(0, |poll| {
+            u64::from(limits.tool_seconds) * 1_000 / poll.every_ms.max(1)
+        }),
+        DomainTool::Tool(_) => 0,
+    };
+    polls + 1
 }
 
 /// Seconds from a node to the end, along the way that takes longest.

@@ -287,7 +287,7 @@ fn nodes(document: &Document, contents: &Contents, servers: &BTreeSet<String>) -
             ));
         }
         let pointer = format!("{node}/type");
-        if let Some(kind @ ("decide" | "format")) = document.text(&pointer) {
+        if let Some(kind @ "format") = document.text(&pointer) {
             let message = format!("a node of type {kind} cannot stand in a workflow yet");
             found.push(document.error(&pointer, "app.node_unsupported", message));
         }

@@ -1,13 +1,13 @@
 //! The program of an assistant: after each event, what comes next. Pure, like every program; what
 //! has to be done outside is a call that the performer carries out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_app::App;
 use convoke_engine::{Event, NewCall, Program, Step, View};
-use convoke_model::{Agent, Decision, Name, ToolCall};
+use convoke_model::{Agent, Decision, Name, NodeKind, TargetKind, ToolCall, Workflow};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -27,8 +27,8 @@ use crate::turn::Turn;
 pub struct Assistant {
     pub(crate) app: Arc<App>,
     pub(crate) catalogue: Catalogue,
-    /// How a model says who answers, where one may.
-    pub(crate) router: Option<Router>,
+    /// How a model says who answers, where one may, by what it chooses from.
+    routers: BTreeMap<Option<TargetKind>, Router>,
     pub(crate) templates: Templates,
 }
 
@@ -130,7 +130,7 @@ impl Assistant {
     pub fn new(app: Arc<App>) -> Result<Self, FlowError> {
         let catalogue = Catalogue::of(&app)?;
         Ok(Self {
-            router: Router::of(&app, &catalogue),
+            routers: routers(&app, &catalogue),
             app,
             catalogue,
             templates: Templates::new(),
@@ -143,11 +143,14 @@ impl Assistant {
         if let Ok(child) = ChildInput::deserialize(input) {
             return self.begin_child(turn, child);
         }
+        let workflow = self.app.main_workflow();
+        // A workflow that decides by itself who answers decides for all.
+        let walks = |workflow: &&Workflow| self.catalogue.is_empty() || workflow.routes();
+        if let Some(workflow) = workflow.filter(walks) {
+            return graph::start(turn, workflow, Map::new());
+        }
         if !self.catalogue.is_empty() {
             return decide::start(Deciding::default());
-        }
-        if let Some(workflow) = self.app.main_workflow() {
-            return graph::start(turn, workflow, Map::new());
         }
         route::unsure(turn, Vec::new())
     }
@@ -177,10 +180,31 @@ impl Assistant {
             .or_else(|| leading(&self.app).find(thinks))
     }
 
+    /// How a model says who answers, if one may: of everything, or of one kind.
+    pub(crate) fn router(&self, over: Option<TargetKind>) -> Option<&Router> {
+        self.routers.get(&over)
+    }
+
     /// The app.
     pub fn app(&self) -> &Arc<App> {
         &self.app
     }
+}
+
+/// The routers that the app's way and its workflows use.
+fn routers(app: &App, catalogue: &Catalogue) -> BTreeMap<Option<TargetKind>, Router> {
+    let nodes = app
+        .workflows
+        .iter()
+        .flat_map(|workflow| workflow.nodes.values());
+    let kinds = nodes
+        .filter(|node| node.kind == NodeKind::Route)
+        .map(|node| node.over);
+    let kinds: BTreeSet<Option<TargetKind>> = kinds.chain([None]).collect();
+    kinds
+        .into_iter()
+        .filter_map(|over| Some((over, Router::of(app, catalogue, over)?)))
+        .collect()
 }
 
 impl Program for Assistant {

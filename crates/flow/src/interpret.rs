@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use convoke_app::Several;
 use convoke_decide::{Candidate, FoundBy, LocalDecision, Verdict};
-use convoke_model::{DecidedBy, Decision, DecisionFields, Target};
+use convoke_model::{DecidedBy, Decision, DecisionFields, Name, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -185,8 +185,25 @@ pub(crate) fn for_goal(
                 None => Meaning::Unknown,
             }
         }
-        Goal::Agent { .. } => Meaning::Unknown,
+        Goal::Agent { agent } => of_agent(skills, text, agent, topic),
     }
+}
+
+/// A message that is known to be for an agent which works by its skills alone.
+fn of_agent(skills: &Catalogue, text: &str, agent: &Name, topic: Option<&Topic>) -> Meaning {
+    let mut decided = skills.decide(text);
+    let chosen = decided.chosen().map(|candidate| candidate.entry.clone());
+    let is_theirs = |candidate: &Candidate| {
+        let goal = skills.goal(&candidate.entry);
+        goal.and_then(Goal::agent) == Some(agent)
+    };
+    decided.candidates.retain(is_theirs);
+    decided.verdict = match decided.candidates.first() {
+        None => Verdict::Unknown,
+        Some(first) if chosen.as_ref() == Some(&first.entry) => Verdict::Chosen,
+        Some(_) => Verdict::Ambiguous,
+    };
+    request(skills, text, &decided, topic)
 }
 
 /// Of several skills that a message may mean which points back ("turn it off"), the one of the agent that was spoken of.

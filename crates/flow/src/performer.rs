@@ -139,7 +139,7 @@ impl Performer {
 
     /// Lets a model say who answers.
     async fn route(&self, performing: &Performing, routing: &Routing) -> Result<Given, Failure> {
-        let router = self.assistant.router.as_ref();
+        let router = self.assistant.router(routing.over);
         let router = router.ok_or_else(|| no_effect("route.gone", &"the router is gone"))?;
         let history = self.history(performing).await?;
         // As much as travels with a part of a message, and beginning with what the user said.

@@ -15,7 +15,7 @@ use crate::memory::Goal;
 use crate::pointing::points_back;
 
 /// Requests in one message, at most.
-pub(crate) const MAX_PARTS: usize = 5;
+pub(crate) const MAX_PARTS: usize = convoke_model::MAX_TARGETS;
 
 /// Words that a part may take from the one beside it.
 const CARRIED: usize = 4;

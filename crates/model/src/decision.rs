@@ -11,6 +11,9 @@ use crate::confidence::Confidence;
 use crate::name::Name;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
+/// The most targets that one request is handed to.
+pub const MAX_TARGETS: usize = 5;
+
 /// A decision whose rules hold.
 pub type Decision = Valid<DecisionFields>;
 

@@ -63,7 +63,7 @@ pub use checkpoint::{
 pub use clock::{Clock, Ids, Jitter, SystemClock, SystemIds};
 pub use confidence::Confidence;
 pub use conversation::{Activity, Conversation, ConversationFields, DEFAULT_ACTIVE_MS};
-pub use decision::{DecidedBy, Decision, DecisionFields, Target, TargetKind};
+pub use decision::{DecidedBy, Decision, DecisionFields, MAX_TARGETS, Target, TargetKind};
 pub use domain::{Domain, DomainFields};
 pub use domain_tool::{DomainTool, DomainToolFields, Poll};
 pub use execution_plan::{ExecutionPlan, ExecutionPlanFields, ExecutionStep, PlanStatus};

@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::decision::TargetKind;
 use crate::name::Name;
+use crate::options::Order;
 use crate::reasoning::Pattern;
 use crate::scorecard::MIN_CRITERION_DESCRIPTION;
 use crate::valid::{Report, Rules};
@@ -40,6 +42,16 @@ pub struct Node {
     /// At a check node: what must hold, all of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<NodeCriterion>,
+    /// At a route node: what is chosen from; everything that the app has otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<TargetKind>,
+    /// The route node whose choice a dispatch node carries out, or the dispatch node whose results an aggregate node puts
+    /// together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Name>,
+    /// At a dispatch node: in which order; as the app says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
     /// The way of thinking of an agent node's agent, in the place of the workflow's and the agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<Pattern>,
@@ -156,6 +168,9 @@ impl Node {
             prompt: None,
             expression: None,
             criteria: Vec::new(),
+            over: None,
+            of: None,
+            order: None,
             pattern: None,
             max_iterations: None,
             output: None,
@@ -184,7 +199,11 @@ pub enum NodeKind {
     /// Another workflow is walked.
     Workflow,
     /// It is decided who answers.
-    Decide,
+    Route,
+    /// Whoever was chosen answers.
+    Dispatch,
+    /// Several answers become one.
+    Aggregate,
     /// The answer is written.
     Compose,
     /// The answer is checked against the scorecard.
@@ -200,7 +219,7 @@ impl NodeKind {
     pub fn gives_at_once(self) -> bool {
         matches!(
             self,
-            Self::Condition | Self::Compose | Self::Check | Self::Deliver
+            Self::Condition | Self::Compose | Self::Check | Self::Deliver | Self::Aggregate
         )
     }
 }
@@ -244,8 +263,32 @@ impl Node {
     }
 }
 
+impl Node {
+    fn routing_rules(&self, report: &mut Report) {
+        report.require(
+            self.over.is_none() || self.kind == NodeKind::Route,
+            "over",
+            "node.over",
+            "only a route node says what is chosen from",
+        );
+        report.require(
+            self.of.is_some() == matches!(self.kind, NodeKind::Dispatch | NodeKind::Aggregate),
+            "of",
+            "node.of",
+            "a dispatch node names a route node, an aggregate node a dispatch node, and no other names one",
+        );
+        report.require(
+            self.order.is_none() || self.kind == NodeKind::Dispatch,
+            "order",
+            "node.order",
+            "only a dispatch node has an order",
+        );
+    }
+}
+
 impl Rules for Node {
     fn rules(&self, report: &mut Report) {
+        self.routing_rules(report);
         report.require(
             self.agent.is_some() == (self.kind == NodeKind::Agent),
             "agent",

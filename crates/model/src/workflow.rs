@@ -330,6 +330,7 @@ impl Rules for WorkflowFields {
                 );
             }
         });
+        self.routing_rules(report);
         if let Some(way) = self.unchecked() {
             let way = in_words(&way);
             report.field(
@@ -360,6 +361,33 @@ impl Rules for WorkflowFields {
 }
 
 impl WorkflowFields {
+    /// Whether it decides by itself who answers.
+    pub fn routes(&self) -> bool {
+        let mut nodes = self.nodes.values();
+        nodes.any(|node| node.kind == NodeKind::Route)
+    }
+
+    fn routing_rules(&self, report: &mut Report) {
+        report.within("nodes", |report| {
+            for (name, node) in &self.nodes {
+                let wanted = match node.kind {
+                    NodeKind::Dispatch => NodeKind::Route,
+                    NodeKind::Aggregate => NodeKind::Dispatch,
+                    _ => continue,
+                };
+                let of = node.of.as_ref().and_then(|of| self.nodes.get(of));
+                report.within(name, |report| {
+                    report.require(
+                        of.is_some_and(|of| of.kind == wanted),
+                        "of",
+                        "workflow.of_unknown",
+                        "it names no node of the right type: dispatch is of a route, aggregate of a dispatch",
+                    );
+                });
+            }
+        });
+    }
+
     fn edge_rules(&self, report: &mut Report) {
         report.within("edges", |report| {
             for (index, edge) in self.edges.iter().enumerate() {

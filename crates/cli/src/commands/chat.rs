@@ -14,7 +14,7 @@ use rustyline::{Config, Editor};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::run::{as_json, show};
+use super::run::{as_json, show, tell_around};
 use super::speaker::Speaker;
 use super::tasks::fields;
 use super::telling::Telling;
@@ -196,6 +196,7 @@ async fn appear(ended: &Ended, runtime: &Runtime) {
         tokio::time::sleep(pause).await;
     }
     output::line("");
+    tell_around(ended);
 }
 
 /// Where lines come from.

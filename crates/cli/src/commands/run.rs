@@ -120,6 +120,7 @@ pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool, told: bool) -> 
         if !told {
             output::line(text_of(ended, runtime));
         }
+        tell_around(ended);
         if output::is_watched() {
             let took = ended.answer.as_ref().map_or(0, |answer| answer.total_ms);
             output::note(
@@ -136,6 +137,24 @@ pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool, told: bool) -> 
         TaskState::Completed => Exit::Done,
         status if status.awaits_person() => Exit::Waiting,
         _ => Exit::NotDone,
+    }
+}
+
+/// What stands around an answer: what it rests on, and what may be asked next.
+pub(crate) fn tell_around(ended: &Ended) {
+    let Some(answer) = &ended.answer else {
+        return;
+    };
+    if !answer.sources.is_empty() {
+        let sources = format!("sources: {}", answer.sources.join(", "));
+        output::note(sources.dimmed().to_string());
+    }
+    for suggestion in &answer.suggestions {
+        output::note(
+            format!("you may also ask: {suggestion}")
+                .dimmed()
+                .to_string(),
+        );
     }
 }
 

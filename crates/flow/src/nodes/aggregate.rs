@@ -196,29 +196,47 @@ pub(crate) fn compose(
             if let Some(Err(why)) = other {
                 metadata.insert("not_synthesised".into(), json!(why));
             }
-            joined(&gathered, &options)
+            joined(&gathered.done, &options)
         }
     };
-    let text = match &gathered.lacks {
-        None => success,
-        Some(lacks) => {
-            let context = Map::from_iter([
-                ("success_message".to_owned(), json!(success)),
-                ("failure_message".to_owned(), json!(lacks)),
-            ]);
-            let template = &options.partial_failure_template;
-            match turn.assistant.templates.text(template, &context) {
-                Ok(text) => text,
-                Err(cause) => return compose::broken(turn, &cause),
-            }
-        }
+    match with_what_lacks(turn.assistant, success, gathered.lacks.as_deref()) {
+        Ok(text) => compose::speak(turn, gathered.told(text, metadata)),
+        Err(cause) => compose::broken(turn, &cause),
+    }
+}
+
+/// Several texts as one, and what is missing.
+pub(crate) fn in_one(
+    assistant: &Assistant,
+    texts: &[String],
+    lacks: Option<&str>,
+) -> Result<String, String> {
+    let text = joined(texts, &options(assistant));
+    with_what_lacks(assistant, text, lacks)
+}
+
+fn with_what_lacks(
+    assistant: &Assistant,
+    success: String,
+    lacks: Option<&str>,
+) -> Result<String, String> {
+    let Some(lacks) = lacks else {
+        return Ok(success);
     };
-    compose::speak(turn, gathered.told(text, metadata))
+    let context = Map::from_iter([
+        ("success_message".to_owned(), json!(sentence(&success))),
+        ("failure_message".to_owned(), json!(lacks)),
+    ]);
+    let template = options(assistant).partial_failure_template;
+    assistant.templates.text(&template, &context)
 }
 
 /// Results one behind the other: sentences in a line, longer ones in paragraphs.
-fn joined(gathered: &Gathered, options: &AggregatorOptionsFields) -> String {
-    let done: Vec<String> = gathered.done.iter().map(|text| sentence(text)).collect();
+fn joined(texts: &[String], options: &AggregatorOptionsFields) -> String {
+    if let [only] = texts {
+        return only.clone();
+    }
+    let done: Vec<String> = texts.iter().map(|text| sentence(text)).collect();
     let has_lines = done.iter().any(|text| text.contains('\n'));
     let gap = match (options.enable_natural_language_joining, has_lines) {
         (true, false) => " ",

@@ -267,7 +267,7 @@ fn answer(turn: &mut Turn<'_>, told: Told) -> Option<(Answer, Message)> {
 }
 
 /// What an answer tells of how it was decided who gives it.
-fn routing(decision: &DecisionFields) -> Value {
+pub(crate) fn routing(decision: &DecisionFields) -> Value {
     let targets = decision.targets.iter().map(|target| {
         let mut told = json!({
             "name": target.name, "kind": target.kind, "confidence": target.confidence,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::agent::sub_agents::{Earlier, Errand, Whom};
 use super::aggregate::{self, Gathered};
 use super::compose;
-use crate::assistant::Node;
+use crate::assistant::{Assistant, Node};
 use crate::calls::{Ask, Deciding, Request, Returned, is_default};
 use crate::memory::{Goal, Memory, Topic};
 use crate::ports::ToolReply;
@@ -122,47 +122,61 @@ fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
 
 /// An attempt at a part.
 fn call(turn: &mut Turn<'_>, index: usize, delay_ms: u64) -> Option<NewCall<Request>> {
-    let now = turn.since_accepted_ms(turn.view.at);
-    let app = &turn.assistant.app;
-    let facts = turn.view.facts;
-    let earlier = facts.conversation.map(|conversation| Earlier {
-        conversation,
-        before: facts.id,
-        messages: 2 * app.config.dispatch.context_turns as usize,
-    });
     let part = turn.state.dispatched.get_mut(index)?;
     part.attempts += 1;
-    let goal = part.goal.clone()?;
-    let name = goal.agent().unwrap_or(goal.name()).clone();
-    let time = match agent_of(turn.assistant, &name) {
-        Some(agent) => app.agent_time_ms(agent),
-        None => u64::from(app.config.limits.task_seconds) * 1_000,
-    };
-    let part = turn.state.dispatched.get(index)?;
-    let whom = match &goal {
-        Goal::Agent { agent } => Whom::Agent(agent.clone()),
-        Goal::Skill(_) | Goal::Domain { .. } => Whom::Request(name.clone()),
-    };
+    let (goal, said, topic) = (part.goal.clone()?, part.said.clone(), part.topic.clone());
     let errand = Errand {
         index,
-        until_ms: Some(now + delay_ms + time),
-        delay_ms,
-        deciding: Deciding {
-            goal: Some(goal),
-            topic: part.topic.clone(),
-        },
-        earlier,
-        ..Errand::at_node(whom, part.said.clone(), Map::new())
+        ..errand(turn, goal, said, topic, delay_ms)
     };
     Some(NewCall {
-        label: name.to_string(),
+        label: errand.whom.name().to_string(),
         request: Request(Ask::Child(Box::new(errand))),
         approval: None,
     })
 }
 
+/// What whoever is chosen is asked to do: within their own time, and looking back on the conversation.
+pub(crate) fn errand(
+    turn: &Turn<'_>,
+    goal: Goal,
+    said: String,
+    topic: Option<Topic>,
+    delay_ms: u64,
+) -> Errand {
+    let config = &turn.assistant.app.config;
+    let facts = turn.view.facts;
+    let earlier = facts.conversation.map(|conversation| Earlier {
+        conversation,
+        before: facts.id,
+        messages: 2 * config.dispatch.context_turns as usize,
+    });
+    let name = goal.agent().unwrap_or(goal.name()).clone();
+    let agent = agent_of(turn.assistant, &name);
+    let time = match agent {
+        Some(agent) => turn.assistant.app.agent_time_ms(agent),
+        None => u64::from(config.limits.tool_seconds) * 1_000,
+    };
+    let thinks = agent.is_some_and(|agent| agent.llm_config.is_some());
+    let whom = match &goal {
+        Goal::Agent { .. } if thinks => Whom::Agent(name),
+        _ => Whom::Request(name),
+    };
+    let now = turn.since_accepted_ms(turn.view.at);
+    Errand {
+        until_ms: Some(now + delay_ms + time),
+        delay_ms,
+        deciding: Deciding {
+            goal: Some(goal),
+            topic,
+        },
+        earlier,
+        ..Errand::at_node(whom, said, Map::new())
+    }
+}
+
 /// Several targets, in the order in which they were asked for.
-fn decision(said: &str, parts: &[Part]) -> Option<Decision> {
+pub(crate) fn decision(said: &str, parts: &[Part]) -> Option<Decision> {
     let mut targets: Vec<convoke_model::Target> = Vec::new();
     for part in parts {
         let mut target = part.target.target(part.confidence);
@@ -235,13 +249,22 @@ pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
 /// changed, and was not tried too often.
 fn may_try_again(turn: &Turn<'_>, index: usize, reply: &ToolReply) -> Option<u64> {
     let part = turn.state.dispatched.get(index)?;
-    let name = part.goal.as_ref().and_then(Goal::agent)?;
-    let limits = &agent_of(turn.assistant, name)?.limits;
-    let passing = reply.is_error && reply.content[compose::PASSING] == Value::Bool(true);
-    (passing && part.attempts <= limits.max_retries).then_some(limits.retry_delay_ms)
+    retry_delay(turn.assistant, part.goal.as_ref()?, part.attempts, reply)
 }
 
-fn agent_of<'a>(assistant: &'a crate::Assistant, name: &Name) -> Option<&'a AgentFields> {
+/// The same, of anybody who was begun so often.
+pub(crate) fn retry_delay(
+    assistant: &Assistant,
+    goal: &Goal,
+    attempts: u32,
+    reply: &ToolReply,
+) -> Option<u64> {
+    let limits = &agent_of(assistant, goal.agent()?)?.limits;
+    let passing = reply.is_error && reply.content[compose::PASSING] == Value::Bool(true);
+    (passing && attempts <= limits.max_retries).then_some(limits.retry_delay_ms)
+}
+
+fn agent_of<'a>(assistant: &'a Assistant, name: &Name) -> Option<&'a AgentFields> {
     assistant.app.agent(name.as_str()).map(|agent| &**agent)
 }
 

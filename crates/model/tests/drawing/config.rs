@@ -365,9 +365,9 @@ pub(crate) fn style_guide(draw: &mut Draw) -> StyleGuide {
 }
 
 pub(crate) fn node_kind(draw: &mut Draw) -> NodeKind {
-    use NodeKind::{Agent, Check, Compose, Condition, Decide, Deliver, Format, Human, Tool};
+    use NodeKind::{Agent, Check, Compose, Condition, Deliver, Format, Human, Route, Tool};
     draw.pick(&[
-        Agent, Tool, Condition, Human, Decide, Compose, Check, Format, Deliver,
+        Agent, Tool, Condition, Human, Route, Compose, Check, Format, Deliver,
     ])
 }
 
@@ -383,6 +383,7 @@ pub(crate) fn node(draw: &mut Draw) -> Node {
         NodeKind::Human => node.prompt = draw.maybe(Draw::text),
         NodeKind::Condition => node.expression = draw.maybe(Draw::text),
         NodeKind::Check => node.criteria = vec![node_criterion(draw)],
+        NodeKind::Route => node.over = draw.maybe(super::target_kind),
         _ => {}
     }
     if kind == NodeKind::Agent {

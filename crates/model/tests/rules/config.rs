@@ -260,6 +260,23 @@ fn check(ids: &[&str], on_error: &str) -> Value {
 }
 
 #[test]
+fn nodes_that_decide_who_answers_keep_their_rules() {
+    let node = |node: Value| json!({ "nodes": { "ask": node } });
+    refuses::<Workflow>(
+        &workflow(),
+        &[
+            (node(json!({ "over": "agent" })), "node.over"),
+            (node(json!({ "of": "start" })), "node.of"),
+            (node(json!({ "order": "sequential" })), "node.order"),
+            (
+                node(json!({ "type": "aggregate", "of": "nobody", "prompt": null })),
+                "workflow.of_unknown",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn a_workflow_keeps_its_rules() {
     let node = |node: Value| json!({ "nodes": { "ask": node } });
     refuses::<Workflow>(

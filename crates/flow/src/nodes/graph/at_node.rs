@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use convoke_engine::NewCall;
-use convoke_model::{Name, Node as Place, NodeKind, WorkflowFields};
+use convoke_model::{Name, Node as Place, NodeKind, Order, WorkflowFields};
 use serde_json::{Map, Value, json};
 
 use super::walk::Running;
-use super::{context, give_up, is_true, started, take_value};
-use crate::calls::{Ask, At, Request, ToolWish};
+use super::{context, give_up, is_true, routing, started, take_value};
+use crate::calls::{Ask, At, Deciding, Request, ToolWish};
 use crate::nodes::agent::sub_agents::{Errand, Manner, Whom};
 use crate::turn::Turn;
 
@@ -49,9 +49,20 @@ fn begin(
     name: &Name,
 ) -> Result<Vec<NewCall<Request>>, String> {
     if place.kind.gives_at_once() {
-        let value = given_at_once(turn, place)?;
+        let value = given_at_once(turn, workflow, place)?;
         take_value(turn, workflow, place, name, None, value);
         return Ok(Vec::new());
+    }
+    if place.kind == NodeKind::Dispatch {
+        let targets = routing::targets(turn, workflow, place);
+        let order = place
+            .order
+            .unwrap_or(turn.assistant.app.config.dispatch.order);
+        let at_once = match order {
+            Order::Parallel => targets.len(),
+            Order::Sequential => 1,
+        };
+        return begin_items(turn, workflow, place, name, targets, at_once);
     }
     let Some(map) = &place.map else {
         return Ok(vec![call(turn, workflow, place, name, None)?]);
@@ -69,11 +80,23 @@ fn begin(
             "workflow.map: there are {number} items, and at most {most} are gone over"
         ));
     }
+    begin_items(turn, workflow, place, name, items, map.parallel as usize)
+}
+
+/// Begins a list of things, so many at once.
+fn begin_items(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    name: &Name,
+    items: Vec<Value>,
+    at_once: usize,
+) -> Result<Vec<NewCall<Request>>, String> {
     if items.is_empty() {
         take_value(turn, workflow, place, name, None, json!([]));
         return Ok(Vec::new());
     }
-    let at_once = number.min(map.parallel as usize);
+    let at_once = items.len().min(at_once);
     if let Some(running) = running(turn, name) {
         running.items = items;
         running.begun = at_once;
@@ -137,7 +160,8 @@ pub(super) fn call(
     }
     let named = place.map.as_ref().map(|map| &map.r#as);
     let context = context(turn, named.zip(of_item.as_ref()));
-    let delay_ms = if failures > 0 {
+    // A target that is tried again waits as long as its own agent says.
+    let delay_ms = if failures > 0 && place.kind != NodeKind::Dispatch {
         place.retry_delay_ms
     } else {
         0
@@ -147,7 +171,12 @@ pub(super) fn call(
         .timeout_seconds
         .map(|seconds| u64::from(seconds) * 1_000);
     let until_ms = limit.map(|limit| since + delay_ms + limit);
-    let ask = ask(turn, workflow, place, &context, until_ms)?;
+    let ask = match (place.kind, &of_item) {
+        (NodeKind::Dispatch, Some(target)) => {
+            routing::dispatched(turn, target, failures, until_ms)?
+        }
+        _ => ask(turn, workflow, place, &context, until_ms)?,
+    };
     let label = label(place, name, &ask);
     let approval = match place.kind {
         NodeKind::Human => {
@@ -232,6 +261,7 @@ fn ask(
             }))
         }
         NodeKind::Human => Ask::Person { said: None },
+        NodeKind::Route => Ask::Decide(Deciding::default()),
         other => {
             return Err(format!(
                 "workflow.node: a node of type {other:?} makes no call"
@@ -241,11 +271,16 @@ fn ask(
 }
 
 /// What a node gives without a call.
-fn given_at_once(turn: &Turn<'_>, place: &Place) -> Result<Value, String> {
+fn given_at_once(
+    turn: &Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+) -> Result<Value, String> {
     let context = context(turn, None);
     let templates = &turn.assistant.templates;
     match (place.kind, &place.expression, &place.prompt) {
         (NodeKind::Check, ..) => judge(turn, place, &context),
+        (NodeKind::Aggregate, ..) => routing::aggregated(turn, workflow, place),
         (NodeKind::Compose | NodeKind::Deliver, _, Some(template)) => {
             let text = templates.text(template, &context).map_err(misunderstood);
             text.map(Value::from)
@@ -286,7 +321,9 @@ fn judge(turn: &Turn<'_>, place: &Place, context: &Map<String, Value>) -> Result
 fn label(place: &Place, name: &Name, ask: &Ask) -> String {
     match (place.kind, ask) {
         (NodeKind::Tool, Ask::Tool(wish)) => format!("{name}: {}", wish.tool),
-        (NodeKind::Agent, Ask::Child(errand)) => format!("{name}: {}", errand.whom.name()),
+        (NodeKind::Agent | NodeKind::Dispatch, Ask::Child(errand)) => {
+            format!("{name}: {}", errand.whom.name())
+        }
         _ => name.to_string(),
     }
 }

@@ -2,12 +2,13 @@
 //! goes into the state; its edges say where it goes on. A node that was left is never begun again.
 
 mod at_node;
+mod routing;
 mod walk;
 
 use convoke_engine::{NewCall, Outcome, Said, Step};
 use convoke_model::{
     Destination, Edge, FAILED, Message, MessageFields, Name, Node as Place, NodeKind, OnError,
-    PASSED, Role, WorkflowFields,
+    PASSED, Reliance, Role, WorkflowFields,
 };
 use serde_json::{Map, Value, json};
 
@@ -61,7 +62,25 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         }
     }
     let mut said = Vec::new();
-    let calls = match result_of(place, returned.outcome) {
+    let took_ms = turn
+        .view
+        .at
+        .duration_since(returned.made.started_at)
+        .as_millis();
+    let took_ms = u64::try_from(took_ms).unwrap_or(0);
+    let outcome = returned.outcome;
+    match place.kind {
+        NodeKind::Route => {
+            let calls = routing::take_route(turn, workflow, place, at, outcome);
+            return go_on(turn, said, calls);
+        }
+        NodeKind::Dispatch => {
+            let calls = routing::take_dispatched(turn, workflow, place, at, outcome, took_ms);
+            return go_on(turn, said, calls);
+        }
+        _ => {}
+    }
+    let calls = match result_of(place, outcome) {
         Ok(value) => {
             if place.kind == NodeKind::Agent {
                 said.extend(agent_says(turn, place, &value));
@@ -171,9 +190,23 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
         );
     }
     let state: Map<String, Value> = walk.state.clone();
+    // What an aggregate node lacks, the answer lacks.
+    let lacks = |(name, node): (&Name, &Place)| {
+        let value = state.get(&field_of(workflow, name));
+        node.kind == NodeKind::Aggregate && value.is_some_and(|value| value["partial"] == true)
+    };
+    let partial = workflow.nodes.iter().any(lacks);
     turn.state.output = Some(Value::Object(state));
-    let name = workflow.name.to_string();
-    compose::speak(turn, compose::Told::of(text, &name, Memory::default()))
+    let told = compose::Told {
+        partial,
+        confidence: if partial {
+            Reliance::Medium
+        } else {
+            Reliance::High
+        },
+        ..compose::Told::of(text, workflow.name.as_str(), Memory::default())
+    };
+    compose::speak(turn, told)
 }
 
 /// The workflow that the task walks.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::calls::is_default;
 use crate::nodes::agent::Spent;
+use crate::nodes::route::Unsure;
 
 /// A walk under way. It is written with every entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -69,6 +70,9 @@ pub(crate) struct Running {
     /// How many items were begun.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) begun: usize,
+    /// What is known at a route node while a model decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unsure: Option<Unsure>,
     /// Calls under way.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) open: usize,

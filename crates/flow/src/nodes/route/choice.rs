@@ -9,13 +9,13 @@ use crate::memory::Goal;
 use crate::split::{MAX_PARTS, Part};
 
 /// What a model chose, and what it named that cannot be chosen.
-pub(super) struct Choice {
-    pub(super) chosen: Chosen,
-    pub(super) dropped: Vec<String>,
+pub(crate) struct Choice {
+    pub(crate) chosen: Chosen,
+    pub(crate) dropped: Vec<String>,
 }
 
 /// What a model chose.
-pub(super) enum Chosen {
+pub(crate) enum Chosen {
     /// These, each with its part of the request.
     Targets { parts: Vec<Part>, why: String },
     /// It is not sure.
@@ -53,7 +53,7 @@ struct WrittenTarget {
 
 impl Router {
     /// Reads what a model wrote. Whatever it is, only what the catalogue has comes out.
-    pub(super) fn read(&self, text: &str) -> Choice {
+    pub(crate) fn read(&self, text: &str) -> Choice {
         let written = extract_json(text).and_then(|value| Written::deserialize(value).ok());
         let Some(written) = written else {
             return Choice {

@@ -5,7 +5,7 @@ mod choice;
 mod router;
 
 use convoke_engine::{Failure, Step};
-use convoke_model::{DecidedBy, Decision, DecisionFields, Stage};
+use convoke_model::{DecidedBy, Decision, DecisionFields, Stage, TargetKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::memory::{Asks, Goal, Memory};
 use crate::split::Part;
 use crate::turn::Turn;
 
-use choice::{Choice, Chosen};
+pub(crate) use choice::{Choice, Chosen};
 pub(crate) use router::Router;
 
 /// The intent of an answer that the fallback gives because it could not be told who else should.
@@ -31,6 +31,9 @@ pub(crate) struct Routing {
     pub(crate) attempt: u32,
     /// When its time is over.
     pub(crate) until_ms: u64,
+    /// What is chosen from, if not from everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) over: Option<TargetKind>,
 }
 
 /// What is known while a model says who answers.
@@ -38,17 +41,19 @@ pub(crate) struct Routing {
 pub(crate) struct Unsure {
     /// What the local decision takes to be likely.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    candidates: Vec<Goal>,
+    pub(crate) candidates: Vec<Goal>,
     #[serde(default, skip_serializing_if = "is_default")]
-    attempts: u32,
+    pub(crate) attempts: u32,
     /// What the model named that cannot be chosen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    dropped: Vec<String>,
+    pub(crate) dropped: Vec<String>,
 }
 
 /// Goes on where the local decision is not sure: with these candidates, or with none.
 pub(crate) fn unsure(turn: &mut Turn<'_>, candidates: Vec<Goal>) -> Step<Request> {
-    if turn.assistant.router.is_some() {
+    // A part of a message was routed already; to do so again might never end.
+    let is_part = turn.view.facts.parent.is_some();
+    if !is_part && turn.assistant.router(None).is_some() {
         turn.state.node = Node::Route;
         turn.state.unsure = Some(Box::new(Unsure {
             candidates,
@@ -56,7 +61,7 @@ pub(crate) fn unsure(turn: &mut Turn<'_>, candidates: Vec<Goal>) -> Step<Request
         }));
         return ask(turn);
     }
-    if turn.assistant.thinker(None).is_some() {
+    if !is_part && turn.assistant.thinker(None).is_some() {
         return decide::think(turn);
     }
     if candidates.is_empty() {
@@ -78,7 +83,7 @@ pub(crate) fn unsure(turn: &mut Turn<'_>, candidates: Vec<Goal>) -> Step<Request
 /// Takes in what a model chose, and goes on with it.
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     let assistant = turn.assistant;
-    let Some(router) = &assistant.router else {
+    let Some(router) = assistant.router(None) else {
         return compose::broken(turn, "the router is gone");
     };
     let thought = match returned.thought() {
@@ -160,25 +165,32 @@ fn domains_only(parts: &[Part]) -> Option<Vec<Question>> {
 
 /// Asks the model, unless it was asked often enough.
 fn ask(turn: &mut Turn<'_>) -> Step<Request> {
-    let now = turn.since_accepted_ms(turn.view.at);
-    let time = u64::from(turn.assistant.app.config.limits.agent_seconds) * 1_000;
-    let Some(unsure) = turn.state.unsure.as_mut() else {
+    let Some(mut unsure) = turn.state.unsure.take() else {
         return compose::broken(turn, "what was to be decided is gone");
     };
-    unsure.attempts += 1;
-    let routing = Routing {
-        attempt: unsure.attempts,
-        until_ms: now + time,
-    };
+    let routing = attempt(turn, &mut unsure, None);
+    turn.state.unsure = Some(unsure);
     Step {
         stage: Some(Stage::Planning),
         ..one_call("route", Ask::Route(routing))
     }
 }
 
+/// The next question to the model.
+pub(crate) fn attempt(turn: &Turn<'_>, unsure: &mut Unsure, over: Option<TargetKind>) -> Routing {
+    let now = turn.since_accepted_ms(turn.view.at);
+    let time = u64::from(turn.assistant.app.config.limits.agent_seconds) * 1_000;
+    unsure.attempts += 1;
+    Routing {
+        attempt: unsure.attempts,
+        until_ms: now + time,
+        over,
+    }
+}
+
 /// A model that chose nothing that can be chosen is asked again; in the end the fallback answers.
 fn again(turn: &mut Turn<'_>, why: &str) -> Step<Request> {
-    let most = turn.assistant.router.as_ref();
+    let most = turn.assistant.router(None);
     let most = most.map_or(0, |router| router.options.max_attempts);
     match &turn.state.unsure {
         Some(unsure) if unsure.attempts < most => ask(turn),
@@ -210,7 +222,12 @@ fn end(turn: &mut Turn<'_>) -> Unsure {
         .unwrap_or_default()
 }
 
-fn decision(said: &str, parts: &[Part], why: &str, dropped: Vec<String>) -> Option<Decision> {
+pub(crate) fn decision(
+    said: &str,
+    parts: &[Part],
+    why: &str,
+    dropped: Vec<String>,
+) -> Option<Decision> {
     let targets = parts.iter().map(|part| {
         let mut target = part.target.target(part.confidence);
         target.request = (part.said != said).then(|| part.said.clone());
@@ -300,7 +317,7 @@ fn open(
         reasoning: why.to_owned(),
         ambiguous: true,
         clarifying_question: Some(question.unwrap_or_else(|| ASK_FOR_MORE.to_owned())),
-        decided_by: match turn.assistant.router {
+        decided_by: match turn.assistant.router(None) {
             Some(_) => DecidedBy::Model,
             None => DecidedBy::Local,
         },
@@ -381,7 +398,7 @@ fn fallback_decision(
 }
 
 /// What may be meant, as templates see it.
-fn described(turn: &Turn<'_>, candidates: &[Goal]) -> Vec<Value> {
+pub(crate) fn described(turn: &Turn<'_>, candidates: &[Goal]) -> Vec<Value> {
     let (catalogue, app) = (&turn.assistant.catalogue, &turn.assistant.app);
     candidates
         .iter()

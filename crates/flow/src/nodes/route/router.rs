@@ -6,7 +6,9 @@ use std::time::Duration;
 use convoke_app::App;
 use convoke_engine::{Failure, FailureKind};
 use convoke_llm::{ChatRequest, ModelClient, Output};
-use convoke_model::{AgentFields, LlmConfig, Message, RouterOptionsFields, SkillFields};
+use convoke_model::{
+    AgentFields, LlmConfig, Message, RouterOptionsFields, SkillFields, TargetKind,
+};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -48,12 +50,13 @@ const QUESTION: &str = "{{ catalogue }}\n\nThe request:\n{{ request }}";
 const HEADER: &str = "The catalogue:";
 
 impl Router {
-    /// How a model decides for an app, if it has a model to ask and more than one thing to choose from.
-    pub(crate) fn of(app: &App, catalogue: &Catalogue) -> Option<Self> {
+    /// How a model decides for an app, if it has a model to ask, and something to choose from: more than one thing, unless
+    /// it is said over what.
+    pub(crate) fn of(app: &App, catalogue: &Catalogue, over: Option<TargetKind>) -> Option<Self> {
         let options = app.config.decide.router.clone().unwrap_or_default();
         let models = models(app, &options)?;
-        let entries = entries(app, catalogue, &options);
-        if entries.len() < 2 {
+        let entries = entries(app, catalogue, &options, over);
+        if entries.is_empty() || (entries.len() < 2 && over.is_none()) {
             return None;
         }
         Some(Self {
@@ -135,21 +138,37 @@ fn models(app: &App, options: &RouterOptionsFields) -> Option<Vec<LlmConfig>> {
     }
 }
 
-/// Everybody who can be chosen: agents that think, the skills of those that do not, and domains.
-fn entries(app: &App, catalogue: &Catalogue, options: &RouterOptionsFields) -> Vec<Entry> {
+/// Everybody who can be chosen: of one kind, or agents that think, the skills of those that do not, and domains.
+fn entries(
+    app: &App,
+    catalogue: &Catalogue,
+    options: &RouterOptionsFields,
+    over: Option<TargetKind>,
+) -> Vec<Entry> {
     let is_special = |name: &convoke_model::Name| {
         *name == options.clarification_agent || *name == options.fallback_agent
     };
     let mut entries = Vec::new();
     for agent in leading(app).filter(|agent| !is_special(&agent.name)) {
-        if agent.llm_config.is_some() {
-            entries.push(agent_entry(agent, options));
-        } else {
-            let skills = agent.skills.iter();
-            entries.extend(skills.map(|skill| skill_entry(agent, skill, options)));
+        let kind = match (over, &agent.llm_config) {
+            (Some(kind), _) => kind,
+            (None, Some(_)) => TargetKind::Agent,
+            (None, None) => TargetKind::Skill,
+        };
+        match kind {
+            TargetKind::Agent => entries.push(agent_entry(agent, options)),
+            TargetKind::Skill => {
+                let skills = agent.skills.iter();
+                entries.extend(skills.map(|skill| skill_entry(agent, skill, options)));
+            }
+            TargetKind::Domain => {}
         }
     }
-    for domain in catalogue.domains() {
+    let domains = match over {
+        None | Some(TargetKind::Domain) => catalogue.domains(),
+        Some(_) => &[],
+    };
+    for domain in domains {
         let mut text = format!("- {}: {}", domain.name, domain.description);
         if options.include_agent_capabilities && !domain.capabilities.is_empty() {
             let _ = write!(text, " Capabilities: {}.", domain.capabilities.join(", "));

@@ -1,0 +1,450 @@
+//! The nodes of a workflow that decide who answers (`route`), let them answer (`dispatch`), and make one answer of it
+//! (`aggregate`): the same way that an app without a workflow goes, as parts of a graph.
+
+use convoke_engine::{NewCall, Outcome};
+use convoke_model::{AgentResult, Decision, Name, Node as Place, TargetKind, WorkflowFields};
+use serde_json::{Value, json};
+
+use super::walk::Running;
+use super::{at_node, field_of, started, take_value};
+use crate::calls::{Ask, At, Given, Reply, Request};
+use crate::interpret::Meaning;
+use crate::memory::{Goal, SkillRef};
+use crate::nodes::route::{Choice, Chosen, Unsure, attempt, decision};
+use crate::nodes::{aggregate, compose, dispatch};
+use crate::split::Part;
+use crate::turn::Turn;
+
+/// The routing key where it is not known what is meant.
+const CLARIFY: &str = "clarify";
+
+/// The routing key where nobody fits, or nobody can tell who does.
+const FALLBACK: &str = "fallback";
+
+/// Takes in what was decided, locally or by a model; asks the model where the local decision is not sure.
+pub(super) fn take_route(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    at: &At,
+    outcome: Outcome<Reply>,
+) -> Vec<NewCall<Request>> {
+    let over = place.over;
+    match outcome {
+        Outcome::Done(Reply(Given::Decided(decided))) => {
+            turn.state.shown = decided.shown;
+            turn.state.conversations = decided.conversations;
+            match locally(decided.meaning, over) {
+                Ok(decision) => leave(turn, workflow, place, &at.node, &decision, None),
+                Err(candidates) => {
+                    let unsure = Unsure {
+                        candidates,
+                        ..Unsure::default()
+                    };
+                    ask(
+                        turn,
+                        workflow,
+                        place,
+                        at,
+                        unsure,
+                        "nothing that the app can do fits",
+                    )
+                }
+            }
+        }
+        Outcome::Done(Reply(Given::Thought(thought))) => {
+            let unsure = take_unsure(turn, &at.node);
+            let Some(router) = turn.assistant.router(over) else {
+                return give_nobody(
+                    turn,
+                    workflow,
+                    place,
+                    &at.node,
+                    "the router is gone",
+                    &unsure.dropped,
+                );
+            };
+            if let Some(walk) = turn.state.walk.as_mut() {
+                walk.spent.add(&thought, router.models.iter());
+            }
+            let choice = router.read(&thought.text);
+            take_choice(turn, workflow, place, at, choice, unsure)
+        }
+        Outcome::Done(_) => {
+            give_nobody(turn, workflow, place, &at.node, "nothing was decided", &[])
+        }
+        Outcome::Failed(failure) => {
+            let unsure = take_unsure(turn, &at.node);
+            let why = format!("{}: {}", failure.code, failure.message);
+            if failure.transient {
+                return ask(turn, workflow, place, at, unsure, &why);
+            }
+            give_nobody(turn, workflow, place, &at.node, &why, &unsure.dropped)
+        }
+    }
+}
+
+fn take_choice(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    at: &At,
+    choice: Choice,
+    mut unsure: Unsure,
+) -> Vec<NewCall<Request>> {
+    unsure.dropped.extend(choice.dropped);
+    match choice.chosen {
+        Chosen::Broken(why) => ask(turn, workflow, place, at, unsure, &why),
+        Chosen::Nobody(why) => give_nobody(turn, workflow, place, &at.node, &why, &unsure.dropped),
+        Chosen::Unsure {
+            candidates,
+            question,
+            why,
+        } => {
+            let candidates = if candidates.is_empty() {
+                unsure.candidates
+            } else {
+                candidates
+            };
+            give_open(
+                turn,
+                workflow,
+                place,
+                &at.node,
+                &candidates,
+                question.as_deref(),
+                &why,
+            )
+        }
+        Chosen::Targets { parts, why } => {
+            match decision(turn.said(), &parts, &why, unsure.dropped) {
+                Some(decision) => leave(turn, workflow, place, &at.node, &decision, None),
+                None => give_nobody(turn, workflow, place, &at.node, &why, &[]),
+            }
+        }
+    }
+}
+
+/// Asks the model, unless there is none or it was asked often enough.
+fn ask(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    at: &At,
+    mut unsure: Unsure,
+    why: &str,
+) -> Vec<NewCall<Request>> {
+    let most = turn.assistant.router(place.over);
+    match most.map(|router| router.options.max_attempts) {
+        Some(most) if unsure.attempts < most => {
+            let routing = attempt(turn, &mut unsure, place.over);
+            if let Some(running) = running(turn, &at.node) {
+                running.unsure = Some(unsure);
+                running.open += 1;
+            }
+            vec![NewCall {
+                label: format!("{}: route", at.node),
+                request: Request(Ask::At(At {
+                    ask: Box::new(Ask::Route(routing)),
+                    ..at.clone()
+                })),
+                approval: None,
+            }]
+        }
+        None if !unsure.candidates.is_empty() => {
+            let why = "several things may be meant";
+            give_open(
+                turn,
+                workflow,
+                place,
+                &at.node,
+                &unsure.candidates,
+                None,
+                why,
+            )
+        }
+        _ => give_nobody(turn, workflow, place, &at.node, why, &unsure.dropped),
+    }
+}
+
+/// What the words of a message are taken for, or what they may be.
+fn locally(meaning: Meaning, over: Option<TargetKind>) -> Result<Decision, Vec<Goal>> {
+    let fits = |kind: TargetKind| over.is_none_or(|over| over == kind);
+    match meaning {
+        Meaning::Act(wish) => match over {
+            Some(TargetKind::Agent) => {
+                let goal = Goal::Agent {
+                    agent: wish.target.agent,
+                };
+                let confidence = wish.decision.confidence().value();
+                let changed = wish.decision.with(|decision| {
+                    decision.targets = vec![goal.target(confidence)];
+                });
+                changed.map_err(|_| Vec::new())
+            }
+            Some(TargetKind::Domain) => Err(Vec::new()),
+            Some(TargetKind::Skill) | None => Ok(wish.decision),
+        },
+        Meaning::Several { parts } => {
+            let parts: Vec<Part> = parts
+                .into_iter()
+                .filter_map(|part| kept(part, over))
+                .collect();
+            let said: Vec<&str> = parts.iter().map(|part| part.said.as_str()).collect();
+            dispatch::decision(&said.join(", "), &parts).ok_or_else(Vec::new)
+        }
+        Meaning::Inquire(inquiry) if fits(TargetKind::Domain) => Ok(inquiry.decision),
+        Meaning::Unclear { candidates } => {
+            let fitting = candidates.into_iter().filter(|goal| match goal {
+                Goal::Domain { .. } => fits(TargetKind::Domain),
+                Goal::Skill(_) | Goal::Agent { .. } => over != Some(TargetKind::Domain),
+            });
+            Err(fitting.collect())
+        }
+        Meaning::Inquire(_) | Meaning::Unknown | Meaning::Dismissed => Err(Vec::new()),
+    }
+}
+
+/// A part of a message as one of the wanted kind, if it can be.
+fn kept(part: Part, over: Option<TargetKind>) -> Option<Part> {
+    let target = match (part.target, over) {
+        (Goal::Skill(SkillRef { agent, .. }), Some(TargetKind::Agent)) => Goal::Agent { agent },
+        (Goal::Skill(_), Some(TargetKind::Domain))
+        | (Goal::Domain { .. }, Some(TargetKind::Agent | TargetKind::Skill)) => return None,
+        (target, _) => target,
+    };
+    Some(Part { target, ..part })
+}
+
+fn leave(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    node: &Name,
+    decision: &Decision,
+    key: Option<&str>,
+) -> Vec<NewCall<Request>> {
+    let mut value = compose::routing(decision);
+    if let Some(question) = &decision.clarifying_question {
+        value["clarifying_question"] = json!(question);
+    }
+    let primary = decision.primary().map(|target| target.name.to_string());
+    let key = key.map(str::to_owned).or(primary).unwrap_or_default();
+    if let Some(walk) = turn.state.walk.as_mut() {
+        walk.state.insert("routing_key".into(), key.into());
+    }
+    take_value(turn, workflow, place, node, None, value)
+}
+
+/// It is left to the user.
+fn give_open(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    node: &Name,
+    candidates: &[Goal],
+    question: Option<&str>,
+    why: &str,
+) -> Vec<NewCall<Request>> {
+    let described = crate::nodes::route::described(turn, candidates);
+    let value = json!({
+        "targets": [], "candidates": described, "reasoning": why, "ambiguous": true,
+        "clarifying_question": question,
+    });
+    end_without(turn, workflow, place, node, CLARIFY, value)
+}
+
+/// Nobody fits, or nobody can tell who does.
+fn give_nobody(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    node: &Name,
+    why: &str,
+    dropped: &[String],
+) -> Vec<NewCall<Request>> {
+    let value = json!({
+        "targets": [], "reasoning": why, "decided_by": "fallback", "dropped": dropped,
+    });
+    end_without(turn, workflow, place, node, FALLBACK, value)
+}
+
+fn end_without(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    node: &Name,
+    key: &str,
+    value: Value,
+) -> Vec<NewCall<Request>> {
+    if let Some(walk) = turn.state.walk.as_mut() {
+        walk.state.insert("routing_key".into(), key.into());
+    }
+    take_value(turn, workflow, place, node, None, value)
+}
+
+fn take_unsure(turn: &mut Turn<'_>, node: &Name) -> Unsure {
+    running(turn, node)
+        .and_then(|running| running.unsure.take())
+        .unwrap_or_default()
+}
+
+fn running<'t>(turn: &'t mut Turn<'_>, node: &Name) -> Option<&'t mut Running> {
+    turn.state.walk.as_mut()?.running(node)
+}
+
+/// The targets that a dispatch node hands the request to: those of its route node.
+pub(super) fn targets(turn: &Turn<'_>, workflow: &WorkflowFields, place: &Place) -> Vec<Value> {
+    of(turn, workflow, place)["targets"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
+}
+
+/// What the node gave that a dispatch or an aggregate node is of.
+fn of(turn: &Turn<'_>, workflow: &WorkflowFields, place: &Place) -> Value {
+    let walk = turn.state.walk.as_deref();
+    let field = place.of.as_ref().map(|of| field_of(workflow, of));
+    let value = field.and_then(|field| walk?.state.get(&field).cloned());
+    value.unwrap_or_default()
+}
+
+/// The call by which a target answers, after so many attempts that failed.
+pub(super) fn dispatched(
+    turn: &Turn<'_>,
+    target: &Value,
+    failures: u32,
+    until_ms: Option<u64>,
+) -> Result<Ask, String> {
+    let goal = goal_of(target).ok_or("workflow.dispatch: the target is none that the app has")?;
+    let said = target["request"].as_str().unwrap_or(turn.said()).to_owned();
+    let agent = goal
+        .agent()
+        .and_then(|name| turn.assistant.app.agent(name.as_str()));
+    let delay_ms = match (failures, agent) {
+        (0, _) | (_, None) => 0,
+        (_, Some(agent)) => agent.limits.retry_delay_ms,
+    };
+    let mut errand = dispatch::errand(turn, goal, said, None, delay_ms);
+    errand.until_ms = until_ms.or(errand.until_ms);
+    Ok(Ask::Child(Box::new(errand)))
+}
+
+fn goal_of(target: &Value) -> Option<Goal> {
+    let name = |key: &str| Name::new(target[key].as_str()?).ok();
+    Some(match target["kind"].as_str()? {
+        "agent" => Goal::Agent {
+            agent: name("name")?,
+        },
+        "domain" => Goal::Domain {
+            domain: name("name")?,
+        },
+        _ => Goal::Skill(SkillRef {
+            agent: name("agent")?,
+            skill: name("name")?,
+        }),
+    })
+}
+
+/// Takes in what came of a target: its result, or it is tried once more.
+pub(super) fn take_dispatched(
+    turn: &mut Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+    at: &At,
+    outcome: Outcome<Reply>,
+    took_ms: u64,
+) -> Vec<NewCall<Request>> {
+    let item = at.item.unwrap_or(0);
+    let known = running(turn, &at.node).map(|running| {
+        let target = running.items.get(item).cloned().unwrap_or_default();
+        (target, running.failures.get(&item).copied().unwrap_or(0))
+    });
+    let (target, failures) = known.unwrap_or_default();
+    if let Some(value) = result(turn, &target, failures, outcome, took_ms) {
+        return take_value(turn, workflow, place, &at.node, at.item, value);
+    }
+    if let Some(running) = running(turn, &at.node) {
+        running.failures.insert(item, failures + 1);
+    }
+    let again = at_node::call(turn, workflow, place, &at.node, at.item);
+    started(turn, workflow, &at.node, again.map(|call| vec![call]))
+}
+
+/// What came of a target, unless it is to be tried once more.
+fn result(
+    turn: &Turn<'_>,
+    target: &Value,
+    failures: u32,
+    outcome: Outcome<Reply>,
+    took_ms: u64,
+) -> Option<Value> {
+    let goal = goal_of(target);
+    let name = goal.as_ref().map(Goal::name).cloned();
+    let (content, error, reply) = match outcome {
+        Outcome::Done(Reply(Given::Tool(reply))) => {
+            let again = goal
+                .as_ref()
+                .and_then(|goal| dispatch::retry_delay(turn.assistant, goal, failures + 1, &reply));
+            if again.is_some() {
+                return None;
+            }
+            let error = reply.is_error.then(|| reply.text.clone());
+            (reply.text.clone(), error, Some(reply))
+        }
+        Outcome::Done(_) => (
+            String::new(),
+            Some("it gave something else".to_owned()),
+            None,
+        ),
+        Outcome::Failed(failure) => {
+            let why = format!("{}: {}", failure.code, failure.message);
+            (String::new(), Some(why), None)
+        }
+    };
+    let result = name.and_then(|name| match &error {
+        None => AgentResult::success(name, content, took_ms).ok(),
+        Some(why) => AgentResult::failure(name, why, took_ms).ok(),
+    });
+    let mut result = json!(result);
+    if let Some(reply) = reply {
+        result["task"] = reply.content["task"].clone();
+        result["sources"] = reply.content["sources"].clone();
+        result["partial"] = reply.content["partial"].clone();
+    }
+    Some(result)
+}
+
+/// One answer of what came of all targets.
+pub(super) fn aggregated(
+    turn: &Turn<'_>,
+    workflow: &WorkflowFields,
+    place: &Place,
+) -> Result<Value, String> {
+    let results = of(turn, workflow, place);
+    let results = results.as_array().map(Vec::as_slice).unwrap_or_default();
+    let succeeded = |result: &&Value| result["success"] == Value::Bool(true);
+    let texts: Vec<String> = results
+        .iter()
+        .filter(succeeded)
+        .filter_map(|result| result["content"].as_str().map(str::to_owned))
+        .collect();
+    let missing: Vec<&str> = results
+        .iter()
+        .filter(|result| !succeeded(result))
+        .filter_map(|result| result["agent"].as_str())
+        .collect();
+    if texts.is_empty() {
+        return Err(format!(
+            "dispatch.all_failed: none of these could answer: {}",
+            missing.join(", ")
+        ));
+    }
+    let lacks = (!missing.is_empty()).then(|| format!("{} could not help.", missing.join(" and ")));
+    let text = aggregate::in_one(turn.assistant, &texts, lacks.as_deref())?;
+    let is_partial = |result: &Value| result["partial"] == Value::Bool(true);
+    Ok(json!({
+        "text": text, "missing": missing,
+        "partial": !missing.is_empty() || results.iter().any(is_partial),
+    }))
+}
