@@ -429,6 +429,18 @@ pub(crate) enum ToolsCommand {
         #[command(flatten)]
         listen: ListenArgs,
     },
+    /// A year of a shop: customer behavior, inventory, pricing, marketing and sales, to be asked
+    Retail {
+        /// The SQLite file that holds the shop's data; a new one is filled [default: retail.db in the
+        /// data folder]
+        #[arg(long, value_name = "FILE")]
+        db: Option<PathBuf>,
+        /// How long a question waits for its query; one that takes longer is polled for, with 0 each
+        #[arg(long, value_name = "MILLISECONDS", default_value_t = 1_500)]
+        answer_within_ms: u64,
+        #[command(flatten)]
+        listen: ListenArgs,
+    },
 }
 
 /// How a built-in tool server is reached, and where its data is if nothing else is said.

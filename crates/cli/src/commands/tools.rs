@@ -1,6 +1,7 @@
 //! `convoke tools`: the built-in tool servers, so that the binary alone is enough.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 
@@ -27,6 +28,19 @@ pub(crate) async fn run(command: &ToolsCommand) -> anyhow::Result<Exit> {
             make_folder_of(&db)?;
             announce("home", listen);
             convoke_home::serve(&db, listen.http).await?;
+        }
+        ToolsCommand::Retail {
+            db,
+            answer_within_ms,
+            listen,
+        } => {
+            let db = place(db.as_deref(), listen, "retail.db");
+            make_folder_of(&db)?;
+            announce("retail", listen);
+            let options = convoke_retail::Options {
+                answer_within: Duration::from_millis(*answer_within_ms),
+            };
+            convoke_retail::serve(&db, listen.http, options).await?;
         }
     }
     Ok(Exit::Done)

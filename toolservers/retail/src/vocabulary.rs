@@ -1,0 +1,227 @@
+//! The closed parameters of a question, and the words that mean their values.
+
+/// A parameter that has one of a few values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Closed {
+    Category,
+    Region,
+    Segment,
+    Channel,
+    Warehouse,
+}
+
+impl Closed {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Category,
+        Self::Region,
+        Self::Segment,
+        Self::Channel,
+        Self::Warehouse,
+    ];
+
+    /// As SQL, results and refusals call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Category => "category",
+            Self::Region => "region",
+            Self::Segment => "segment",
+            Self::Channel => "channel",
+            Self::Warehouse => "warehouse",
+        }
+    }
+}
+
+/// A value and the words that mean it, beside its own name.
+pub(crate) type Value = (&'static str, &'static [&'static str]);
+
+pub(crate) const CATEGORIES: &[Value] = &[
+    ("footwear", &["shoes", "shoe", "boots", "sneakers"]),
+    ("clothing", &["clothes", "apparel", "garments", "fashion"]),
+    (
+        "outdoor",
+        &["outdoors", "outdoor gear", "camping gear", "camping"],
+    ),
+    (
+        "electronics",
+        &["electronic", "gadgets", "consumer electronics"],
+    ),
+    (
+        "home",
+        &["homeware", "household", "home goods", "home and living"],
+    ),
+    ("beauty", &["cosmetics", "skincare", "beauty care"]),
+];
+
+pub(crate) const REGIONS: &[Value] = &[
+    ("north", &["northern", "north region", "northern region"]),
+    ("south", &["southern", "south region", "southern region"]),
+    ("east", &["eastern", "east region", "eastern region"]),
+    ("west", &["western", "west region", "western region"]),
+];
+
+pub(crate) const SEGMENTS: &[Value] = &[
+    ("new", &["first time", "newly joined"]),
+    ("regular", &[]),
+    ("loyal", &["most loyal"]),
+    ("lapsed", &["inactive", "churned", "dormant"]),
+];
+
+/// Where people shop. A bare `store` is the whole shop more often than one of its channels.
+pub(crate) const SHOP_CHANNELS: &[Value] = &[
+    (
+        "web",
+        &["website", "web shop", "webshop", "online shop", "online"],
+    ),
+    ("app", &["mobile app", "mobile", "shopping app"]),
+    (
+        "store",
+        &[
+            "in store",
+            "in stores",
+            "in the stores",
+            "in the store",
+            "physical stores",
+            "store channel",
+        ],
+    ),
+];
+
+/// Where campaigns run.
+pub(crate) const CAMPAIGN_CHANNELS: &[Value] = &[
+    (
+        "email",
+        &["e mail", "emails", "mail", "newsletter", "newsletters"],
+    ),
+    ("social", &["social media", "social networks", "social ads"]),
+    ("search", &["paid search", "search ads", "search engine"]),
+    (
+        "display",
+        &["display ads", "banner", "banners", "banner ads"],
+    ),
+];
+
+pub(crate) const WAREHOUSES: &[Value] = &[
+    (
+        "Hamburg",
+        &[
+            "hamburg warehouse",
+            "warehouse hamburg",
+            "warehouse in hamburg",
+        ],
+    ),
+    (
+        "Munich",
+        &[
+            "munich warehouse",
+            "warehouse munich",
+            "warehouse in munich",
+        ],
+    ),
+    (
+        "Leipzig",
+        &[
+            "leipzig warehouse",
+            "warehouse leipzig",
+            "warehouse in leipzig",
+        ],
+    ),
+    (
+        "Cologne",
+        &[
+            "cologne warehouse",
+            "warehouse cologne",
+            "warehouse in cologne",
+        ],
+    ),
+];
+
+/// Whom `new` and `regular` make a segment of; before anything else they are mere adjectives.
+const PEOPLE: [&str; 12] = [
+    "customer",
+    "customers",
+    "shopper",
+    "shoppers",
+    "buyer",
+    "buyers",
+    "client",
+    "clients",
+    "segment",
+    "ones",
+    "people",
+    "visitors",
+];
+
+/// The value that begins with the first of these words, and how many words it takes.
+pub(crate) fn read(
+    closed: Closed,
+    values: &[Value],
+    words: &[String],
+    first: bool,
+) -> Option<(usize, &'static str)> {
+    let mut best = None;
+    for (value, spoken) in values {
+        let own = value.to_lowercase();
+        let names = spoken
+            .iter()
+            .copied()
+            .chain((closed != Closed::Channel || *value != "store").then_some(own.as_str()));
+        for name in names {
+            let length = name.split(' ').count();
+            let fits = words.len() >= length
+                && name.split(' ').zip(words).all(|(name, word)| name == word);
+            if fits && best.is_none_or(|(longest, _)| length > longest) {
+                best = Some((length, *value));
+            }
+        }
+    }
+    let (length, value) = best?;
+    let next = words.get(length).map_or("", String::as_str);
+    let meant = match value {
+        "new" | "regular" => PEOPLE.contains(&next),
+        // "Display the campaigns", "search for products": at the beginning these are verbs.
+        "display" | "search" => {
+            !first || next.is_empty() || matches!(next, "campaign" | "campaigns")
+        }
+        _ => true,
+    };
+    let length = length + usize::from(next == closed.name());
+    meant.then_some((length, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::words;
+
+    fn value(closed: Closed, values: &[Value], text: &str) -> Option<(usize, &'static str)> {
+        read(closed, values, &words(text), true)
+    }
+
+    #[test]
+    fn the_longest_words_win() {
+        let camping = value(Closed::Category, CATEGORIES, "camping gear sales");
+        assert_eq!(camping, Some((2, "outdoor")));
+        let region = value(Closed::Region, REGIONS, "northern region");
+        assert_eq!(region, Some((2, "north")));
+        let channel = value(Closed::Channel, CAMPAIGN_CHANNELS, "email channel");
+        assert_eq!(channel, Some((2, "email")));
+    }
+
+    #[test]
+    fn adjectives_and_verbs_are_no_values() {
+        assert_eq!(value(Closed::Segment, SEGMENTS, "new products"), None);
+        assert_eq!(
+            value(Closed::Segment, SEGMENTS, "new customers"),
+            Some((1, "new"))
+        );
+        assert_eq!(
+            value(Closed::Channel, CAMPAIGN_CHANNELS, "display the budget"),
+            None
+        );
+        assert_eq!(
+            value(Closed::Channel, CAMPAIGN_CHANNELS, "display campaigns"),
+            Some((1, "display"))
+        );
+        assert_eq!(value(Closed::Channel, SHOP_CHANNELS, "store"), None);
+    }
+}
