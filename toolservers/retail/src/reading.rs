@@ -224,18 +224,14 @@ fn take_products(words: &[String], taken: &mut [Option<Taken>], given: &mut Give
 /// How many of these words are the name, if they begin with it.
 fn length_of(name: &str, words: &[String]) -> Option<usize> {
     let length = name.split(' ').count();
-    let fits = words.len() >= length
-        && name
-            .split(' ')
-            .zip(words)
-            .enumerate()
-            .all(|(place, (part, word))| {
-                let part = part.to_lowercase();
-                part == *word
-                    || place + 1 == length
-                        && part.trim_end_matches('s') == word.trim_end_matches('s')
-            });
-    fits.then_some(length)
+    let mut parts = name.split(' ').zip(words).enumerate();
+    let fits = parts.all(|(place, (part, word))| {
+        let last = place + 1 == length;
+        let singular = |word: &str| word.trim_end_matches('s').len();
+        part.eq_ignore_ascii_case(word)
+            || last && part[..singular(part)].eq_ignore_ascii_case(&word[..singular(word)])
+    });
+    (fits && words.len() >= length).then_some(length)
 }
 
 fn take_limit(words: &[String], taken: &mut [Option<Taken>], given: &mut Given) {
