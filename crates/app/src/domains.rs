@@ -1,8 +1,8 @@
 //! What `config/domains` says of tools, of other domains, and in templates.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use convoke_model::{DomainFields, DomainTool, Name};
+use convoke_model::{DomainFields, DomainTool};
 
 use crate::contents::Contents;
 use crate::diagnostic::Diagnostic;
@@ -40,7 +40,6 @@ pub(crate) fn check(
             found.extend(mention(document, &pointer, "domain", name, code, &known));
         }
     }
-    found.extend(circles(list));
     found
 }
 
@@ -83,33 +82,4 @@ fn undeclared_poll(
     let error = list.document.error(pointer, "app.poll_undeclared", message);
     let declared = format!("{{tool: query_space_{rest}, poll: {{tool: {name}}}}}");
     Some(error.help(format!("declare it with the tool that asks: {declared}")))
-}
-
-/// Domains that wait for each other's answers in a circle would never be asked.
-fn circles(list: &ParsedList<DomainFields>) -> Vec<Diagnostic> {
-    let follows: BTreeMap<&Name, BTreeSet<Name>> = list
-        .items
-        .iter()
-        .map(|item| {
-            let tools = item.fields.mcp_tools.iter().map(DomainTool::fields);
-            let followed = tools.flat_map(|tool| tool.follows).collect();
-            (&item.fields.name, followed)
-        })
-        .collect();
-    let mut found = Vec::new();
-    for item in &list.items {
-        let start = &item.fields.name;
-        let mut open = vec![start];
-        let mut seen = BTreeSet::new();
-        while let Some(name) = open.pop() {
-            let next = follows.get(name).into_iter().flatten();
-            open.extend(next.filter(|next| seen.insert(*next)));
-        }
-        if seen.contains(start) {
-            let message = format!("`{start}` waits for its own answer, by way of others");
-            let pointer = format!("{}/mcp_tools", item.pointer);
-            found.push(list.document.error(&pointer, "app.domain_circle", message));
-        }
-    }
-    found
 }

@@ -44,6 +44,8 @@ pub struct LocalDecision {
     pub candidates: Vec<Candidate>,
     /// What to do with them.
     pub verdict: Verdict,
+    /// The probability that no entry covers the text, 0 to 1.
+    pub outside: f64,
 }
 
 /// An entry that may be meant.
@@ -161,6 +163,7 @@ impl LocalDecider {
             return LocalDecision {
                 candidates: Vec::new(),
                 verdict: Verdict::Unknown,
+                outside: 1.0,
             };
         }
         self.by_classifier(text, &numbers)
@@ -208,6 +211,7 @@ impl LocalDecider {
         LocalDecision {
             candidates,
             verdict,
+            outside: 0.0,
         }
     }
 
@@ -238,6 +242,7 @@ impl LocalDecider {
         LocalDecision {
             candidates,
             verdict,
+            outside: judgement.none,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What an app can do as something to decide over: the skills of its agents and its data domains; and what of it a model
 //! may choose.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use convoke_app::App;
 use convoke_decide::{
@@ -81,6 +81,7 @@ impl Catalogue {
             None => LocalDecision {
                 candidates: Vec::new(),
                 verdict: Verdict::Unknown,
+                outside: 1.0,
             },
         }
     }
@@ -118,25 +119,29 @@ impl Catalogue {
         &self.domains
     }
 
-    /// The domains whose keywords a text has, in the order in which it has them.
+    /// The domains whose keywords a text has, in the order in which it has them. Of keywords that begin at the same word the
+    /// longest counts, so that "cost per click" is not about prices.
     pub(crate) fn named_domains(&self, text: &str) -> Vec<Name> {
         let words = words(text);
-        let mut found: Vec<(usize, &Name)> = Vec::new();
-        for (keyword, domain) in &self.keywords {
-            let at = words.windows(keyword.len()).position(|some| {
-                some.iter()
-                    .zip(keyword)
-                    .all(|(word, key)| is_form_of(word, key))
-            });
-            found.extend(at.map(|at| (at, domain)));
+        let mut found: Vec<Name> = Vec::new();
+        let mut rest = words.as_slice();
+        while !rest.is_empty() {
+            let fitting = self
+                .keywords
+                .iter()
+                .filter(|(keyword, _)| begins(rest, keyword));
+            let Some(longest) = fitting.clone().map(|(keyword, _)| keyword.len()).max() else {
+                rest = &rest[1..];
+                continue;
+            };
+            for (_, domain) in fitting.filter(|(keyword, _)| keyword.len() == longest) {
+                if !found.contains(domain) {
+                    found.push(domain.clone());
+                }
+            }
+            rest = &rest[longest..];
         }
-        found.sort();
-        let mut seen = BTreeSet::new();
         found
-            .into_iter()
-            .filter(|(_, domain)| seen.insert(*domain))
-            .map(|(_, domain)| domain.clone())
-            .collect()
     }
 
     /// What people read of a goal when they are asked which of several they mean.
@@ -247,6 +252,15 @@ pub(crate) fn words(text: &str) -> Vec<String> {
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
         .collect()
+}
+
+/// Whether words begin with a keyword.
+fn begins(words: &[String], keyword: &[String]) -> bool {
+    words.len() >= keyword.len()
+        && words
+            .iter()
+            .zip(keyword)
+            .all(|(word, key)| is_form_of(word, key))
 }
 
 /// Whether a word is a keyword, or its plural.

@@ -21,6 +21,12 @@ const BY_FOLLOWING: f64 = 0.8;
 /// A domain that is less likely than this is not asked, however many others are.
 const LEAST: f64 = 0.2;
 
+/// How likely a domain must be to be asked where words name another.
+const BESIDE_KEYWORD: f64 = 0.5;
+
+/// How likely it may be that a text is about something else altogether, for the domains that its words name to be asked.
+const OUTSIDE: f64 = 0.92;
+
 /// What the domains are asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Inquiry {
@@ -141,30 +147,33 @@ fn needed(
     choosing: Choosing,
 ) -> Vec<(Name, f64)> {
     let named = catalogue.named_domains(text);
+    // Where words name a domain, others are needed only if they are likely in themselves; where none do, the likeliest ones
+    // are, until it is sure that the right one is among them.
+    let least = if named.is_empty() {
+        LEAST
+    } else {
+        BESIDE_KEYWORD
+    };
     let mut likely: Vec<(Name, f64)> = Vec::new();
     let mut sure = 0.0;
     for candidate in &decided.candidates {
         let Some(Goal::Domain { domain }) = catalogue.goal(&candidate.entry) else {
             break;
         };
-        if sure >= choosing.threshold || candidate.confidence < LEAST {
+        if sure >= choosing.threshold || candidate.confidence < least {
             break;
         }
         sure += candidate.confidence;
         likely.push((domain.clone(), candidate.confidence));
     }
-    let is_sure = sure >= choosing.threshold;
-    let is_about_domains = match decided.verdict {
-        Verdict::Chosen => !likely.is_empty(),
-        Verdict::Ambiguous => is_sure || (!named.is_empty() && !likely.is_empty()),
-        Verdict::Unknown => false,
-    };
-    if !is_about_domains {
+    let is_named = !named.is_empty() && decided.outside < OUTSIDE;
+    // Where one domain alone is plausible there is nothing to ask back: the domain itself declines what it does not know.
+    let is_alone = decided.verdict == Verdict::Ambiguous && decided.plausible().len() == 1;
+    if !is_named && !is_alone && sure < choosing.threshold {
         return Vec::new();
     }
-    // What words name is certain; what is merely likely stands only where it is likely enough.
-    let mut needed: Vec<(Name, f64)> = if is_sure { likely } else { Vec::new() };
-    for domain in named {
+    let mut needed = likely;
+    for domain in named.into_iter().filter(|_| is_named) {
         match needed.iter_mut().find(|(known, _)| *known == domain) {
             Some((_, confidence)) => *confidence = confidence.max(BY_KEYWORD),
             None => needed.push((domain, BY_KEYWORD)),

@@ -62,6 +62,8 @@ impl Parameters {
             match values.unwrap_or_default() {
                 [] => {}
                 [value] if query.implies == Some(*value) => {}
+                // A query that tells of every channel tells of those that are compared.
+                [_, _, ..] if query.compares(closed.name()) => {}
                 _ if !query.takes(closed.name()) => return Err(Unfit::NotTaken(closed.name())),
                 [value] => *self.value_mut(closed) = Some((*value).to_owned()),
                 _ => return Err(Unfit::Refused(Refusal::OneAtATime(closed.name()))),
@@ -220,6 +222,16 @@ mod tests {
         assert!(asked("inventory", "low_stock_products", "low stock today").is_ok());
         let product = asked("sales", "revenue_by_region", "Merino Socks by region");
         assert_eq!(product, Err(Unfit::NotTaken("product")));
+    }
+
+    #[test]
+    fn values_that_are_compared_are_all_told_of() {
+        let two = asked(
+            "customer_behavior",
+            "abandonment_by_channel",
+            "Do app users abandon more carts than web users?",
+        );
+        assert_eq!(two.map(|two| two.channel), Ok(None));
     }
 
     #[test]

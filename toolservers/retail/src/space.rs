@@ -103,6 +103,11 @@ impl CertifiedQuery {
         })
     }
 
+    /// Whether it has a line for every value of a parameter.
+    pub(crate) fn compares(&self, parameter: &str) -> bool {
+        self.answer.each.contains(&format!("{{{parameter}}}"))
+    }
+
     pub(crate) fn takes_period(&self) -> bool {
         self.takes("from")
     }

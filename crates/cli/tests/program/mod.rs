@@ -41,17 +41,8 @@ impl Program {
 
     /// A copy of the app whose file server is the one that the tests installed, so that nothing is fetched.
     pub(crate) fn operations_app(&self) -> String {
-        let app = self.folder().join("operations");
-        for folder in ["agents", "config", "workflows", "."] {
-            std::fs::create_dir_all(app.join(folder)).unwrap();
-            for entry in std::fs::read_dir(root().join("apps/operations").join(folder)).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_file() {
-                    let to = app.join(folder).join(path.file_name().unwrap());
-                    std::fs::copy(&path, to).unwrap();
-                }
-            }
-        }
+        let copy = self.copy_of("operations", &["agents", "config", "workflows", "."]);
+        let app = Path::new(&copy);
         let modules = root().join("target/test-servers/node_modules");
         let server = modules.join("@modelcontextprotocol/server-filesystem/dist/index.js");
         assert!(server.exists(), "run tests/install-test-servers first");
@@ -63,6 +54,22 @@ impl Program {
         );
         assert_ne!(written, changed);
         std::fs::write(&config, changed).unwrap();
+        copy
+    }
+
+    /// A copy of the files in these folders of an example app, to be changed.
+    pub(crate) fn copy_of(&self, name: &str, folders: &[&str]) -> String {
+        let app = self.folder().join(name);
+        for folder in folders {
+            std::fs::create_dir_all(app.join(folder)).unwrap();
+            for entry in std::fs::read_dir(root().join("apps").join(name).join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_file() {
+                    let to = app.join(folder).join(path.file_name().unwrap());
+                    std::fs::copy(&path, to).unwrap();
+                }
+            }
+        }
         app.to_str().unwrap().to_owned()
     }
 

@@ -102,34 +102,34 @@ fn asked(assistant: &Assistant, questions: &[Question]) -> Vec<Asked> {
         let places = 0..tools.len();
         asked.extend(places.map(|tool| Asked::of(question, tool)));
     }
-    let waits: Vec<Vec<usize>> = asked
-        .iter()
-        .map(|one| {
-            let Some(how) = tools_of(assistant, &one.domain).into_iter().nth(one.tool) else {
-                return Vec::new();
-            };
-            let points = points_back(&one.question);
-            let is_waited_for = |other: &Asked| {
-                if other.domain == one.domain {
-                    let own = tools_of(assistant, &other.domain)
-                        .into_iter()
-                        .nth(other.tool);
-                    own.is_some_and(|own| how.needs.contains(&own.tool))
-                } else {
-                    points && how.follows.contains(&other.domain)
-                }
-            };
-            let places = asked.iter().enumerate();
-            places
-                .filter(|(_, other)| is_waited_for(other))
-                .map(|(place, _)| place)
-                .collect()
-        })
+    let waits: Vec<Vec<usize>> = (0..asked.len())
+        .map(|place| waits_for(assistant, &asked, place))
         .collect();
     for (one, waits_for) in asked.iter_mut().zip(waits) {
         one.waits_for = waits_for;
     }
     asked
+}
+
+/// The places of those whose answers a question waits for. They stand before it, so that no two wait for each other.
+fn waits_for(assistant: &Assistant, asked: &[Asked], place: usize) -> Vec<usize> {
+    let one = &asked[place];
+    let Some(how) = how_of(assistant, one) else {
+        return Vec::new();
+    };
+    let points = points_back(&one.question);
+    let is_waited_for = |other: &Asked| {
+        if other.domain == one.domain {
+            how_of(assistant, other).is_some_and(|other| how.needs.contains(&other.tool))
+        } else {
+            points && how.follows.contains(&other.domain)
+        }
+    };
+    let before = asked[..place].iter().enumerate();
+    before
+        .filter(|(_, other)| is_waited_for(other))
+        .map(|(place, _)| place)
+        .collect()
 }
 
 impl Asked {
@@ -150,6 +150,11 @@ fn tools_of(assistant: &Assistant, domain: &Name) -> Vec<DomainToolFields> {
     let domain = assistant.catalogue.domain(domain);
     let tools = domain.into_iter().flat_map(|domain| &domain.mcp_tools);
     tools.map(convoke_model::DomainTool::fields).collect()
+}
+
+/// How a question is asked.
+fn how_of(assistant: &Assistant, one: &Asked) -> Option<DomainToolFields> {
+    tools_of(assistant, &one.domain).into_iter().nth(one.tool)
 }
 
 /// Begins every question that is not begun and waits for nobody any more.
@@ -175,10 +180,7 @@ fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
 
 fn ask(turn: &mut Turn<'_>, place: usize, index: usize) -> Result<NewCall<Request>, String> {
     let one = &turn.state.asked[place];
-    let how = tools_of(turn.assistant, &one.domain)
-        .into_iter()
-        .nth(one.tool)
-        .ok_or("the domain's tool is gone")?;
+    let how = how_of(turn.assistant, one).ok_or("the domain's tool is gone")?;
     let arguments = arguments(turn, one, &how)?;
     let until_ms = turn.since_accepted_ms(turn.view.at) + tool_time_ms(turn.assistant);
     let id = turn.view.call_id(index);
@@ -229,8 +231,7 @@ fn arguments(turn: &Turn<'_>, one: &Asked, how: &DomainToolFields) -> Result<Arg
             continue;
         };
         let name = if other.domain == one.domain {
-            let tools = tools_of(turn.assistant, &other.domain);
-            tools.into_iter().nth(other.tool).map(|tool| tool.tool)
+            how_of(turn.assistant, other).map(|tool| tool.tool)
         } else {
             Some(other.domain.to_string())
         };
@@ -359,10 +360,7 @@ fn take_reply(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Taken {
 
 fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<Taken, String> {
     let one = turn.state.asked.get(place).ok_or("the question is gone")?;
-    let how = tools_of(turn.assistant, &one.domain)
-        .into_iter()
-        .nth(one.tool)
-        .ok_or("the domain's tool is gone")?;
+    let how = how_of(turn.assistant, one).ok_or("the domain's tool is gone")?;
     let context = json!({ "result": reply.content });
     let fields = context.as_object().cloned().unwrap_or_default();
     let templates = &turn.assistant.templates;
@@ -420,9 +418,8 @@ fn note(
     let Some(one) = turn.state.asked.get(place) else {
         return;
     };
-    let tools = tools_of(turn.assistant, &one.domain);
-    let written = tools.get(one.tool).map_or("", |how| how.tool.as_str());
-    let (named, tool) = written.split_once('.').unwrap_or(("", written));
+    let written = how_of(turn.assistant, one).map_or_else(String::new, |how| how.tool);
+    let (named, tool) = written.split_once('.').unwrap_or(("", &written));
     let server = [server, named, agent::UNNAMED_SERVER]
         .into_iter()
         .find_map(|name| Name::new(name).ok());

@@ -45,14 +45,17 @@ pub(crate) async fn run(args: &CheckArgs, json: bool) -> anyhow::Result<Exit> {
                 }
                 let skills: usize = app.agents.iter().map(|agent| agent.skills.len()).sum();
                 let cases: usize = app.evals.iter().map(|set| set.cases.len()).sum();
-                output::line(format!(
-                    "{} is fine: {}, {}, {}, {}.",
-                    app.config.name.bold(),
+                let mut parts = vec![
                     count(app.agents.len(), "agent"),
                     count(skills, "skill"),
                     count(app.servers.len(), "tool server"),
                     count(cases, "eval case"),
-                ));
+                ];
+                if !app.domains.is_empty() {
+                    parts.insert(2, count(app.domains.len(), "domain"));
+                }
+                let name = app.config.name.bold();
+                output::line(format!("{name} is fine: {}.", parts.join(", ")));
             }
             Ok(Exit::Done)
         }
