@@ -193,9 +193,9 @@ mod tests {
         ] {
             let mut filled = Map::new();
             fill_in(&skill, &named(agent), &mut filled, &topic, text);
-            let mut names: Vec<&str> = filled.keys().map(String::as_str).collect();
-            names.sort_unstable();
-            assert_eq!(names, expected, "{agent}: {text}");
+            let mut found: Vec<&str> = filled.keys().map(String::as_str).collect();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{agent}: {text}");
         }
     }
 }
