@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use crate::beginnings::Beginnings;
 use crate::catalogue::{Catalogue, Compiled};
 use crate::classifier::Classifier;
 use crate::entry::{Entry, Options};
@@ -34,6 +35,7 @@ pub struct LocalDecider {
     lexicon: Lexicon,
     phrases: Phrases,
     patterns: Patterns,
+    beginnings: Beginnings,
     classifier: LazyLock<Classifier, Box<dyn FnOnce() -> Classifier + Send>>,
 }
 
@@ -122,6 +124,8 @@ impl LocalDecider {
             patterns,
             sentences,
         } = catalogue;
+        let phrases = Phrases::of(&options.politeness);
+        let beginnings = Beginnings::of(entries, &options.out_of_scope, &phrases);
         let learnt_from = entries.to_vec();
         let out_of_scope = options.out_of_scope;
         let train = move || {
@@ -133,8 +137,9 @@ impl LocalDecider {
             threshold: options.threshold,
             margin: options.margin,
             lexicon,
-            phrases: Phrases::of(&options.politeness),
+            phrases,
             patterns,
+            beginnings,
             classifier: LazyLock::new(Box::new(train)),
         })
     }
@@ -167,6 +172,13 @@ impl LocalDecider {
             };
         }
         self.by_classifier(text, &numbers)
+    }
+
+    /// Whether a text begins as requests do, by the examples of what the entries cover and of what
+    /// none covers. It tells a request from a name where no pattern matches: "call the neighbours"
+    /// behind "play jazz and", where there might have been "pepper" behind "play salt and".
+    pub fn begins_a_request(&self, text: &str) -> bool {
+        self.beginnings.begin(text, &self.phrases)
     }
 
     /// The values of an entry's closed slots that the text names anywhere, by the longest words

@@ -6,6 +6,7 @@
 //! file, waits, or knows an app. `docs/decide.md` describes the pattern syntax and the
 //! measurements behind the classifier.
 
+mod beginnings;
 mod calibration;
 mod catalogue;
 mod classifier;

@@ -283,13 +283,25 @@ impl Phrases {
         Edges { starts, ends }
     }
 
+    /// Where the first word stands that is no politeness, if there is one.
+    pub(crate) fn first_word(&self, words: &Words<'_>) -> Option<usize> {
+        let starts = self.edges(words).starts;
+        let first = starts.iter().rposition(|start| *start)?;
+        (first < words.len()).then_some(first)
+    }
+
+    /// Whether a word merely leads to what it belongs to.
+    pub(crate) fn is_article(&self, word: &str) -> bool {
+        self.articles.contains(word)
+    }
+
     /// Whether what begins at a position belongs to an article before it.
     fn is_meant(&self, words: &Words<'_>, from: usize) -> bool {
         let Some(before) = from.checked_sub(1) else {
             return false;
         };
         let between = words.word(before).span.end..words.word(from).span.start;
-        self.articles.contains(words.normal(before))
+        self.is_article(words.normal(before))
             && words.text()[between].chars().all(char::is_whitespace)
     }
 }

@@ -86,6 +86,12 @@ impl Catalogue {
         }
     }
 
+    /// Whether a text begins as requests do.
+    pub(crate) fn begins_a_request(&self, text: &str) -> bool {
+        let decider = self.decider.as_ref();
+        decider.is_some_and(|decider| decider.begins_a_request(text))
+    }
+
     /// Closed slot values found anywhere in a text.
     pub(crate) fn closed_slots(&self, target: &SkillRef, text: &str) -> BTreeMap<String, String> {
         self.decider

@@ -12,9 +12,9 @@ use crate::calls::is_default;
 use crate::catalogue::Catalogue;
 use crate::inquiry::{Choosing, Inquiry, Question, decision, inquiry};
 use crate::memory::{Asks, Goal, Item, Memory, SkillRef, Topic};
-use crate::pointing::{fill_in, points_back};
+use crate::pointing::{fill_in, of_agent};
 use crate::reference::{self, Found};
-use crate::split::{Part, known_pieces, split};
+use crate::split::{Part, holds_a_request, known_pieces, split};
 
 /// What a message is taken to mean.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -122,13 +122,14 @@ pub(crate) fn interpret(
     memory: &Memory,
     reading: Reading,
 ) -> Meaning {
-    let decided = of_topic(skills, text, skills.decide(text), memory.topic.as_ref());
+    let agent = memory.topic.as_ref().map(|topic| &topic.agent);
+    let decided = of_agent(skills, text, skills.decide(text), agent);
     if let Some(asks) = &memory.asks {
         if is_dismissal(text) {
             return Meaning::Dismissed;
         }
         let is_new = fits_a_sentence(&decided)
-            || (reading.several != Several::Never && split(skills, text, false).is_some());
+            || (reading.several != Several::Never && split(skills, text, agent, false).is_some());
         if let Some(meaning) = answer(skills, text, asks, is_new) {
             return meaning;
         }
@@ -140,7 +141,9 @@ pub(crate) fn interpret(
         Several::Eager => true,
     };
     // "Play salt and pepper" is no two requests: what fits as a whole is cut only into what fits as it stands.
-    let parts = may_be_several.then(|| split(skills, text, !fits)).flatten();
+    let parts = may_be_several
+        .then(|| split(skills, text, agent, !fits))
+        .flatten();
     let is_skill = |part: &Part| matches!(part.target, Goal::Skill(_));
     if let Some(parts) = parts.filter(|parts| parts.iter().any(is_skill)) {
         return Meaning::Several { parts };
@@ -150,6 +153,9 @@ pub(crate) fn interpret(
     }
     match request(skills, text, &decided, memory.topic.as_ref()) {
         Meaning::Act(wish) if may_be_several && !fits => unless_partly(skills, text, wish),
+        Meaning::Act(wish) if may_be_several && swallows(skills, &decided, &wish.target) => {
+            unclear_parts(skills, text, wish.target)
+        }
         meaning => meaning,
     }
 }
@@ -185,12 +191,12 @@ pub(crate) fn for_goal(
                 None => Meaning::Unknown,
             }
         }
-        Goal::Agent { agent } => of_agent(skills, text, agent, topic),
+        Goal::Agent { agent } => by_agent(skills, text, agent, topic),
     }
 }
 
 /// A message that is known to be for an agent which works by its skills alone.
-fn of_agent(skills: &Catalogue, text: &str, agent: &Name, topic: Option<&Topic>) -> Meaning {
+fn by_agent(skills: &Catalogue, text: &str, agent: &Name, topic: Option<&Topic>) -> Meaning {
     let mut decided = skills.decide(text);
     let chosen = decided.chosen().map(|candidate| candidate.entry.clone());
     let is_theirs = |candidate: &Candidate| {
@@ -206,29 +212,6 @@ fn of_agent(skills: &Catalogue, text: &str, agent: &Name, topic: Option<&Topic>)
     request(skills, text, &decided, topic)
 }
 
-/// Of several skills that a message may mean which points back ("turn it off"), the one of the agent that was spoken of.
-fn of_topic(
-    skills: &Catalogue,
-    text: &str,
-    mut decided: LocalDecision,
-    topic: Option<&Topic>,
-) -> LocalDecision {
-    let Some(topic) = topic.filter(|_| decided.verdict == Verdict::Ambiguous && points_back(text))
-    else {
-        return decided;
-    };
-    let of_agent = |candidate: &&Candidate| {
-        let goal = skills.goal(&candidate.entry);
-        goal.and_then(Goal::agent) == Some(&topic.agent)
-    };
-    let mut theirs = decided.plausible().iter().filter(of_agent);
-    if let (Some(only), None) = (theirs.next(), theirs.next()) {
-        decided.candidates = vec![only.clone()];
-        decided.verdict = Verdict::Chosen;
-    }
-    decided
-}
-
 /// Whether a message as a whole is one of the sentences of a skill.
 fn fits_a_sentence(decided: &LocalDecision) -> bool {
     let chosen = decided.chosen();
@@ -238,11 +221,29 @@ fn fits_a_sentence(decided: &LocalDecision) -> bool {
 /// What is merely likely is not done where a piece of the message plainly asks for something: there are several
 /// requests, of which not all are understood, and nothing is done by halves.
 fn unless_partly(skills: &Catalogue, text: &str, wish: Box<Wish>) -> Meaning {
-    let mut candidates = known_pieces(skills, text);
-    if candidates.is_empty() {
+    if known_pieces(skills, text).is_empty() {
         return Meaning::Act(wish);
     }
-    let wished = Goal::Skill(wish.target);
+    unclear_parts(skills, text, wish.target)
+}
+
+/// Whether a sentence's own words for something ("play {what}") hold another request: "jazz and call the neighbours".
+fn swallows(skills: &Catalogue, decided: &LocalDecision, target: &SkillRef) -> bool {
+    let (Some(chosen), Some(skill)) = (decided.chosen(), skills.skill(target)) else {
+        return false;
+    };
+    let is_free = |name: &str| {
+        let slot = skill.slots.iter().find(|(slot, _)| slot.is_spelt(name));
+        slot.is_none_or(|(_, slot)| slot.values.is_empty())
+    };
+    let mut slots = chosen.slots.iter();
+    slots.any(|(name, said)| is_free(name) && holds_a_request(skills, said))
+}
+
+/// What is asked about where a message plainly has several parts, and not all of them are understood.
+fn unclear_parts(skills: &Catalogue, text: &str, wished: SkillRef) -> Meaning {
+    let mut candidates = known_pieces(skills, text);
+    let wished = Goal::Skill(wished);
     if !candidates.contains(&wished) {
         candidates.push(wished);
     }
@@ -436,7 +437,7 @@ impl<'a> Wanted<'a> {
     /// Fills in what the message only points at.
     fn fill_in(&mut self, skills: &Catalogue, topic: Option<&Topic>, text: &str) {
         if let (Some(topic), Some(skill)) = (topic, skills.skill(self.target)) {
-            fill_in(skill, &mut self.slots, topic, text);
+            fill_in(skill, &self.target.agent, &mut self.slots, topic, text);
         }
     }
 }

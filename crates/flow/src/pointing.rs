@@ -1,14 +1,19 @@
 //! Words that point back: "dim it a bit", "how many of those are in stock?".
 
-use crate::catalogue::words;
-use crate::memory::Topic;
-use convoke_model::SkillFields;
+use convoke_decide::{Candidate, LocalDecision, Verdict};
+use convoke_model::{Name, SkillFields};
 use serde_json::{Map, Value};
+
+use crate::catalogue::{Catalogue, words};
+use crate::memory::{Goal, Topic};
 
 /// Words that mean something that was spoken of before.
 const POINTING: [&str; 12] = [
     "it", "its", "they", "them", "their", "that", "this", "those", "these", "there", "ones", "same",
 ];
+
+/// Words beside which "there" means no place.
+const BEING: [&str; 5] = ["is", "are", "was", "were", "be"];
 
 /// How a question begins that goes on with the one before it.
 const GOING_ON: [&[&str]; 12] = [
@@ -49,9 +54,55 @@ pub(crate) fn goes_on(text: &str) -> bool {
     words.len() <= SHORT && (GOING_ON.iter().any(begins) || points_back(text))
 }
 
-/// Fills in what a skill must know, and the message only points at, from what was done before.
+/// Whether a text points at where something was before. In "is there any light on" nothing is pointed at.
+fn points_there(text: &str) -> bool {
+    let words = words(text);
+    let is_being = |at: Option<usize>| {
+        let word = at.and_then(|at| words.get(at));
+        word.is_some_and(|word| BEING.contains(&word.as_str()))
+    };
+    words.iter().enumerate().any(|(at, word)| {
+        word == "there" && !is_being(at.checked_sub(1)) && !is_being(at.checked_add(1))
+    })
+}
+
+/// Whether a text points at something that was spoken of before, rather than at where it was.
+fn points_at_it(text: &str) -> bool {
+    words(text)
+        .iter()
+        .any(|word| word != "there" && POINTING.contains(&word.as_str()))
+}
+
+/// Of several skills that a message may mean which points back ("turn it off"), the one of the agent that was spoken of.
+pub(crate) fn of_agent(
+    skills: &Catalogue,
+    text: &str,
+    mut decided: LocalDecision,
+    agent: Option<&Name>,
+) -> LocalDecision {
+    let Some(agent) = agent.filter(|_| decided.verdict == Verdict::Ambiguous && points_back(text))
+    else {
+        return decided;
+    };
+    let is_theirs = |candidate: &&Candidate| {
+        let goal = skills.goal(&candidate.entry);
+        goal.and_then(Goal::agent) == Some(agent)
+    };
+    let mut theirs = decided.plausible().iter().filter(is_theirs);
+    if let (Some(only), None) = (theirs.next(), theirs.next()) {
+        decided.candidates = vec![only.clone()];
+        decided.verdict = Verdict::Chosen;
+    }
+    decided
+}
+
+/// Fills in what the message only points at from what was done before.
+///
+/// What a skill must know may come from anybody's work. What it can do without comes from its own agent's ("play jazz in
+/// the kitchen", "turn it down"), or from anybody's where the message says so ("how warm is it there").
 pub(crate) fn fill_in(
     skill: &SkillFields,
+    agent: &Name,
     slots: &mut Map<String, Value>,
     topic: &Topic,
     text: &str,
@@ -59,8 +110,12 @@ pub(crate) fn fill_in(
     if !points_back(text) {
         return;
     }
+    let is_near = points_there(text) || (topic.agent == *agent && points_at_it(text));
     for (name, slot) in &skill.slots {
-        let may_be = slot.ask.is_some() && slot.refers_to.is_none();
+        let must_be_known = slot.ask.is_some();
+        let may_be = slot.refers_to.is_none()
+            && slot.carried.unwrap_or(must_be_known)
+            && (must_be_known || is_near);
         if !may_be || slots.contains_key(name.as_str()) {
             continue;
         }
@@ -93,5 +148,54 @@ mod tests {
             assert!(!goes_on(text), "{text}");
         }
         assert!(points_back("Dim it a bit!") && !points_back("play with me"));
+    }
+
+    #[test]
+    fn a_place_is_pointed_at_by_there_unless_it_merely_tells_that_something_is() {
+        assert!(points_there("how warm is it there") && points_there("There, turn it off"));
+        assert!(!points_there("is there any light on") && !points_there("there are too many"));
+        assert!(points_at_it("turn those off") && !points_at_it("lights off there"));
+    }
+
+    #[test]
+    fn what_a_skill_can_do_without_is_taken_from_its_own_agent_or_from_there() {
+        let slot = |ask: Option<&str>, carried: Option<bool>| convoke_model::Slot {
+            ask: ask.map(str::to_owned),
+            carried,
+            ..convoke_model::Slot::default()
+        };
+        let named = |name: &str| Name::new(name).unwrap();
+        let slots = [
+            ("must", slot(Some("Which?"), None)),
+            ("never", slot(Some("How much?"), Some(false))),
+            ("may", slot(None, Some(true))),
+            ("other", slot(None, None)),
+        ];
+        let skill = SkillFields {
+            name: named("dim"),
+            description: "Dim.".into(),
+            tags: Vec::new(),
+            examples: Vec::new(),
+            sentences: Vec::new(),
+            slots: slots.map(|(name, slot)| (named(name), slot)).into(),
+            action: None,
+        };
+        let known = ["must", "never", "may", "other"];
+        let topic = Topic {
+            agent: named("light"),
+            slots: known.map(|name| (name.to_owned(), "x".to_owned())).into(),
+        };
+        for (agent, text, expected) in [
+            ("light", "dim it", &["may", "must"] as &[&str]),
+            ("music", "turn it down", &["must"]),
+            ("music", "quieter there", &["may", "must"]),
+            ("light", "dim the light", &[]),
+        ] {
+            let mut filled = Map::new();
+            fill_in(&skill, &named(agent), &mut filled, &topic, text);
+            let mut found: Vec<&str> = filled.keys().map(String::as_str).collect();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{agent}: {text}");
+        }
     }
 }

@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 
 use convoke_decide::FoundBy;
+use convoke_model::Name;
 use serde::{Deserialize, Serialize};
 
 use crate::calls::is_default;
 use crate::catalogue::Catalogue;
 use crate::memory::Goal;
-use crate::pointing::points_back;
+use crate::pointing::{of_agent, points_back};
 
 /// Requests in one message, at most.
 pub(crate) const MAX_PARTS: usize = convoke_model::MAX_TARGETS;
@@ -34,8 +35,10 @@ const BETWEEN: [&str; 13] = [
     " plus ",
     "; ",
     ". ",
-    ", ",
+    COMMA,
 ];
+
+const COMMA: &str = ", ";
 
 /// One of several requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,14 +55,25 @@ pub(crate) struct Part {
     pub(crate) slots: BTreeMap<String, String>,
 }
 
-/// The requests of a message, if it is several and each of them is known. Where parts may not take words from each
-/// other, each has to be a request as it stands.
-pub(crate) fn split(skills: &Catalogue, text: &str, may_carry: bool) -> Option<Vec<Part>> {
+/// The requests of a message, if it is several and each of them is known, in the light of which agent was spoken of
+/// before. Where parts may not take words from each other, each has to be a request as it stands, and more than a word:
+/// "play day and night" says no good night.
+pub(crate) fn split(
+    skills: &Catalogue,
+    text: &str,
+    spoken_of: Option<&Name>,
+    may_carry: bool,
+) -> Option<Vec<Part>> {
     let pieces = pieces(text);
     if pieces.len() < 2 || pieces.len() > MAX_PARTS {
         return None;
     }
-    let mut parts = segment(skills, &pieces, None, may_carry)?;
+    let cutting = Cutting {
+        skills,
+        spoken_of,
+        may_carry,
+    };
+    let mut parts = cutting.segment(&pieces, None)?;
     for part in parts.iter_mut().skip(1) {
         part.follows = points_back(&part.said);
     }
@@ -80,7 +94,7 @@ pub(crate) fn known_pieces(skills: &Catalogue, text: &str) -> Vec<Goal> {
     }
     let known = pieces
         .iter()
-        .filter_map(|piece| decided(skills, piece.text));
+        .filter_map(|piece| decided(skills, piece.text, None));
     let mut targets: Vec<Goal> = Vec::new();
     for part in known {
         if !targets.contains(&part.target) {
@@ -90,35 +104,66 @@ pub(crate) fn known_pieces(skills: &Catalogue, text: &str) -> Vec<Goal> {
     targets
 }
 
-/// Takes pieces off the beginning, one or several together, such that every part is known; the shortest first, so
-/// that there are as many parts as can be.
-fn segment(
-    skills: &Catalogue,
-    pieces: &[Piece<'_>],
-    before: Option<&Part>,
+/// Whether behind the first of what is put together there is something that plainly is a request of its own: a sentence
+/// of some skill, or what begins as people's requests do.
+pub(crate) fn holds_a_request(skills: &Catalogue, said: &str) -> bool {
+    let pieces = pieces(said);
+    pieces.windows(2).any(|pair| {
+        let [before, piece] = pair else { return false };
+        let decision = skills.decide(piece.text);
+        let mut found = decision.candidates.iter();
+        found.any(|candidate| candidate.by == FoundBy::Pattern)
+            // Names and titles have commas too.
+            || (before.between != COMMA && skills.begins_a_request(piece.text))
+    })
+}
+
+/// How a message is cut.
+struct Cutting<'a> {
+    skills: &'a Catalogue,
+    /// The agent that was spoken of before the message.
+    spoken_of: Option<&'a Name>,
+    /// Whether a part may take words from the one beside it.
     may_carry: bool,
-) -> Option<Vec<Part>> {
-    if pieces.is_empty() {
-        return Some(Vec::new());
-    }
-    for length in 1..=pieces.len() {
-        let (first, rest) = pieces.split_at(length);
-        let is_whole = before.is_none() && rest.is_empty();
-        let said = together(first);
-        let next = rest.first().map(|piece| piece.text);
-        let known = decided(skills, &said).or_else(|| {
-            let beside = may_carry.then(|| completed(skills, &said, before, next));
-            beside.flatten()
-        });
-        let Some(part) = known.filter(|_| !is_whole) else {
-            continue;
-        };
-        if let Some(mut parts) = segment(skills, rest, Some(&part), may_carry) {
-            parts.insert(0, part);
-            return Some(parts);
+}
+
+impl Cutting<'_> {
+    /// Takes pieces off the beginning, one or several together, such that every part is known; the shortest first, so
+    /// that there are as many parts as can be.
+    fn segment(&self, pieces: &[Piece<'_>], before: Option<&Part>) -> Option<Vec<Part>> {
+        if pieces.is_empty() {
+            return Some(Vec::new());
         }
+        for length in 1..=pieces.len() {
+            let (first, rest) = pieces.split_at(length);
+            let is_whole = before.is_none() && rest.is_empty();
+            let said = together(first);
+            let next = rest.first().map(|piece| piece.text);
+            let Some(part) = self.known(&said, before, next).filter(|_| !is_whole) else {
+                continue;
+            };
+            if let Some(mut parts) = self.segment(rest, Some(&part)) {
+                parts.insert(0, part);
+                return Some(parts);
+            }
+        }
+        None
     }
-    None
+
+    /// A part as it stands, or with words from the one beside it.
+    fn known(&self, said: &str, before: Option<&Part>, next: Option<&str>) -> Option<Part> {
+        let spoken_of = match before {
+            Some(part) => part.target.agent(),
+            None => self.spoken_of,
+        };
+        if self.may_carry {
+            let as_it_stands = decided(self.skills, said, spoken_of);
+            return as_it_stands.or_else(|| completed(self.skills, said, before, next));
+        }
+        let is_a_word = before.is_some() && said.split_whitespace().nth(1).is_none();
+        let known = (!is_a_word).then(|| decided(self.skills, said, spoken_of));
+        known.flatten()
+    }
 }
 
 /// A part that fits a sentence with the beginning of the one before it, or the end of the one after.
@@ -132,7 +177,7 @@ fn completed(
         let words: Vec<&str> = before.said.split_whitespace().collect();
         let carried = (1..=CARRIED.min(words.len()))
             .map(|number| format!("{} {said}", words[..number].join(" ")))
-            .filter_map(|longer| decided(skills, &longer))
+            .filter_map(|longer| decided(skills, &longer, None))
             // "Thanks" with the words before it is what was asked for already.
             .find(|part| part.target == before.target && part.slots != before.slots);
         if carried.is_some() {
@@ -142,11 +187,11 @@ fn completed(
     let words: Vec<&str> = next?.split_whitespace().collect();
     (1..=CARRIED.min(words.len()))
         .map(|number| format!("{said} {}", words[words.len() - number..].join(" ")))
-        .find_map(|longer| decided(skills, &longer))
+        .find_map(|longer| decided(skills, &longer, None))
 }
 
-fn decided(skills: &Catalogue, said: &str) -> Option<Part> {
-    let decision = skills.decide(said);
+fn decided(skills: &Catalogue, said: &str, spoken_of: Option<&Name>) -> Option<Part> {
+    let decision = of_agent(skills, said, skills.decide(said), spoken_of);
     let chosen = decision.chosen()?;
     let target = skills.goal(&chosen.entry)?;
     // To ask a domain changes nothing, so that it is enough for it to be likely.

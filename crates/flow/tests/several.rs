@@ -171,6 +171,88 @@ async fn a_message_of_which_a_part_is_not_known_is_left_whole() {
     );
 }
 
+/// The house without a model, in which people also ask for what it cannot do.
+async fn asked_in_vain(several: &str) -> Office {
+    let setting = Setting {
+        decide: json!({
+            "several": several,
+            "out_of_scope": ["call my sister", "could you book a table for two", "the oven is on"],
+        }),
+        ..without_model(setting(several))
+    };
+    Office::set_up(setting, Reply::text("")).await
+}
+
+fn without_model(mut setting: Setting) -> Setting {
+    setting.agent["llm_config"] = Value::Null;
+    setting.others_think = false;
+    setting
+}
+
+#[tokio::test]
+async fn what_people_put_in_their_own_words_swallows_no_other_request() {
+    for said in [
+        "play jazz and call the neighbours",
+        "play jazz, and then please book me a taxi",
+        "play jazz. Call the neighbours",
+        "play jazz, dim the kitchen lights, whatever",
+    ] {
+        let office = asked_in_vain("eager").await;
+        let ended = office.ask(said).await;
+        assert!(office.calls().is_empty(), "{said}: {}", text(&ended));
+        let answer = ended.answer.unwrap();
+        assert_eq!(answer.metadata["intent"], "clarification_needed", "{said}");
+    }
+    // Who did mean it says so.
+    let office = asked_in_vain("eager").await;
+    office.ask("play jazz and call the neighbours").await;
+    office.ask("yes").await;
+    let whole = json!({ "what": "jazz and call the neighbours" });
+    assert_eq!(office.calls(), [("play".to_owned(), whole)]);
+}
+
+#[tokio::test]
+async fn names_that_sound_like_two_requests_stay_whole() {
+    for what in [
+        "salt and pepper",
+        "Earth, Wind and Fire",
+        "rock and roll",
+        "Florence and the Machine",
+        "Crosby, Stills, Nash and Young",
+        "hello, call me maybe",
+        "me and Mrs. Jones",
+    ] {
+        let office = asked_in_vain("eager").await;
+        office.ask(&format!("play {what}")).await;
+        let whole = json!({ "what": what });
+        assert_eq!(office.calls(), [("play".to_owned(), whole)]);
+    }
+    let careful = asked_in_vain("careful").await;
+    careful.ask("play jazz and call the neighbours").await;
+    assert_eq!(careful.calls().len(), 1, "such an app takes it as one");
+}
+
+#[tokio::test]
+async fn a_single_word_is_cut_off_no_name_but_asked_about() {
+    let mut setting = setting("eager");
+    let night = skill(
+        "night",
+        &json!(["[good] night", "good {room}"]),
+        "room",
+        &json!({ "kitchen": [] }),
+        "light",
+        "Good night.",
+    );
+    setting.agent["skills"].as_array_mut().unwrap().push(night);
+    let office = Office::set_up(without_model(setting), Reply::text("")).await;
+    let ended = office.ask("play day and night").await;
+    assert!(office.calls().is_empty(), "{}", text(&ended));
+    assert_eq!(
+        ended.answer.unwrap().metadata["intent"],
+        "clarification_needed"
+    );
+}
+
 #[tokio::test]
 async fn one_failed_part_does_not_discard_the_others() {
     let office = house("eager").await;
@@ -283,6 +365,29 @@ async fn a_part_that_points_at_the_one_before_it_comes_after_it_and_knows_it() {
     assert_eq!(
         text(&office.ask("dim it a bit").await),
         "The kitchen lights are dimmed."
+    );
+}
+
+#[tokio::test]
+async fn what_several_agents_know_is_meant_for_the_one_that_was_spoken_of_last() {
+    // Within the message it is the music.
+    let office = Office::set_up(dimming(), Reply::text("{}")).await;
+    let ended = office.ask("play jazz and turn it off").await;
+    assert_eq!(text(&ended), "Now playing jazz. Stopped.");
+    // Before it, it was the lights.
+    let office = Office::set_up(dimming(), Reply::text("{}")).await;
+    office.ask("turn on the hallway lights").await;
+    let ended = office.ask("turn it off and play blues").await;
+    assert_eq!(
+        text(&ended),
+        "The hallway lights are dimmed. Now playing blues."
+    );
+    let office = Office::set_up(dimming(), Reply::text("{}")).await;
+    let ended = office.ask("turn it off and play blues").await;
+    assert!(
+        office.calls().is_empty(),
+        "nothing was spoken of yet: {}",
+        text(&ended)
     );
 }
 

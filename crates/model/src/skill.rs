@@ -56,6 +56,10 @@ pub struct Slot {
     /// The longest text accepted, in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u32>,
+    /// Whether a message that points back ("dim it") takes it from what was done before. Unless this says otherwise, it
+    /// does where there is an `ask`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carried: Option<bool>,
     /// Where the thing that the words point at is looked up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refers_to: Option<Reference>,

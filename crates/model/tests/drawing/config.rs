@@ -107,6 +107,7 @@ pub(crate) fn slot(draw: &mut Draw) -> Slot {
         default: values.keys().next().cloned().filter(|_| draw.flag()),
         ask: draw.maybe(Draw::text),
         max_length: draw.maybe(Draw::count),
+        carried: draw.maybe(Draw::flag),
         refers_to: if values.is_empty() {
             draw.maybe(reference)
         } else {
