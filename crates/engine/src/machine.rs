@@ -200,8 +200,10 @@ impl<P: Program> Machine<P> {
             ..origin
         };
         let mut machine = Self::restore(program, facts, snapshot, messages, 1);
+        let deadline = machine.deadline();
         let view = View {
             facts: &machine.facts,
+            deadline,
             messages: &machine.messages,
             at,
             returned: None,
@@ -235,8 +237,10 @@ impl<P: Program> Machine<P> {
             return Transition::default();
         }
         let first = matches!(event, Event::Submitted { .. });
+        let deadline = self.deadline();
         let view = View {
             facts: &self.facts,
+            deadline,
             messages: &self.messages,
             at,
             returned,

@@ -55,6 +55,8 @@ pub struct View<'a, R> {
     pub messages: &'a [Message],
     /// When the event happened. A program knows no other clock.
     pub at: Timestamp,
+    /// When the task's time is over. It is later than its facts say where that was begun anew.
+    pub deadline: Timestamp,
     /// The call that has just returned, as it was made.
     pub returned: Option<&'a Call<R>>,
     /// The number of the entry that the event becomes.

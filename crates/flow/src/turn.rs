@@ -22,10 +22,13 @@ impl<'a> Turn<'a> {
             .map_or("", |message| message.content.as_str())
     }
 
-    /// Milliseconds from when the task was accepted to then.
+    /// Milliseconds of the task's time from when it was accepted to then. Time in which nobody worked on it, because it
+    /// had to be taken up again, is not the task's.
     pub(crate) fn since_accepted_ms(&self, at: Timestamp) -> u64 {
-        let since = at.duration_since(self.view.facts.created_at);
-        u64::try_from(since.as_millis()).unwrap_or(0)
+        let facts = self.view.facts;
+        let idle = self.view.deadline.duration_since(facts.deadline);
+        let since = at.duration_since(facts.created_at).checked_sub(idle);
+        since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
     }
 
     /// The skill that the user is taken to want, by name.

@@ -13,6 +13,7 @@ use convoke_model::{
 use serde_json::{Map, Value, json};
 
 use self::at_node::Collected;
+use self::routing::Here;
 use self::walk::Left;
 use crate::assistant::Node;
 use crate::calls::{Ask, At, Given, Reply, Request, Returned};
@@ -62,32 +63,23 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         }
     }
     let mut said = Vec::new();
-    let took_ms = turn
-        .view
-        .at
-        .duration_since(returned.made.started_at)
-        .as_millis();
-    let took_ms = u64::try_from(took_ms).unwrap_or(0);
-    let outcome = returned.outcome;
-    match place.kind {
-        NodeKind::Route => {
-            let calls = routing::take_route(turn, workflow, place, at, outcome);
-            return go_on(turn, said, calls);
-        }
-        NodeKind::Dispatch => {
-            let calls = routing::take_dispatched(turn, workflow, place, at, outcome, took_ms);
-            return go_on(turn, said, calls);
-        }
-        _ => {}
-    }
-    let calls = match result_of(place, outcome) {
-        Ok(value) => {
-            if place.kind == NodeKind::Agent {
-                said.extend(agent_says(turn, place, &value));
+    let here = Here {
+        workflow,
+        place,
+        node: &at.node,
+    };
+    let calls = match place.kind {
+        NodeKind::Route => routing::take_route(turn, here, at, returned.outcome),
+        NodeKind::Dispatch => routing::take_dispatched(turn, here, at, returned),
+        _ => match result_of(place, returned.outcome) {
+            Ok(value) => {
+                if place.kind == NodeKind::Agent {
+                    said.extend(agent_says(turn, place, &value));
+                }
+                take_value(turn, workflow, place, &at.node, at.item, value)
             }
-            take_value(turn, workflow, place, &at.node, at.item, value)
-        }
-        Err(cause) => take_error(turn, workflow, place, at, &cause),
+            Err(cause) => take_error(turn, workflow, place, at, &cause),
+        },
     };
     go_on(turn, said, calls)
 }

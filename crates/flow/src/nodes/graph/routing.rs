@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::walk::Running;
 use super::{at_node, field_of, started, take_value};
-use crate::calls::{Ask, At, Given, Reply, Request};
+use crate::calls::{Ask, At, Given, Reply, Request, Returned};
 use crate::interpret::Meaning;
 use crate::memory::{Goal, SkillRef};
 use crate::nodes::route::{Choice, Chosen, Unsure, attempt, decision};
@@ -21,81 +21,81 @@ const CLARIFY: &str = "clarify";
 /// The routing key where nobody fits, or nobody can tell who does.
 const FALLBACK: &str = "fallback";
 
+/// The node that is gone through.
+#[derive(Clone, Copy)]
+pub(super) struct Here<'a> {
+    pub(super) workflow: &'a WorkflowFields,
+    pub(super) place: &'a Place,
+    pub(super) node: &'a Name,
+}
+
+impl Here<'_> {
+    /// Leaves a route node with what was decided, and the key by which it goes on.
+    fn give(self, turn: &mut Turn<'_>, key: &str, value: Value) -> Vec<NewCall<Request>> {
+        if let Some(walk) = turn.state.walk.as_mut() {
+            walk.state.insert("routing_key".into(), key.into());
+        }
+        take_value(turn, self.workflow, self.place, self.node, None, value)
+    }
+}
+
 /// Takes in what was decided, locally or by a model; asks the model where the local decision is not sure.
 pub(super) fn take_route(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
-    place: &Place,
+    here: Here<'_>,
     at: &At,
     outcome: Outcome<Reply>,
 ) -> Vec<NewCall<Request>> {
-    let over = place.over;
+    let over = here.place.over;
     match outcome {
         Outcome::Done(Reply(Given::Decided(decided))) => {
             turn.state.shown = decided.shown;
             turn.state.conversations = decided.conversations;
             match locally(decided.meaning, over) {
-                Ok(decision) => leave(turn, workflow, place, &at.node, &decision, None),
+                Ok(decision) => leave(turn, here, &decision),
                 Err(candidates) => {
                     let unsure = Unsure {
                         candidates,
                         ..Unsure::default()
                     };
-                    ask(
-                        turn,
-                        workflow,
-                        place,
-                        at,
-                        unsure,
-                        "nothing that the app can do fits",
-                    )
+                    ask(turn, here, at, unsure, "nothing that the app can do fits")
                 }
             }
         }
         Outcome::Done(Reply(Given::Thought(thought))) => {
             let unsure = take_unsure(turn, &at.node);
             let Some(router) = turn.assistant.router(over) else {
-                return give_nobody(
-                    turn,
-                    workflow,
-                    place,
-                    &at.node,
-                    "the router is gone",
-                    &unsure.dropped,
-                );
+                return give_nobody(turn, here, "the router is gone", &unsure.dropped);
             };
             if let Some(walk) = turn.state.walk.as_mut() {
                 walk.spent.add(&thought, router.models.iter());
             }
             let choice = router.read(&thought.text);
-            take_choice(turn, workflow, place, at, choice, unsure)
+            take_choice(turn, here, at, choice, unsure)
         }
-        Outcome::Done(_) => {
-            give_nobody(turn, workflow, place, &at.node, "nothing was decided", &[])
-        }
+        Outcome::Done(_) => give_nobody(turn, here, "nothing was decided", &[]),
         Outcome::Failed(failure) => {
             let unsure = take_unsure(turn, &at.node);
             let why = format!("{}: {}", failure.code, failure.message);
             if failure.transient {
-                return ask(turn, workflow, place, at, unsure, &why);
+                return ask(turn, here, at, unsure, &why);
             }
-            give_nobody(turn, workflow, place, &at.node, &why, &unsure.dropped)
+            give_nobody(turn, here, &why, &unsure.dropped)
         }
     }
 }
 
 fn take_choice(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
-    place: &Place,
+    here: Here<'_>,
     at: &At,
     choice: Choice,
     mut unsure: Unsure,
 ) -> Vec<NewCall<Request>> {
     unsure.dropped.extend(choice.dropped);
     match choice.chosen {
-        Chosen::Broken(why) => ask(turn, workflow, place, at, unsure, &why),
-        Chosen::Nobody(why) => give_nobody(turn, workflow, place, &at.node, &why, &unsure.dropped),
+        Chosen::Broken(why) => ask(turn, here, at, unsure, &why),
+        Chosen::Nobody(why) => give_nobody(turn, here, &why, &unsure.dropped),
         Chosen::Unsure {
             candidates,
             question,
@@ -106,20 +106,12 @@ fn take_choice(
             } else {
                 candidates
             };
-            give_open(
-                turn,
-                workflow,
-                place,
-                &at.node,
-                &candidates,
-                question.as_deref(),
-                &why,
-            )
+            give_open(turn, here, &candidates, question.as_deref(), &why)
         }
         Chosen::Targets { parts, why } => {
             match decision(turn.said(), &parts, &why, unsure.dropped) {
-                Some(decision) => leave(turn, workflow, place, &at.node, &decision, None),
-                None => give_nobody(turn, workflow, place, &at.node, &why, &[]),
+                Some(decision) => leave(turn, here, &decision),
+                None => give_nobody(turn, here, &why, &[]),
             }
         }
     }
@@ -128,16 +120,15 @@ fn take_choice(
 /// Asks the model, unless there is none or it was asked often enough.
 fn ask(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
-    place: &Place,
+    here: Here<'_>,
     at: &At,
     mut unsure: Unsure,
     why: &str,
 ) -> Vec<NewCall<Request>> {
-    let most = turn.assistant.router(place.over);
+    let most = turn.assistant.router(here.place.over);
     match most.map(|router| router.options.max_attempts) {
         Some(most) if unsure.attempts < most => {
-            let routing = attempt(turn, &mut unsure, place.over);
+            let routing = attempt(turn, &mut unsure, here.place.over);
             if let Some(running) = running(turn, &at.node) {
                 running.unsure = Some(unsure);
                 running.open += 1;
@@ -153,17 +144,9 @@ fn ask(
         }
         None if !unsure.candidates.is_empty() => {
             let why = "several things may be meant";
-            give_open(
-                turn,
-                workflow,
-                place,
-                &at.node,
-                &unsure.candidates,
-                None,
-                why,
-            )
+            give_open(turn, here, &unsure.candidates, None, why)
         }
-        _ => give_nobody(turn, workflow, place, &at.node, why, &unsure.dropped),
+        _ => give_nobody(turn, here, why, &unsure.dropped),
     }
 }
 
@@ -216,32 +199,20 @@ fn kept(part: Part, over: Option<TargetKind>) -> Option<Part> {
     Some(Part { target, ..part })
 }
 
-fn leave(
-    turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
-    place: &Place,
-    node: &Name,
-    decision: &Decision,
-    key: Option<&str>,
-) -> Vec<NewCall<Request>> {
-    let mut value = compose::routing(decision);
-    if let Some(question) = &decision.clarifying_question {
-        value["clarifying_question"] = json!(question);
-    }
+/// Whoever was chosen is next.
+fn leave(turn: &mut Turn<'_>, here: Here<'_>, decision: &Decision) -> Vec<NewCall<Request>> {
     let primary = decision.primary().map(|target| target.name.to_string());
-    let key = key.map(str::to_owned).or(primary).unwrap_or_default();
-    if let Some(walk) = turn.state.walk.as_mut() {
-        walk.state.insert("routing_key".into(), key.into());
-    }
-    take_value(turn, workflow, place, node, None, value)
+    here.give(
+        turn,
+        &primary.unwrap_or_default(),
+        compose::routing(decision),
+    )
 }
 
 /// It is left to the user.
 fn give_open(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
-    place: &Place,
-    node: &Name,
+    here: Here<'_>,
     candidates: &[Goal],
     question: Option<&str>,
     why: &str,
@@ -251,36 +222,20 @@ fn give_open(
         "targets": [], "candidates": described, "reasoning": why, "ambiguous": true,
         "clarifying_question": question,
     });
-    end_without(turn, workflow, place, node, CLARIFY, value)
+    here.give(turn, CLARIFY, value)
 }
 
 /// Nobody fits, or nobody can tell who does.
 fn give_nobody(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
-    place: &Place,
-    node: &Name,
+    here: Here<'_>,
     why: &str,
     dropped: &[String],
 ) -> Vec<NewCall<Request>> {
     let value = json!({
         "targets": [], "reasoning": why, "decided_by": "fallback", "dropped": dropped,
     });
-    end_without(turn, workflow, place, node, FALLBACK, value)
-}
-
-fn end_without(
-    turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
-    place: &Place,
-    node: &Name,
-    key: &str,
-    value: Value,
-) -> Vec<NewCall<Request>> {
-    if let Some(walk) = turn.state.walk.as_mut() {
-        walk.state.insert("routing_key".into(), key.into());
-    }
-    take_value(turn, workflow, place, node, None, value)
+    here.give(turn, FALLBACK, value)
 }
 
 fn take_unsure(turn: &mut Turn<'_>, node: &Name) -> Unsure {
@@ -349,26 +304,26 @@ fn goal_of(target: &Value) -> Option<Goal> {
 /// Takes in what came of a target: its result, or it is tried once more.
 pub(super) fn take_dispatched(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
-    place: &Place,
+    here: Here<'_>,
     at: &At,
-    outcome: Outcome<Reply>,
-    took_ms: u64,
+    returned: Returned,
 ) -> Vec<NewCall<Request>> {
+    let took = turn.view.at.duration_since(returned.made.started_at);
+    let took_ms = u64::try_from(took.as_millis()).unwrap_or(0);
     let item = at.item.unwrap_or(0);
     let known = running(turn, &at.node).map(|running| {
         let target = running.items.get(item).cloned().unwrap_or_default();
         (target, running.failures.get(&item).copied().unwrap_or(0))
     });
     let (target, failures) = known.unwrap_or_default();
-    if let Some(value) = result(turn, &target, failures, outcome, took_ms) {
-        return take_value(turn, workflow, place, &at.node, at.item, value);
+    if let Some(value) = result(turn, &target, failures, returned.outcome, took_ms) {
+        return take_value(turn, here.workflow, here.place, here.node, at.item, value);
     }
     if let Some(running) = running(turn, &at.node) {
         running.failures.insert(item, failures + 1);
     }
-    let again = at_node::call(turn, workflow, place, &at.node, at.item);
-    started(turn, workflow, &at.node, again.map(|call| vec![call]))
+    let again = at_node::call(turn, here.workflow, here.place, here.node, at.item);
+    started(turn, here.workflow, here.node, again.map(|call| vec![call]))
 }
 
 /// What came of a target, unless it is to be tried once more.
