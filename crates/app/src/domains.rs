@@ -24,15 +24,22 @@ pub(crate) fn check(
     let mut found = Vec::new();
     for item in &list.items {
         for (index, asked) in item.fields.mcp_tools.iter().enumerate() {
-            let pointer = format!("{}/mcp_tools/{index}", item.pointer);
-            for name in asked.tools() {
-                found.extend(tool(document, &pointer, name, servers));
+            let place = format!("{}/mcp_tools/{index}", item.pointer);
+            let DomainTool::Asked(how) = asked else {
+                found.extend(tool(document, &place, asked.tool(), servers));
+                found.extend(undeclared_poll(list, &place, asked.tool()));
+                continue;
+            };
+            found.extend(tool(document, &format!("{place}/tool"), &how.tool, servers));
+            if let Some(poll) = &how.poll {
+                let pointer = format!("{place}/poll/tool");
+                found.extend(tool(document, &pointer, &poll.tool, servers));
             }
-            for name in &asked.fields().follows {
+            for (index, name) in how.follows.iter().enumerate() {
+                let pointer = format!("{place}/follows/{index}");
                 let (name, code) = (name.as_str(), "app.domain_unknown");
                 found.extend(mention(document, &pointer, "domain", name, code, &known));
             }
-            found.extend(undeclared_poll(list, &pointer, asked));
         }
         for (index, name) in item.fields.related_domains.iter().enumerate() {
             let pointer = format!("{}/related_domains/{index}", item.pointer);
@@ -71,11 +78,8 @@ pub(crate) fn check_templates(
 fn undeclared_poll(
     list: &ParsedList<DomainFields>,
     pointer: &str,
-    asked: &DomainTool,
+    name: &str,
 ) -> Option<Diagnostic> {
-    let DomainTool::Tool(name) = asked else {
-        return None;
-    };
     let bare = name.rsplit('.').next().unwrap_or(name);
     let rest = bare.strip_prefix(POLL_PREFIX)?;
     let message = format!("`{name}` asks for an answer again, and is no question of its own");

@@ -153,6 +153,34 @@ fn a_domain_that_mentions_what_does_not_exist_is_refused() {
 }
 
 #[test]
+fn how_a_domain_is_asked_is_checked_word_for_word() {
+    let domains = "\
+domains:
+  - name: sales
+    display_name: Sales
+    description: What was sold.
+    mcp_tools:
+      - tool: todo.list_tasks
+        arguments: {query: '{{ qestion }}'}
+        gives: result.answer |
+        follows: [stok]
+        poll: {tool: tdo.poll, running: reslt.status == 'running'}
+      - todo.poll_response_sales
+";
+    assert_eq!(
+        found(&[("config/domains.yaml", domains)]),
+        [
+            "config/domains.yaml:7:32 warning app.template_variable",
+            "config/domains.yaml:8:30 app.expression",
+            "config/domains.yaml:9:19 app.domain_unknown",
+            "config/domains.yaml:10:22 app.server_unknown",
+            "config/domains.yaml:10:41 warning app.template_variable",
+            "config/domains.yaml:11:9 app.poll_undeclared",
+        ]
+    );
+}
+
+#[test]
 fn the_rules_of_channels_voice_and_retention_have_their_place() {
     assert_eq!(
         found(&[
