@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use convoke_engine::{Answered, Call, Event, Failure, Outcome};
+use convoke_llm::extract_json;
 use convoke_model::{
     Invalid, LlmCall, LlmCallFields, Message, Name, Redaction, Role, SessionStatus, StepRecord,
     StepRecordFields, StepStatus, SubAgentSessionInfo, TaskState, ToolCall, Trace,
@@ -286,7 +287,9 @@ fn told(mut fields: StepRecordFields, given: Given) -> StepRecordFields {
                 .iter()
                 .map(|call| call.name.as_str())
                 .collect();
-            fields.message = if calls.is_empty() {
+            fields.message = if fields.action.as_deref() == Some("route") {
+                gist(&chosen(&thought.text))
+            } else if calls.is_empty() {
                 gist(&thought.text)
             } else {
                 format!("calls {}", calls.join(", "))
@@ -295,6 +298,19 @@ fn told(mut fields: StepRecordFields, given: Given) -> StepRecordFields {
         Given::Person(said) => fields.message = gist(&said.unwrap_or_default().to_string()),
     }
     fields
+}
+
+/// Whom a model chose, in the order in which it did; or what it wrote, if it chose nobody.
+fn chosen(written: &str) -> String {
+    let choice = extract_json(written).unwrap_or_default();
+    let targets = choice["targets"].as_array().into_iter().flatten();
+    let names: Vec<&str> = targets
+        .filter_map(|target| target["name"].as_str())
+        .collect();
+    if names.is_empty() {
+        return written.to_owned();
+    }
+    names.join(", ")
 }
 
 fn tool_call(

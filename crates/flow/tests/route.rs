@@ -92,6 +92,15 @@ async fn a_model_chooses_from_the_catalogue_and_its_reasons_are_kept() {
         })
     );
     assert_eq!(metadata(&ended, "spent")["model_calls"], 2);
+    let loaded = office.store.load(ended.facts.id, 1).await.unwrap().unwrap();
+    let trace = convoke_flow::trace(&loaded, &[], &convoke_model::Redaction::default()).unwrap();
+    let step = trace
+        .steps
+        .iter()
+        .find(|step| step.step_name == "route")
+        .unwrap();
+    assert_eq!(step.message, "music");
+    assert_eq!(step.llm_calls[0].model, "scripted");
     let asked = &office.model.requests()[0].body;
     assert_eq!(asked["temperature"], 0.3);
     let most = asked
