@@ -290,6 +290,7 @@ fn made(
             index: Some(index),
             until_ms,
             delay_ms: 0,
+            asks: false,
         })),
         approval,
     }
@@ -302,28 +303,14 @@ pub(crate) fn approval(assistant: &Assistant, tool: &str, arguments: &Arguments)
 
 /// Whether a person must agree before the tool is called.
 fn needs_leave(assistant: &Assistant, tool: &str) -> bool {
-    settings(assistant, tool).is_some_and(|(approval, _)| approval == Approval::Required)
-}
-
-/// What the app says of a tool: whether a person must agree, and what to try when it fails.
-fn settings<'a>(assistant: &'a Assistant, tool: &str) -> Option<(Approval, &'a [String])> {
-    let (server, name) = match tool.split_once('.') {
-        Some((server, name)) => (Some(server), name),
-        None => (None, tool),
-    };
-    assistant
-        .app
-        .servers
-        .iter()
-        .filter(|known| server.is_none_or(|server| known.name == *server))
-        .find_map(|known| known.tools.get(name))
-        .map(|settings| (settings.approval, settings.fallback_tools.as_slice()))
+    let mut settings = assistant.tool_settings(tool);
+    settings.any(|settings| settings.approval == Approval::Required)
 }
 
 /// The next tool to try in the place of one that failed.
 fn fallback(assistant: &Assistant, wanted: &Wanted) -> Option<String> {
-    let (_, fallbacks) = settings(assistant, &wanted.tool)?;
-    fallbacks.get(wanted.fallbacks).cloned()
+    let settings = assistant.tool_settings(&wanted.tool).next()?;
+    settings.fallback_tools.get(wanted.fallbacks).cloned()
 }
 
 fn recorded(
