@@ -317,6 +317,28 @@ async fn a_server_that_crashes_at_its_start_is_tried_a_few_times() {
 }
 
 #[tokio::test]
+async fn a_server_that_writes_without_end_is_given_up() {
+    let flooding = Scripted::new("flood");
+    let options = Options {
+        max_message_bytes: 64 * 1024,
+        connect_attempts: 1,
+        discover_timeout: Duration::from_hours(1),
+        ..options()
+    };
+    let patient = flooding.server("s");
+    let patient = patient.with(|fields| fields.connect_seconds = 3_600);
+    let servers = ToolServers::new(vec![patient.unwrap()], options);
+    let listed = tokio::time::timeout(Duration::from_mins(1), servers.tools("s"));
+    let error = listed.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), "mcp.not_sent", "{error}");
+    until("the server is gone", || async {
+        flooding.pids("start").into_iter().all(|pid| !runs(pid))
+    })
+    .await;
+    servers.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_command_that_does_not_exist_is_named() {
     let missing = server(
         "s",

@@ -40,6 +40,8 @@ pub(crate) struct StdioTransport {
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
     max_message_bytes: usize,
+    /// Bytes that were no message, since the last one.
+    noise: usize,
     /// Whether it has said nothing since it was asked something.
     silent: bool,
     shutdown_grace: Duration,
@@ -107,6 +109,7 @@ impl StdioTransport {
             output: BufReader::new(output),
             line: Vec::new(),
             max_message_bytes: options.max_message_bytes,
+            noise: 0,
             silent: false,
             shutdown_grace: options.shutdown_grace,
             _log: log,
@@ -210,7 +213,15 @@ impl Transport<RoleClient> for StdioTransport {
                 Ok(Some(line)) => {
                     if let Some(message) = wire::read(&self.server, &line) {
                         self.silent = false;
+                        self.noise = 0;
                         return Some(message);
+                    }
+                    // Reading on would only take the processor from those who have something to say.
+                    self.noise = self.noise.saturating_add(line.len() + 1);
+                    if self.noise > self.max_message_bytes {
+                        let bytes = self.noise;
+                        tracing::warn!(server = self.server, bytes, "the server says no message");
+                        return None;
                     }
                 }
                 Ok(None) => {

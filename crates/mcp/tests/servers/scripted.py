@@ -104,6 +104,9 @@ if mode == "stubborn":
     # Outlives the closing of its input, and so does what it starts.
     child = subprocess.Popen(["sleep", "1000"])
     log("child", child.pid)
+if mode == "flood":
+    while True:
+        print("this line is no message, nor is any other")
 print("this line is no message and must be skipped")
 sys.stdout.flush()
 print("this line goes to the log", file=sys.stderr)
