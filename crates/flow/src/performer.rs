@@ -365,11 +365,7 @@ impl Performer {
     }
 
     fn server(&self, name: &str) -> Option<&McpServer> {
-        self.assistant
-            .app
-            .servers
-            .iter()
-            .find(|server| server.name == *name)
+        self.assistant.app.server(name)
     }
 
     /// The tool's own limit, the app's, and what is left of the task's time: the least of them.

@@ -103,7 +103,7 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
             tool,
             modified: false,
             fallbacks: 0,
-            result,
+            result: result.map(|complaint| failed(&complaint)),
         });
     }
     let Ok(message) = Message::calling(thought.text, spoken_of, turn.view.at) else {
@@ -350,14 +350,22 @@ fn in_words(outcome: Outcome<Reply>) -> (String, bool) {
                 reply.text
             };
             if reply.is_error {
-                (format!("Error: {text}"), true)
+                (failed(&text), true)
             } else {
                 (text, false)
             }
         }
-        Outcome::Done(_) => ("Error: the call gave something else".into(), true),
-        Outcome::Failed(failure) => (format!("Error: {}", failure.message), true),
+        Outcome::Done(_) => (failed("the call gave something else"), true),
+        Outcome::Failed(failure) => (failed(&failure.message), true),
     }
+}
+
+/// What comes before the words of a result that is none.
+const FAILED: &str = "Error: ";
+
+/// A failure in words for a model, by which a transcript knows it again.
+fn failed(words: &str) -> String {
+    format!("{FAILED}{words}")
 }
 
 /// The calls that a transcript tells of, with what came of each. Models give the same id again and
@@ -373,7 +381,7 @@ pub(crate) fn calls_of(messages: &[Message]) -> Vec<ToolCall> {
                 let (started, at) = message.timestamp.zip(result.timestamp)?;
                 let call = call.clone().start(started).ok()?;
                 let text = result.content.clone();
-                match text.strip_prefix("Error: ") {
+                match text.strip_prefix(FAILED) {
                     Some(error) => call.fail(error.to_owned(), at).ok(),
                     None => call.complete(Value::String(text), at).ok(),
                 }
