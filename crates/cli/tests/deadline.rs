@@ -17,6 +17,7 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
+use convoke_testkit::{Reply, ScriptedModel};
 use futures::future::join_all;
 use program::{Program, text};
 use serde_json::{Value, json};
@@ -398,4 +399,43 @@ async fn a_part_of_which_nobody_knows_whether_it_was_done_does_not_hold_up_the_o
     // A person is asked about the part, and the rest does not wait for them.
     let [_, by_task] = limits();
     the_other_part_is_done(&by_task, "hanging", "change").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_thinks_with_the_tools_that_are_there() {
+    let model = ScriptedModel::start(Reply::text("Here I am."))
+        .await
+        .unwrap();
+    for limits in limits() {
+        let program = Program::new();
+        let agent = json!({
+            "name": "clerk", "role": "Helps.", "system_prompt": "Help.",
+            "tools": ["sound_server.ask", "silent_server.change"],
+            "llm_config": { "endpoint": model.endpoint(), "model": "scripted" },
+        });
+        let servers = json!({ "servers": [
+            server("sound_server", "none", "Done."),
+            server("silent_server", "mute", "Done."),
+        ] });
+        write(
+            &program.folder().join("app"),
+            &[
+                ("convoke.json", &json!({ "name": "desk", "limits": limits })),
+                ("agents/clerk.json", &agent),
+                ("config/mcp_servers.json", &servers),
+            ],
+        );
+        let (output, told) = ask(&program, "are you there").await;
+        assert_eq!(output.status.code(), Some(0), "{told}");
+        assert_eq!(told["answer"]["text"], "Here I am.");
+    }
+    let offered = model.requests();
+    assert_eq!(offered.len(), 2);
+    for asked in offered {
+        let tools = asked.body["tools"].to_string();
+        assert!(
+            tools.contains("ask") && !tools.contains("change"),
+            "{tools}"
+        );
+    }
 }
