@@ -2,6 +2,7 @@
 
 mod app;
 mod cold;
+mod deadline;
 mod decide;
 mod figures;
 mod journal;
@@ -88,6 +89,18 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure how long after the limit an answer comes when a tool server is at fault.
+    Deadline {
+        /// Runs for each fault.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+        runs: u32,
+        /// A folder for the apps and their stores.
+        #[arg(long, default_value = "target/bench")]
+        folder: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Measure the journal of long tasks: its bytes, and the time to open it.
     Journal {
         /// Steps of the longest task; others have a tenth, a fifth and a half of them.
@@ -133,6 +146,7 @@ fn main() -> anyhow::Result<()> {
             };
             route::run(&options, json)
         }
+        Command::Deadline { runs, folder, json } => deadline::run(&folder, runs as usize, json),
         Command::Journal {
             steps,
             folder,

@@ -37,6 +37,9 @@ pub enum Effect {
     Repeatable,
     /// Something, and again each time.
     Once,
+    /// Something, perhaps, that nobody needs to be asked about: it is made once, and an unknown outcome
+    /// is a failure like any other.
+    AtMostOnce,
 }
 
 /// What came of a call.
@@ -108,11 +111,17 @@ pub struct Performing {
 
 /// Carries out a program's calls. One executor serves all tasks at once.
 pub trait Executor<P: Program>: Send + Sync + 'static {
-    /// What a call may do to the world. Asked before each attempt.
+    /// What a call may do to the world. Asked before it is made, and within its time.
     fn effect(
         &self,
+        performing: &Performing,
         call: &Call<P::Request>,
     ) -> impl Future<Output = Result<Effect, Failure>> + Send;
+
+    /// When a call's time is over: it is not made again after that.
+    fn ends(&self, performing: &Performing, _call: &Call<P::Request>) -> Timestamp {
+        performing.deadline
+    }
 
     /// Makes a call and waits for what comes of it.
     fn perform(

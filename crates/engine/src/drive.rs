@@ -40,6 +40,14 @@ pub(crate) struct Workshop<P: Program, X: Executor<P>> {
     pub(crate) places: Places,
 }
 
+impl<P: Program, X: Executor<P>> Workshop<P, X> {
+    /// Whether a call's time goes on beyond a pause.
+    fn has_time(&self, performing: &Performing, call: &Call<P::Request>, pause: Duration) -> bool {
+        let then = self.engine.0.clock.now().checked_add(pause);
+        then.is_ok_and(|then| then < self.executor.ends(performing, call))
+    }
+}
+
 /// A task in a worker's hands.
 pub(crate) struct Drive<P: Program, X: Executor<P>> {
     workshop: Arc<Workshop<P, X>>,
@@ -128,6 +136,16 @@ enum Report<P: Program> {
     },
     /// The journal could not be written, so it was not made.
     NotDurable(StoreError),
+}
+
+impl<P: Program> Report<P> {
+    /// Whether it is that a call did not work.
+    fn is_failure(&self) -> bool {
+        let Self::Returned { outcome, .. } = self else {
+            return false;
+        };
+        matches!(outcome, Outcome::Failed(_))
+    }
 }
 
 impl<P: Program, X: Executor<P>> Drive<P, X> {
@@ -227,7 +245,14 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         while !self.at_rest() {
             tokio::select! {
                 biased;
-                Some(report) = self.under_way.next() => self.take_report(report)?,
+                Some(report) = self.under_way.next() => {
+                    // What fails because the time is over is not what went wrong.
+                    if report.is_failure() && self.time_left().is_zero() {
+                        self.record(Event::DeadlineReached, None);
+                    } else {
+                        self.take_report(report)?;
+                    }
+                }
                 () = inbox.changed() => self.take_inbox().await?,
                 () = signalled.notified() => self.take_inbox().await?,
                 () = &mut time => { self.record(Event::DeadlineReached, None); }
@@ -303,9 +328,10 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             .collect();
         for call in unasked {
             let workshop = Arc::clone(&self.workshop);
+            let performing = self.performing();
             self.under_way.push(
                 async move {
-                    let effect = workshop.executor.effect(&call).await;
+                    let effect = workshop.executor.effect(&performing, &call).await;
                     Report::Classified { call, effect }
                 }
                 .boxed(),
@@ -361,6 +387,10 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             }
             // It may have been made, and must not be made again unasked.
             (true, Ok(Effect::Once) | Err(_)) => self.verify(call),
+            (true, Ok(Effect::AtMostOnce)) => {
+                let now = self.workshop.engine.0.clock.now();
+                self.take_outcome(&call, Outcome::Failed(interrupted()), now);
+            }
             (false, Err(failure)) => {
                 let now = self.workshop.engine.0.clock.now();
                 self.take_outcome(&call, Outcome::Failed(failure), now);
@@ -574,7 +604,7 @@ async fn perform<P: Program, X: Executor<P>>(
     call: Arc<Call<P::Request>>,
 ) -> Report<P> {
     let started_at = workshop.engine.0.clock.now();
-    let effect = match workshop.executor.effect(&call).await {
+    let effect = match workshop.executor.effect(&performing, &call).await {
         Ok(effect) => effect,
         Err(failure) => {
             return Report::Returned {
@@ -599,15 +629,30 @@ async fn perform<P: Program, X: Executor<P>>(
         if unknown && effect == Effect::Once {
             return Report::Unknown { call };
         }
-        if !unknown || attempt == workshop.options.repeats {
+        attempt += 1;
+        let pause = workshop.options.repeat_pause * attempt;
+        let again = unknown
+            && effect != Effect::AtMostOnce
+            && attempt <= workshop.options.repeats
+            && workshop.has_time(&performing, &call, pause);
+        if !again {
             return Report::Returned {
                 call,
                 outcome,
                 started_at,
             };
         }
-        attempt += 1;
-        tokio::time::sleep(workshop.options.repeat_pause * attempt).await;
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// What is said of a call that was cut short, that is not made again, and that nobody is asked about.
+fn interrupted() -> Failure {
+    Failure {
+        code: "call.interrupted".into(),
+        message: "the call was interrupted".into(),
+        kind: FailureKind::Unknown,
+        transient: false,
     }
 }
 

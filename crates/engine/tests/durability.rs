@@ -191,6 +191,76 @@ async fn a_repeatable_call_with_a_lost_answer_is_made_again_a_few_times() {
 }
 
 #[tokio::test]
+async fn a_call_is_not_made_again_once_its_time_is_over() {
+    for effect in [Effect::None, Effect::Repeatable] {
+        let world = World::new();
+        let lost = Behaviour {
+            fails: Some(FailureKind::Unknown),
+            brief: true,
+            ..Behaviour::of(effect)
+        };
+        world.set("one", lost);
+        let task = world.submit("one").await;
+        let worker = world.worker();
+        let ended = world.engine.wait(task).await.unwrap();
+        assert_eq!(ended.status, TaskState::Failed);
+        assert_eq!(world.performed(), ["one"]);
+        worker.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn of_a_call_that_only_asks_nobody_is_asked_what_came_of_it() {
+    let world = World::new();
+    let lost = Behaviour {
+        fails: Some(FailureKind::Unknown),
+        ..Behaviour::of(Effect::AtMostOnce)
+    };
+    world.set("one", lost);
+    let task = world.submit("one").await;
+    let worker = world.worker();
+    let ended = world.engine.wait(task).await.unwrap();
+    assert_eq!(ended.status, TaskState::Failed);
+    assert_eq!(world.performed(), ["one"], "nor is it made again");
+    worker.stop().await;
+
+    let world = World::new();
+    world.set("one", Behaviour::of(Effect::AtMostOnce));
+    world.hang_on("one");
+    let task = world.submit("one").await;
+    let worker = world.worker();
+    world.until_performed("one").await;
+    worker.kill();
+    world.clock.advance(Duration::from_mins(1));
+    let worker = world.worker();
+    let ended = world.until_ended(task).await;
+    assert_eq!(ended.status, TaskState::Failed);
+    assert!(ended.error.unwrap().contains("interrupted"));
+    assert_eq!(world.performed(), ["one"], "not after a kill, either");
+    worker.stop().await;
+    world.assert_replays(task).await;
+}
+
+#[tokio::test]
+async fn a_call_that_fails_as_the_time_ends_does_not_hide_that_the_time_has_ended() {
+    let world = World::with_task_time(Duration::from_hours(1));
+    let lost = Behaviour {
+        fails: Some(FailureKind::NoEffect),
+        ..Behaviour::of(Effect::None)
+    };
+    world.set("one", lost);
+    world.hang_on("one");
+    let task = world.submit("one").await;
+    let worker = world.worker();
+    world.until_performed("one").await;
+    world.clock.advance(Duration::from_hours(1));
+    world.release();
+    let ended = world.until_ended(task).await;
+    assert_eq!(ended.error.as_deref(), Some("too late"));
+    worker.stop().await;
+}
+
+#[tokio::test]
 async fn nothing_changes_the_world_before_the_journal_is_durable() {
     let world = World::new();
     world.set("look", Behaviour::of(Effect::None));

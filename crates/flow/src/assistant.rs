@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use convoke_app::App;
 use convoke_engine::{Event, NewCall, Program, Step, View};
-use convoke_model::{Agent, Decision, Name, NodeKind, TargetKind, ToolCall, Workflow};
+use convoke_model::{
+    Agent, Decision, Name, NodeKind, TargetKind, ToolCall, ToolSettings, Workflow,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -183,6 +185,25 @@ impl Assistant {
     /// How a model says who answers, if one may: of everything, or of one kind.
     pub(crate) fn router(&self, over: Option<TargetKind>) -> Option<&Router> {
         self.routers.get(&over)
+    }
+
+    /// What the app says of a tool, given as `tool` or `server.tool`. A bare name may be a tool of several servers.
+    pub(crate) fn tool_settings(&self, tool: &str) -> impl Iterator<Item = &ToolSettings> {
+        let (server, name) = match tool.split_once('.') {
+            Some((server, name)) => (Some(server), name),
+            None => (None, tool),
+        };
+        let servers = self.app.servers.iter();
+        servers
+            .filter(move |known| server.is_none_or(|server| known.name.is_spelt(server)))
+            .filter_map(move |known| known.tools.get(name))
+    }
+
+    /// How long one call of a tool may take: its own limit, where the app sets one, else the app's.
+    pub(crate) fn tool_time(&self, tool: &str) -> Duration {
+        let own = self.tool_settings(tool).find_map(|own| own.timeout_seconds);
+        let seconds = own.unwrap_or(self.app.config.limits.tool_seconds);
+        Duration::from_secs(seconds.into())
     }
 
     /// The app.

@@ -92,6 +92,9 @@ pub(crate) struct ToolWish {
     /// How long to wait first.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
+    /// Whether it only asks something, so that without an answer there is nothing to find out.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) asks: bool,
 }
 
 /// What was done.

@@ -18,6 +18,7 @@ mod inquiry;
 mod interpret;
 mod memory;
 mod nodes;
+mod patience;
 mod performer;
 mod pointing;
 pub mod ports;

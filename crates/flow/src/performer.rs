@@ -9,7 +9,6 @@ use convoke_engine::{Call, Effect, Executor, Failure, FailureKind, Outcome, Perf
 use convoke_llm::ModelClient;
 use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name, Role, VerifyFields};
 use convoke_store::Store;
-use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -19,6 +18,7 @@ use crate::nodes::agent::sub_agents::{self, Earlier, Errand};
 use crate::nodes::aggregate::{self, Facts};
 use crate::nodes::route::Routing;
 use crate::nodes::{agent, decide};
+use crate::patience::Patience;
 use crate::ports::{Caller, NOT_REACHED, ToolFacts, ToolReply, ToolRequest, Tools};
 
 /// How stubborn the performer is.
@@ -198,24 +198,28 @@ impl Performer {
             .agent(asked.agent.as_str())
             .ok_or_else(|| no_effect("agent.gone", &asked.agent))?;
         let history = self.history(performing).await?;
+        let end = deadline(performing, Some(asked.until_ms));
         let thinking = agent::Thinking {
             agent,
-            offer: &*self.offered(agent).await,
+            offer: &*self.offered(agent, end).await,
             phase: asked.phase,
             history: &history.messages,
             older: history.older,
             performing,
-            time_left: self.time_left(deadline(performing, Some(asked.until_ms))),
+            time_left: self.time_left(end),
         };
         let thought = agent::perform(&self.models, &thinking).await?;
         Ok(Given::Thought(Box::new(thought)))
     }
 
     /// The agent's tools as its model sees them. A server that cannot be reached takes only its own
-    /// away. Made anew only when a server says something else of its tools than before.
-    async fn offered(&self, agent: &AgentFields) -> Arc<agent::Offer> {
+    /// away, and no more than half of the time. Made anew only when a server says something else of its
+    /// tools than before.
+    async fn offered(&self, agent: &AgentFields, end: Timestamp) -> Arc<agent::Offer> {
+        let half = self.time_left(end) / 2;
+        let describe = |tool| self.describe(tool, self.assistant.tool_time(tool).min(half));
         let described =
-            futures::future::join_all(agent.tools.iter().map(|tool| self.describe(tool))).await;
+            futures::future::join_all(agent.tools.iter().map(|tool| describe(tool))).await;
         let mut facts = Vec::with_capacity(described.len());
         for (tool, described) in agent.tools.iter().zip(described) {
             match described {
@@ -248,9 +252,11 @@ impl Performer {
         wish: &ToolWish,
         key: String,
     ) -> Result<ToolReply, Failure> {
-        let facts = self.describe(&wish.tool).await?;
+        let time = self.time_for(&wish.tool, deadline(performing, wish.until_ms));
+        let mut patience = Patience::new(&self.options, time);
+        let facts = self.describe(&wish.tool, time).await?;
         let server = self.server(&facts.server);
-        let request = ToolRequest {
+        let mut request = ToolRequest {
             injected: injected(server, performing),
             arguments: Arc::clone(&wish.arguments),
             caller: Caller {
@@ -259,39 +265,41 @@ impl Performer {
                 task: performing.facts.id,
             },
             idempotency_key: key,
-            timeout: self.time_for(server, &facts, deadline(performing, wish.until_ms)),
+            timeout: time,
             server: facts.server.clone(),
             tool: facts.tool.clone(),
         };
-        self.stubbornly(|| self.tools.call(&request)).await
-    }
-
-    async fn describe(&self, tool: &str) -> Result<Arc<ToolFacts>, Failure> {
-        self.stubbornly(|| self.tools.describe(tool)).await
-    }
-
-    /// Tries again while the server cannot be reached at all. Anything else is for the caller.
-    async fn stubbornly<'a, T>(
-        &self,
-        attempt: impl Fn() -> BoxFuture<'a, Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        let mut pause = self.options.pause;
-        for _ in 1..self.options.attempts {
-            match attempt().await {
-                Err(failure) if failure.code == NOT_REACHED => {
-                    tokio::time::sleep(pause).await;
-                    pause *= 2;
-                }
-                outcome => return outcome,
+        loop {
+            request.timeout = patience.time_left();
+            match again(&mut patience, self.tools.call(&request).await) {
+                Ok(pause) => tokio::time::sleep(pause).await,
+                Err(outcome) => return outcome,
             }
         }
-        attempt().await
+    }
+
+    /// What is known of a tool, if its server says so within this time.
+    async fn describe(&self, tool: &str, time: Duration) -> Result<Arc<ToolFacts>, Failure> {
+        let mut patience = Patience::new(&self.options, time);
+        let mut why = None;
+        loop {
+            let described = self.tools.describe(tool);
+            let outcome = match tokio::time::timeout_at(patience.until(), described).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(why.unwrap_or_else(|| not_in_time(tool, time))),
+            };
+            why = outcome.as_ref().err().cloned();
+            match again(&mut patience, outcome) {
+                Ok(pause) => tokio::time::sleep(pause).await,
+                Err(outcome) => return outcome,
+            }
+        }
     }
 
     /// How it is found out whether a call of a tool took effect, if the app says so.
-    async fn verification(&self, tool: &str) -> Option<VerifyFields> {
+    async fn verification(&self, tool: &str, time: Duration) -> Option<VerifyFields> {
         // A server that is away may still be named by the tool itself.
-        let (server, name) = match self.describe(tool).await {
+        let (server, name) = match self.describe(tool, time).await {
             Ok(facts) => (facts.server.clone(), facts.tool.clone()),
             Err(_) => tool
                 .split_once('.')
@@ -310,7 +318,8 @@ impl Performer {
         verify: &VerifyFields,
     ) -> Result<Verdict<Reply>, String> {
         let said = |failure: Failure| failure.message;
-        let facts = self.describe(&verify.tool).await.map_err(said)?;
+        let time = self.time_for(&verify.tool, deadline(performing, wish.until_ms));
+        let facts = self.describe(&verify.tool, time).await.map_err(said)?;
         if !facts.read_only {
             return Err(format!("{} may change something itself", verify.tool));
         }
@@ -329,6 +338,7 @@ impl Performer {
             index: None,
             until_ms: wish.until_ms,
             delay_ms: 0,
+            asks: false,
         };
         let key = format!("{id}-verify");
         let reply = self
@@ -355,26 +365,13 @@ impl Performer {
     }
 
     fn server(&self, name: &str) -> Option<&McpServer> {
-        self.assistant
-            .app
-            .servers
-            .iter()
-            .find(|server| server.name == *name)
+        self.assistant.app.server(name)
     }
 
     /// The tool's own limit, the app's, and what is left of the task's time: the least of them.
-    fn time_for(
-        &self,
-        server: Option<&McpServer>,
-        facts: &ToolFacts,
-        deadline: Timestamp,
-    ) -> Duration {
-        let limits = &self.assistant.app.config.limits;
-        let own = server
-            .and_then(|server| server.tools.get(&facts.tool))
-            .and_then(|settings| settings.timeout_seconds)
-            .unwrap_or(limits.tool_seconds);
-        Duration::from_secs(own.into()).min(self.time_left(deadline))
+    fn time_for(&self, tool: &str, deadline: Timestamp) -> Duration {
+        let own = self.assistant.tool_time(tool);
+        own.min(self.time_left(deadline))
     }
 
     /// What is left until then.
@@ -387,7 +384,11 @@ impl Performer {
 }
 
 impl Executor<Assistant> for Performer {
-    async fn effect(&self, call: &Call<Request>) -> Result<Effect, Failure> {
+    async fn effect(
+        &self,
+        performing: &Performing,
+        call: &Call<Request>,
+    ) -> Result<Effect, Failure> {
         let wish = match call.request.0.itself() {
             Ask::Tool(wish) => wish,
             // A child that was submitted under the call's id is found again, not made again.
@@ -399,7 +400,8 @@ impl Executor<Assistant> for Performer {
             | Ask::Person { .. }
             | Ask::At(_) => return Ok(Effect::None),
         };
-        let facts = self.describe(&wish.tool).await?;
+        let time = self.time_for(&wish.tool, deadline(performing, wish.until_ms));
+        let facts = self.describe(&wish.tool, time).await?;
         let keyed = self
             .server(&facts.server)
             .is_some_and(|server| server.honours_idempotency_key);
@@ -407,16 +409,26 @@ impl Executor<Assistant> for Performer {
             Effect::None
         } else if facts.idempotent || keyed {
             Effect::Repeatable
+        } else if wish.asks {
+            Effect::AtMostOnce
         } else {
             Effect::Once
         })
+    }
+
+    fn ends(&self, performing: &Performing, call: &Call<Request>) -> Timestamp {
+        match call.request.0.itself() {
+            Ask::Tool(wish) => deadline(performing, wish.until_ms),
+            _ => performing.deadline,
+        }
     }
 
     async fn verify(&self, performing: &Performing, call: &Call<Request>) -> Verdict<Reply> {
         let Ask::Tool(wish) = call.request.0.itself() else {
             return Verdict::Unknown;
         };
-        let Some(verify) = self.verification(&wish.tool).await else {
+        let time = self.time_for(&wish.tool, deadline(performing, wish.until_ms));
+        let Some(verify) = self.verification(&wish.tool, time).await else {
             return Verdict::Unknown;
         };
         let id = call.id.to_string();
@@ -474,6 +486,26 @@ fn deadline(performing: &Performing, until_ms: Option<u64>) -> Timestamp {
         .checked_add(Duration::from_millis(until_ms))
         .and_then(|end| end.checked_add(moved));
     run.map_or(performing.deadline, |run| run.min(performing.deadline))
+}
+
+/// How long to wait before a server that could not be reached at all is tried again. Anything else is for the caller.
+fn again<T>(
+    patience: &mut Patience,
+    outcome: Result<T, Failure>,
+) -> Result<Duration, Result<T, Failure>> {
+    match outcome {
+        Err(failure) if failure.code == NOT_REACHED => patience.next_pause().ok_or(Err(failure)),
+        outcome => Err(outcome),
+    }
+}
+
+fn not_in_time(tool: &str, time: Duration) -> Failure {
+    Failure {
+        code: NOT_REACHED.into(),
+        message: format!("the server of `{tool}` said nothing within {time:?}"),
+        kind: FailureKind::NoEffect,
+        transient: true,
+    }
 }
 
 /// Whether a server says the same of a tool as before. Most do not even say it anew.

@@ -30,7 +30,8 @@ pub struct Options {
     pub discover_timeout: Duration,
     /// How long a child process may take to end by itself once its input is closed.
     pub shutdown_grace: Duration,
-    /// The largest message that is read from a server, in bytes.
+    /// The largest message that is read from a server, in bytes, and the most that a child process may write
+    /// between two messages.
     pub max_message_bytes: usize,
     /// How many requests may be under way to one HTTP server at the same time.
     pub max_concurrent_posts: usize,

@@ -57,7 +57,7 @@ async fn all_pages_of_tools_are_read() {
     let script = Scripted::new("sound");
     let servers = ToolServers::new(vec![script.server("s")], options());
     let tools = servers.tools("s").await.unwrap();
-    assert_eq!(tools.len(), 10, "{tools:?}");
+    assert_eq!(tools.len(), 11, "{tools:?}");
     assert_eq!(tools[0].annotations.read_only, Some(true));
     assert_eq!(tools[1].annotations.read_only, None);
     servers.shutdown().await;
@@ -317,6 +317,28 @@ async fn a_server_that_crashes_at_its_start_is_tried_a_few_times() {
 }
 
 #[tokio::test]
+async fn a_server_that_writes_without_end_is_given_up() {
+    let flooding = Scripted::new("flood");
+    let options = Options {
+        max_message_bytes: 64 * 1024,
+        connect_attempts: 1,
+        discover_timeout: Duration::from_hours(1),
+        ..options()
+    };
+    let patient = flooding.server("s");
+    let patient = patient.with(|fields| fields.connect_seconds = 3_600);
+    let servers = ToolServers::new(vec![patient.unwrap()], options);
+    let listed = tokio::time::timeout(Duration::from_mins(1), servers.tools("s"));
+    let error = listed.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), "mcp.not_sent", "{error}");
+    until("the server is gone", || async {
+        flooding.pids("start").into_iter().all(|pid| !runs(pid))
+    })
+    .await;
+    servers.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_command_that_does_not_exist_is_named() {
     let missing = server(
         "s",
@@ -413,6 +435,26 @@ async fn shutdown_leaves_no_process_behind() {
         servers.tools("sound").await.unwrap_err().code(),
         "mcp.not_sent"
     );
+}
+
+#[tokio::test]
+async fn shutdown_does_not_wait_for_a_server_that_is_stuck_in_a_call() {
+    let script = Scripted::new("sound");
+    let patient = Options {
+        shutdown_grace: Duration::from_hours(1),
+        ..options()
+    };
+    let servers = ToolServers::new(vec![script.server("s")], patient);
+    servers.tools("s").await.unwrap();
+    let mut stuck = request("s", "stick", json!({}));
+    stuck.timeout = Some(Duration::from_millis(100));
+    assert_eq!(
+        servers.call(stuck).await.unwrap_err().code(),
+        "mcp.timed_out"
+    );
+    let shutdown = tokio::time::timeout(Duration::from_mins(1), servers.shutdown());
+    shutdown.await.unwrap();
+    assert!(script.pids("start").into_iter().all(|pid| !runs(pid)));
 }
 
 #[tokio::test]

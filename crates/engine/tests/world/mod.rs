@@ -16,6 +16,7 @@ use convoke_store::{Claim, Definition, MemoryStore, NewSignal, Store};
 use convoke_testkit::{CountedIds, GatedStore, SimClock};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -104,6 +105,8 @@ pub(crate) struct Behaviour {
     pub(crate) fails: Option<FailureKind>,
     /// What a tool says when it is asked whether the word took effect.
     pub(crate) verdict: Option<bool>,
+    /// Whether its time is over once it was performed.
+    pub(crate) brief: bool,
 }
 
 impl Behaviour {
@@ -112,6 +115,7 @@ impl Behaviour {
             effect,
             fails: None,
             verdict: None,
+            brief: false,
         }
     }
 }
@@ -126,9 +130,17 @@ pub(crate) struct Hands {
 }
 
 impl Executor<Words> for Hands {
-    async fn effect(&self, call: &Call<Value>) -> Result<Effect, Failure> {
+    async fn effect(&self, _: &Performing, call: &Call<Value>) -> Result<Effect, Failure> {
         let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
         Ok(behaviour.map_or(Effect::Repeatable, |behaviour| behaviour.effect))
+    }
+
+    fn ends(&self, performing: &Performing, call: &Call<Value>) -> Timestamp {
+        let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
+        match behaviour {
+            Some(Behaviour { brief: true, .. }) => performing.facts.created_at,
+            _ => performing.deadline,
+        }
     }
 
     async fn verify(&self, _: &Performing, call: &Call<Value>) -> Verdict<Value> {

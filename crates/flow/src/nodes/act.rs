@@ -62,6 +62,7 @@ pub(crate) fn call(
         index: None,
         until_ms: None,
         delay_ms: 0,
+        asks: false,
     };
     let mut step = one_call(tool, Ask::Tool(wish));
     for call in &mut step.calls {

@@ -171,11 +171,8 @@ fn fail(turn: &mut Turn<'_>, template: &str, cause: &str, partial: bool) -> Step
         text
     };
     let told = Told {
-        confidence: if partial {
-            Reliance::Low
-        } else {
-            Reliance::High
-        },
+        // Whatever is said instead of an answer rests on nothing.
+        confidence: Reliance::Low,
         partial,
         ..Told::of(text, "failed", Memory::default())
     };

@@ -182,7 +182,9 @@ fn ask(turn: &mut Turn<'_>, place: usize, index: usize) -> Result<NewCall<Reques
     let one = &turn.state.asked[place];
     let how = how_of(turn.assistant, one).ok_or("the domain's tool is gone")?;
     let arguments = arguments(turn, one, &how)?;
-    let until_ms = turn.since_accepted_ms(turn.view.at) + tool_time_ms(turn.assistant);
+    let time = turn.assistant.tool_time(&how.tool).as_millis();
+    let time = u64::try_from(time).unwrap_or(u64::MAX);
+    let until_ms = turn.since_accepted_ms(turn.view.at).saturating_add(time);
     let id = turn.view.call_id(index);
     let call = tool_call(turn, &how.tool, &arguments, place, until_ms, 0);
     turn.state.asked[place].call = Some(Under {
@@ -211,12 +213,9 @@ fn tool_call(
             index: Some(place),
             until_ms: Some(until_ms),
             delay_ms,
+            asks: true,
         })),
     }
-}
-
-fn tool_time_ms(assistant: &Assistant) -> u64 {
-    u64::from(assistant.app.config.limits.tool_seconds) * 1_000
 }
 
 /// What a tool is given: what is asked, in which conversation, and what it needs of others.
@@ -430,7 +429,10 @@ fn note(
         Ok(reply) if reply.is_error => (ToolCallStatus::Failed, None, Some(reply.text.clone())),
         Ok(reply) => (ToolCallStatus::Completed, Some(reply.content.clone()), None),
         Err(failure) => {
-            let status = if failure.code.ends_with("timeout") {
+            let status = if ["timeout", "timed_out"]
+                .iter()
+                .any(|end| failure.code.ends_with(end))
+            {
                 ToolCallStatus::Timeout
             } else {
                 ToolCallStatus::Failed

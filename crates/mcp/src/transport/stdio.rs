@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_model::StdioConfig;
 use rmcp::RoleClient;
+use rmcp::model::JsonRpcMessage;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -27,6 +28,9 @@ const SELF: &str = "convoke";
 /// How much of one line of a child's error output is logged, in bytes.
 const MAX_LOGGED_LINE: usize = 8 * 1024;
 
+/// How long a child that owes an answer may take to end by itself before it is sent a signal.
+const SILENT_GRACE: Duration = Duration::from_millis(100);
+
 /// A running child process. It is killed, with all that it started, when this is dropped.
 pub(crate) struct StdioTransport {
     server: String,
@@ -36,6 +40,10 @@ pub(crate) struct StdioTransport {
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
     max_message_bytes: usize,
+    /// Bytes that were no message, since the last one.
+    noise: usize,
+    /// Whether it has said nothing since it was asked something.
+    silent: bool,
     shutdown_grace: Duration,
     /// Owns the task that logs what the child writes to its error output.
     _log: JoinSet<()>,
@@ -101,6 +109,8 @@ impl StdioTransport {
             output: BufReader::new(output),
             line: Vec::new(),
             max_message_bytes: options.max_message_bytes,
+            noise: 0,
+            silent: false,
             shutdown_grace: options.shutdown_grace,
             _log: log,
         })
@@ -130,23 +140,36 @@ impl StdioTransport {
         }
     }
 
-    /// Kills the child and everything in its group. Only called while the child has not been
+    /// Waits until the child has ended by itself. One that still owes an answer is likely to be stuck, and is
+    /// asked once more, in the way in which a process can be asked that does not read.
+    async fn end(&mut self) -> io::Result<ExitStatus> {
+        if self.silent {
+            let ended = tokio::time::timeout(SILENT_GRACE, self.child.wait()).await;
+            if let Ok(ended) = ended {
+                return ended;
+            }
+            self.signal(Signal::TERM);
+        }
+        self.child.wait().await
+    }
+
+    /// Sends a signal to the child and everything in its group. Only called while the child has not been
     /// waited for, because until then nobody else can have its number.
-    fn kill(&mut self) {
+    fn signal(&mut self, signal: Signal) {
         if let Some(group) = self
             .child
             .id()
             .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
         {
             // The group may just have ended by itself, which is as good.
-            let _ = kill_process_group(group, Signal::KILL);
+            let _ = kill_process_group(group, signal);
         }
     }
 }
 
 impl Drop for StdioTransport {
     fn drop(&mut self) {
-        self.kill();
+        self.signal(Signal::KILL);
     }
 }
 
@@ -158,6 +181,7 @@ impl Transport<RoleClient> for StdioTransport {
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), WriteError>> + Send + 'static {
         let input = Arc::clone(&self.input);
+        self.silent |= matches!(message, JsonRpcMessage::Request(_));
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
@@ -188,7 +212,16 @@ impl Transport<RoleClient> for StdioTransport {
             match self.next_line().await {
                 Ok(Some(line)) => {
                     if let Some(message) = wire::read(&self.server, &line) {
+                        self.silent = false;
+                        self.noise = 0;
                         return Some(message);
+                    }
+                    // Reading on would only take the processor from those who have something to say.
+                    self.noise = self.noise.saturating_add(line.len() + 1);
+                    if self.noise > self.max_message_bytes {
+                        let bytes = self.noise;
+                        tracing::warn!(server = self.server, bytes, "the server says no message");
+                        return None;
                     }
                 }
                 Ok(None) => {
@@ -209,7 +242,7 @@ impl Transport<RoleClient> for StdioTransport {
         if let Ok(mut input) = tokio::time::timeout(self.shutdown_grace, self.input.lock()).await {
             input.take();
         }
-        let ended = tokio::time::timeout(self.shutdown_grace, self.child.wait()).await;
+        let ended = tokio::time::timeout(self.shutdown_grace, self.end()).await;
         match ended {
             Ok(Ok(status)) => tracing::debug!(server = self.server, %status, "the server ended"),
             Ok(Err(error)) => tracing::warn!(server = self.server, %error, "the server is lost"),
@@ -218,7 +251,7 @@ impl Transport<RoleClient> for StdioTransport {
                     server = self.server,
                     "the server is killed, as it did not end"
                 );
-                self.kill();
+                self.signal(Signal::KILL);
                 // Killed processes are gone at once; waiting takes them off the process table.
                 let _ = self.child.wait().await;
             }

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 log_path = sys.argv[1]
 mode = sys.argv[2] if len(sys.argv) > 2 else "sound"
@@ -40,6 +41,7 @@ tools = [
     tool("pid"),
     tool("die"),
     tool("hang"),
+    tool("stick"),
     tool("gather", {"count": {"type": "integer"}, "text": text}, ["count", "text"]),
     tool("meta"),
     tool("whoami", {"user_id": text}, ["user_id"]),
@@ -60,6 +62,9 @@ def call(request):
         answer(request, {"pid": os.getpid()})
     elif name == "die":
         os._exit(1)
+    elif name == "stick":
+        # Stuck for good: nothing is read any more, not even that the input has ended.
+        time.sleep(1_000_000)
     elif name == "gather":
         # Nobody gets an answer before everybody has asked, and the last one gets it first.
         gathered.append((request, arguments["text"]))
@@ -99,6 +104,9 @@ if mode == "stubborn":
     # Outlives the closing of its input, and so does what it starts.
     child = subprocess.Popen(["sleep", "1000"])
     log("child", child.pid)
+if mode == "flood":
+    while True:
+        print("this line is no message, nor is any other")
 print("this line is no message and must be skipped")
 sys.stdout.flush()
 print("this line goes to the log", file=sys.stderr)

@@ -103,7 +103,7 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
             tool,
             modified: false,
             fallbacks: 0,
-            result,
+            result: result.map(|complaint| failed(&complaint)),
         });
     }
     let Ok(message) = Message::calling(thought.text, spoken_of, turn.view.at) else {
@@ -290,6 +290,7 @@ fn made(
             index: Some(index),
             until_ms,
             delay_ms: 0,
+            asks: false,
         })),
         approval,
     }
@@ -302,28 +303,14 @@ pub(crate) fn approval(assistant: &Assistant, tool: &str, arguments: &Arguments)
 
 /// Whether a person must agree before the tool is called.
 fn needs_leave(assistant: &Assistant, tool: &str) -> bool {
-    settings(assistant, tool).is_some_and(|(approval, _)| approval == Approval::Required)
-}
-
-/// What the app says of a tool: whether a person must agree, and what to try when it fails.
-fn settings<'a>(assistant: &'a Assistant, tool: &str) -> Option<(Approval, &'a [String])> {
-    let (server, name) = match tool.split_once('.') {
-        Some((server, name)) => (Some(server), name),
-        None => (None, tool),
-    };
-    assistant
-        .app
-        .servers
-        .iter()
-        .filter(|known| server.is_none_or(|server| known.name == *server))
-        .find_map(|known| known.tools.get(name))
-        .map(|settings| (settings.approval, settings.fallback_tools.as_slice()))
+    let mut settings = assistant.tool_settings(tool);
+    settings.any(|settings| settings.approval == Approval::Required)
 }
 
 /// The next tool to try in the place of one that failed.
 fn fallback(assistant: &Assistant, wanted: &Wanted) -> Option<String> {
-    let (_, fallbacks) = settings(assistant, &wanted.tool)?;
-    fallbacks.get(wanted.fallbacks).cloned()
+    let settings = assistant.tool_settings(&wanted.tool).next()?;
+    settings.fallback_tools.get(wanted.fallbacks).cloned()
 }
 
 fn recorded(
@@ -363,14 +350,22 @@ fn in_words(outcome: Outcome<Reply>) -> (String, bool) {
                 reply.text
             };
             if reply.is_error {
-                (format!("Error: {text}"), true)
+                (failed(&text), true)
             } else {
                 (text, false)
             }
         }
-        Outcome::Done(_) => ("Error: the call gave something else".into(), true),
-        Outcome::Failed(failure) => (format!("Error: {}", failure.message), true),
+        Outcome::Done(_) => (failed("the call gave something else"), true),
+        Outcome::Failed(failure) => (failed(&failure.message), true),
     }
+}
+
+/// What comes before the words of a result that is none.
+const FAILED: &str = "Error: ";
+
+/// A failure in words for a model, by which a transcript knows it again.
+fn failed(words: &str) -> String {
+    format!("{FAILED}{words}")
 }
 
 /// The calls that a transcript tells of, with what came of each. Models give the same id again and
@@ -386,7 +381,7 @@ pub(crate) fn calls_of(messages: &[Message]) -> Vec<ToolCall> {
                 let (started, at) = message.timestamp.zip(result.timestamp)?;
                 let call = call.clone().start(started).ok()?;
                 let text = result.content.clone();
-                match text.strip_prefix("Error: ") {
+                match text.strip_prefix(FAILED) {
                     Some(error) => call.fail(error.to_owned(), at).ok(),
                     None => call.complete(Value::String(text), at).ok(),
                 }

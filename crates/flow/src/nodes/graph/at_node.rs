@@ -231,6 +231,7 @@ fn ask(
                 index: None,
                 until_ms,
                 delay_ms: 0,
+                asks: false,
             })
         }
         NodeKind::Agent => {
