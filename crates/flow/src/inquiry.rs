@@ -59,7 +59,11 @@ pub(crate) fn inquiry(
     memory: &Memory,
     choosing: Choosing,
 ) -> Option<Inquiry> {
-    if catalogue.domains().is_empty() {
+    let chosen = decided
+        .chosen()
+        .and_then(|best| catalogue.goal(&best.entry));
+    // What is plainly something to do is no question, whatever it speaks of.
+    if catalogue.domains().is_empty() || matches!(chosen, Some(Goal::Skill(_))) {
         return None;
     }
     let (mut questions, reasoning) = by_pieces(catalogue, text, choosing)
@@ -73,8 +77,13 @@ pub(crate) fn inquiry(
             let same = following(catalogue, text, memory);
             (!same.is_empty()).then_some((same, "goes on with the question before it"))
         })?;
-    questions.truncate(choosing.most);
-    let decision = decision(text, &questions, reasoning)?;
+    let left_out = questions.split_off(choosing.most.min(questions.len()));
+    let left_out = left_out
+        .into_iter()
+        .map(|question| question.domain.to_string());
+    let decision = decision(text, &questions, reasoning)?
+        .with(|decision| decision.dropped.extend(left_out))
+        .ok()?;
     Some(Inquiry {
         questions,
         decision,

@@ -403,6 +403,37 @@ async fn a_question_that_no_domain_covers_is_not_asked_of_any() {
 }
 
 #[tokio::test]
+async fn something_to_do_is_no_question_whatever_it_speaks_of() {
+    let mut setting = setting();
+    setting.agent = json!({ "llm_config": null, "tools": ["desk.raise"], "skills": [{
+        "name": "raise_price", "description": "Raises a price",
+        "examples": ["raise the price of boots", "raise the price of the jacket", "please raise this price",
+            "put the price up", "make boots dearer", "raise prices by ten percent"],
+        "action": { "tool": "desk.raise", "reply": "Raised." },
+    }] });
+    let office = shop_with(setting).await;
+    let ended = office.ask("could you raise the price of the boots").await;
+    assert_eq!(text(&ended), "Raised.");
+    let ended = office.ask("what is the price of boots").await;
+    assert_eq!(text(&ended), "Boots cost 80.");
+}
+
+#[tokio::test]
+async fn no_more_domains_are_asked_than_may_be_and_the_rest_is_recorded() {
+    let setting = Setting {
+        limits: json!({ "domains_per_question": 1 }),
+        ..setting()
+    };
+    let office = shop_with(setting).await;
+    let ended = office
+        .ask("which products are abandoned most and what is the price of boots")
+        .await;
+    assert_eq!(targets(&ended), ["carts"]);
+    let routing = &ended.answer.as_ref().unwrap().metadata["routing"];
+    assert_eq!(routing["dropped"], json!(["prices"]));
+}
+
+#[tokio::test]
 async fn a_model_may_put_the_results_together_but_not_add_to_them() {
     for (written, stands) in [
         ("Boots are left most often; a pair costs 80.", true),

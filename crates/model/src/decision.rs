@@ -38,7 +38,8 @@ pub struct DecisionFields {
     pub clarifying_question: Option<String>,
     /// Who decided.
     pub decided_by: DecidedBy,
-    /// What a model named besides that cannot be chosen: it is not in the catalogue, or named twice.
+    /// What was named besides and not chosen: a model wrote what is not in the catalogue, or the same twice; or it was more
+    /// than one request may go to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
 }
