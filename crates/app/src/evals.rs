@@ -51,7 +51,7 @@ pub struct EvalCase {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expectation {
-    /// A skill's name, `clarification_needed`, `dismissed`, `fallback`, `several` or `unknown`.
+    /// A skill's name, that of the agent, domain or workflow that answered, `clarification_needed`, `dismissed`, `fallback`, `several` or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<Name>,
     /// The agents, domains or skills that must be chosen, in any order: all of these and no others. An

@@ -487,11 +487,13 @@ fn eval_cases(
 ) -> Vec<Diagnostic> {
     let document = &file.document;
     let mut found = Vec::new();
-    let skills = contents.names_of("skill");
     let mentions = Mentions::of(contents.phrases());
-    let mut targets = skills.clone();
+    let mut targets = contents.names_of("skill");
     targets.extend(contents.names_of("agent"));
     targets.extend(contents.names_of("domain"));
+    // An answer that no skill gave is called by who gave it.
+    let mut intents = targets.clone();
+    intents.extend(contents.names_of("workflow"));
     for item in &file.items {
         let expect = format!("{}/expect", item.pointer);
         for (index, name) in item.fields.expect.targets.iter().flatten().enumerate() {
@@ -523,9 +525,9 @@ fn eval_cases(
         if OTHER_INTENTS.contains(&intent.as_str()) {
             continue;
         }
-        if !skills.contains(intent.as_str()) {
-            let message = format!("there is no skill `{intent}`");
-            let candidates: Vec<&str> = skills
+        if !intents.contains(intent.as_str()) {
+            let message = format!("there is no skill, agent, domain or workflow `{intent}`");
+            let candidates: Vec<&str> = intents
                 .iter()
                 .map(String::as_str)
                 .chain(OTHER_INTENTS)
