@@ -98,8 +98,8 @@ pub(crate) fn of_agent(
 
 /// Fills in what the message only points at from what was done before.
 ///
-/// What a skill must know may come from anybody's work. What it can do without comes from its own agent's ("play jazz in
-/// the kitchen", "turn it down"), or from anybody's where the message says so ("how warm is it there").
+/// It comes from the skill's own agent's work ("play jazz in the kitchen", "turn it down"), or from anybody's where the
+/// message says where ("how warm is it there"). To dim "it" after the music was spoken of would be a guess.
 pub(crate) fn fill_in(
     skill: &SkillFields,
     agent: &Name,
@@ -107,15 +107,11 @@ pub(crate) fn fill_in(
     topic: &Topic,
     text: &str,
 ) {
-    if !points_back(text) {
+    if !points_there(text) && (topic.agent != *agent || !points_at_it(text)) {
         return;
     }
-    let is_near = points_there(text) || (topic.agent == *agent && points_at_it(text));
     for (name, slot) in &skill.slots {
-        let must_be_known = slot.ask.is_some();
-        let may_be = slot.refers_to.is_none()
-            && slot.carried.unwrap_or(must_be_known)
-            && (must_be_known || is_near);
+        let may_be = slot.refers_to.is_none() && slot.carried.unwrap_or(slot.ask.is_some());
         if !may_be || slots.contains_key(name.as_str()) {
             continue;
         }
@@ -158,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_skill_can_do_without_is_taken_from_its_own_agent_or_from_there() {
+    fn what_is_pointed_at_is_taken_from_the_same_agents_work_or_from_there() {
         let slot = |ask: Option<&str>, carried: Option<bool>| convoke_model::Slot {
             ask: ask.map(str::to_owned),
             carried,
@@ -187,7 +183,7 @@ mod tests {
         };
         for (agent, text, expected) in [
             ("light", "dim it", &["may", "must"] as &[&str]),
-            ("music", "turn it down", &["must"]),
+            ("music", "turn it down", &[]),
             ("music", "quieter there", &["may", "must"]),
             ("light", "dim the light", &[]),
         ] {
