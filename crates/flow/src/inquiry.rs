@@ -100,15 +100,7 @@ pub(crate) fn decision(text: &str, questions: &[Question], reasoning: &str) -> O
         target.request = (question.said != text).then(|| question.said.clone());
         target
     });
-    let fields = DecisionFields {
-        asked: text.to_owned(),
-        targets: targets.collect(),
-        reasoning: reasoning.to_owned(),
-        ambiguous: false,
-        clarifying_question: None,
-        decided_by: DecidedBy::Local,
-        dropped: Vec::new(),
-    };
+    let fields = DecisionFields::of(text, targets, reasoning, DecidedBy::Local);
     Decision::new(fields).ok()
 }
 

@@ -443,18 +443,12 @@ impl<'a> Wanted<'a> {
 }
 
 fn act(reading: Wanted<'_>, text: &str, confidence: f64, reasoning: &str) -> Meaning {
-    let decision = Decision::new(DecisionFields {
-        asked: text.to_owned(),
-        targets: vec![Target {
-            parameters: reading.slots.clone(),
-            ..Goal::Skill(reading.target.clone()).target(confidence)
-        }],
-        reasoning: reasoning.to_owned(),
-        ambiguous: false,
-        clarifying_question: None,
-        decided_by: DecidedBy::Local,
-        dropped: Vec::new(),
-    });
+    let target = Target {
+        parameters: reading.slots.clone(),
+        ..Goal::Skill(reading.target.clone()).target(confidence)
+    };
+    let fields = DecisionFields::of(text, [target], reasoning, DecidedBy::Local);
+    let decision = Decision::new(fields);
     match decision {
         Ok(decision) => Meaning::Act(Box::new(Wish {
             target: reading.target.clone(),

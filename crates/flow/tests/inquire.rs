@@ -14,10 +14,9 @@ use std::time::Duration;
 
 use convoke_engine::{Ended, Failure};
 use convoke_model::{Reliance, TaskState, ToolCallStatus};
-use convoke_store::{MemoryStore, Store};
-use convoke_testkit::{Reply, Script, SimClock};
+use convoke_testkit::{Reply, Script};
 use futures::FutureExt;
-use office::{Crash, Office, Setting, Side, failure};
+use office::{Office, Setting, failure, kill_everywhere};
 use serde_json::{Value, json};
 
 fn domain(name: &str, keyword: &str, examples: &Value, related: &Value, tools: &Value) -> Value {
@@ -514,48 +513,21 @@ async fn a_transport_failure_is_told_as_such() {
 
 #[tokio::test]
 async fn a_worker_killed_at_any_entry_answers_all_the_same() {
-    let mut deaths = 0;
-    for side in [Side::Before, Side::After] {
-        for fatal in 0..40 {
-            let clock = Arc::new(SimClock::new());
-            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock.clone()));
-            let setting = Setting {
-                store: Some(Arc::clone(&store)),
-                clock: clock.clone(),
-                ..setting()
-            };
-            let office = Office::without_worker(setting, Reply::text("")).await;
-            answers(&office, "get_carts", "Boots are left most often.");
-            answers(&office, "get_stock", "There are 12 pairs.");
-            office.tool("get_prices", |_| {
-                Ok(json!({ "status": "running", "conversation_id": "c", "message_id": "m" }))
-            });
-            answers(&office, "get_prices_again", "Boots cost 80.");
-            let said = "which products are abandoned most and how many units of those are in stock \
-                and what is the price of boots";
-            let task = office.submit_alone(said).await;
-            let crash = Arc::new(Crash::at(Arc::clone(&store), fatal, side));
-            office.start_worker(crash.clone());
-            let survived = tokio::select! {
-                _ = office.engine.wait(task) => true,
-                () = crash.reached() => false,
-            };
-            office.kill_worker().await;
-            clock.advance(Duration::from_mins(1));
-            office.start_worker(Arc::clone(&store));
-            let ended = office.engine.wait(task).await.unwrap();
-            let place = format!("{side:?} {fatal}");
-            assert_eq!(
-                text(&ended),
-                "Boots are left most often. There are 12 pairs. Boots cost 80.",
-                "{place}"
-            );
-            assert!(!ended.answer.as_ref().unwrap().partial, "{place}");
-            if survived {
-                break;
-            }
-            deaths += 1;
-        }
-    }
+    let prepare = |office: &Office| {
+        answers(office, "get_carts", "Boots are left most often.");
+        answers(office, "get_stock", "There are 12 pairs.");
+        office.tool("get_prices", |_| {
+            Ok(json!({ "status": "running", "conversation_id": "c", "message_id": "m" }))
+        });
+        answers(office, "get_prices_again", "Boots cost 80.");
+    };
+    let said = "which products are abandoned most and how many units of those are in stock and what is \
+        the price of boots";
+    let deaths = kill_everywhere(setting, prepare, said, |_, ended, place| {
+        let expected = "Boots are left most often. There are 12 pairs. Boots cost 80.";
+        assert_eq!(text(ended), expected, "{place}");
+        assert!(!ended.answer.as_ref().unwrap().partial, "{place}");
+    })
+    .await;
     assert!(deaths >= 8, "{deaths}");
 }

@@ -13,10 +13,9 @@ use std::time::Duration;
 
 use convoke_engine::Ended;
 use convoke_model::TaskState;
-use convoke_store::{MemoryStore, Store};
-use convoke_testkit::{Reply, SimClock};
+use convoke_testkit::Reply;
 use futures::FutureExt;
-use office::{Crash, Office, Setting, Side, failure};
+use office::{Office, Setting, failure, kill_everywhere};
 use serde_json::{Value, json};
 
 fn skill(
@@ -517,47 +516,17 @@ async fn at_the_deadline_the_parts_that_were_done_are_told() {
 
 #[tokio::test]
 async fn a_worker_killed_at_any_entry_of_any_part_does_each_part_once() {
-    let mut deaths = 0;
-    for side in [Side::Before, Side::After] {
-        for fatal in 0..30 {
-            let clock = Arc::new(SimClock::new());
-            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock.clone()));
-            let setting = Setting {
-                store: Some(Arc::clone(&store)),
-                clock: clock.clone(),
-                ..setting("eager")
-            };
-            let office = Office::without_worker(setting, Reply::text("")).await;
-            let task = office
-                .submit_alone("turn on the kitchen lights and play jazz")
-                .await;
-            let crash = Arc::new(Crash::at(Arc::clone(&store), fatal, side));
-            office.start_worker(crash.clone());
-            let survived = tokio::select! {
-                _ = office.engine.wait(task) => true,
-                () = crash.reached() => false,
-            };
-            office.kill_worker().await;
-            clock.advance(Duration::from_mins(1));
-            office.start_worker(Arc::clone(&store));
-            let ended = office.engine.wait(task).await.unwrap();
-            let place = format!("{side:?} {fatal}");
-            assert_eq!(
-                text(&ended),
-                "The kitchen lights are on. Now playing jazz.",
-                "{place}"
-            );
-            let keys: BTreeSet<_> = office.desk.keys().into_iter().collect();
-            assert_eq!(
-                keys.len(),
-                2,
-                "{place}: every attempt has the key of its part"
-            );
-            if survived {
-                break;
-            }
-            deaths += 1;
-        }
-    }
+    let said = "turn on the kitchen lights and play jazz";
+    let look = |office: &Office, ended: &Ended, place: &str| {
+        let expected = "The kitchen lights are on. Now playing jazz.";
+        assert_eq!(text(ended), expected, "{place}");
+        let keys: BTreeSet<_> = office.desk.keys().into_iter().collect();
+        assert_eq!(
+            keys.len(),
+            2,
+            "{place}: every attempt has the key of its part"
+        );
+    };
+    let deaths = kill_everywhere(|| setting("eager"), |_| {}, said, look).await;
     assert!(deaths >= 8, "{deaths}");
 }

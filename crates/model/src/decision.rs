@@ -104,6 +104,24 @@ pub enum DecidedBy {
 }
 
 impl DecisionFields {
+    /// A draft that is clear and left nothing out.
+    pub fn of(
+        asked: impl Into<String>,
+        targets: impl IntoIterator<Item = Target>,
+        reasoning: impl Into<String>,
+        decided_by: DecidedBy,
+    ) -> Self {
+        Self {
+            asked: asked.into(),
+            targets: targets.into_iter().collect(),
+            reasoning: reasoning.into(),
+            ambiguous: false,
+            clarifying_question: None,
+            decided_by,
+            dropped: Vec::new(),
+        }
+    }
+
     /// Where the request goes first.
     pub fn primary(&self) -> Option<&Target> {
         self.targets.first()

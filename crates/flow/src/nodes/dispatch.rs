@@ -189,15 +189,8 @@ pub(crate) fn decision(said: &str, parts: &[Part]) -> Option<Decision> {
             targets.push(target);
         }
     }
-    let fields = DecisionFields {
-        asked: said.to_owned(),
-        targets,
-        reasoning: format!("{} requests in one message", parts.len()),
-        ambiguous: false,
-        clarifying_question: None,
-        decided_by: DecidedBy::Local,
-        dropped: Vec::new(),
-    };
+    let reasoning = format!("{} requests in one message", parts.len());
+    let fields = DecisionFields::of(said, targets, reasoning, DecidedBy::Local);
     Decision::new(fields).ok()
 }
 

@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use convoke_engine::Ended;
 use convoke_store::{
-    Batch, Claim, Claimed, ConversationRecord, Entry, Fence, Loaded, Renewed, Store, StoreFuture,
-    TaskRecord,
+    Batch, Claim, Claimed, ConversationRecord, Entry, Fence, Loaded, MemoryStore, Renewed, Store,
+    StoreFuture, TaskRecord,
 };
+use convoke_testkit::{Reply, SimClock};
 use futures::FutureExt;
 use futures::future::pending;
 use tokio::sync::watch;
 use uuid::Uuid;
+
+use super::{Office, Setting};
 
 /// On which side of the fatal entry the worker dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +25,50 @@ pub(crate) enum Side {
     /// The entry is written, and the worker never learns of it.
     After,
 }
+
+/// Kills the worker at every entry of a task and its parts, before and after it is written; another takes over a minute
+/// later. Every time the end is looked at, with the place of the death. Gives the number of deaths.
+pub(crate) async fn kill_everywhere(
+    setting: impl Fn() -> Setting,
+    prepare: impl Fn(&Office),
+    said: &str,
+    look: impl Fn(&Office, &Ended, &str),
+) -> usize {
+    let mut deaths = 0;
+    for side in [Side::Before, Side::After] {
+        for fatal in 0..MOST_ENTRIES {
+            let clock = Arc::new(SimClock::new());
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock.clone()));
+            let setting = Setting {
+                store: Some(Arc::clone(&store)),
+                clock: clock.clone(),
+                ..setting()
+            };
+            let office = Office::without_worker(setting, Reply::text("")).await;
+            prepare(&office);
+            let task = office.submit_alone(said).await;
+            let crash = Arc::new(Crash::at(Arc::clone(&store), fatal, side));
+            office.start_worker(crash.clone());
+            let survived = tokio::select! {
+                _ = office.engine.wait(task) => true,
+                () = crash.reached() => false,
+            };
+            office.kill_worker().await;
+            clock.advance(Duration::from_mins(1));
+            office.start_worker(Arc::clone(&store));
+            let ended = office.engine.wait(task).await.unwrap();
+            look(&office, &ended, &format!("{side:?} {fatal}"));
+            if survived {
+                break;
+            }
+            deaths += 1;
+        }
+    }
+    deaths
+}
+
+/// More entries than any of these tasks has.
+const MOST_ENTRIES: usize = 40;
 
 /// Passes everything on until the fatal entry; from then on the worker's world stands still.
 pub(crate) struct Crash {

@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub(crate) use crash::{Crash, Side};
+pub(crate) use crash::{Crash, Side, kill_everywhere};
 pub(crate) use desk::{Desk, failure, lost};
 pub(crate) use setting::Setting;
 pub(crate) use wire::assert_valid;

@@ -234,13 +234,8 @@ pub(crate) fn decision(
         target
     });
     let fields = DecisionFields {
-        asked: said.to_owned(),
-        targets: targets.collect(),
-        reasoning: why.to_owned(),
-        ambiguous: false,
-        clarifying_question: None,
-        decided_by: DecidedBy::Model,
         dropped,
+        ..DecisionFields::of(said, targets, why, DecidedBy::Model)
     };
     Decision::new(fields).ok()
 }
@@ -311,17 +306,16 @@ fn open(
     why: &str,
     dropped: Vec<String>,
 ) -> Option<Decision> {
+    let decided_by = match turn.assistant.router(None) {
+        Some(_) => DecidedBy::Model,
+        None => DecidedBy::Local,
+    };
+    let targets = candidates.iter().map(|goal| goal.target(0.0));
     let fields = DecisionFields {
-        asked: turn.said().to_owned(),
-        targets: candidates.iter().map(|goal| goal.target(0.0)).collect(),
-        reasoning: why.to_owned(),
         ambiguous: true,
         clarifying_question: Some(question.unwrap_or_else(|| ASK_FOR_MORE.to_owned())),
-        decided_by: match turn.assistant.router(None) {
-            Some(_) => DecidedBy::Model,
-            None => DecidedBy::Local,
-        },
         dropped,
+        ..DecisionFields::of(turn.said(), targets, why, decided_by)
     };
     Decision::new(fields).ok()
 }
@@ -386,13 +380,8 @@ fn fallback_decision(
         agent: agent.clone(),
     };
     let fields = DecisionFields {
-        asked: said.to_owned(),
-        targets: vec![goal.target(0.0)],
-        reasoning: why.to_owned(),
-        ambiguous: false,
-        clarifying_question: None,
-        decided_by: DecidedBy::Fallback,
         dropped,
+        ..DecisionFields::of(said, [goal.target(0.0)], why, DecidedBy::Fallback)
     };
     Decision::new(fields).ok()
 }
