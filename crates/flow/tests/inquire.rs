@@ -283,7 +283,7 @@ async fn what_fails_is_named_and_the_rest_is_answered_with_less_confidence() {
 #[tokio::test]
 async fn at_the_deadline_the_answer_is_made_of_what_has_come() {
     let setting = Setting {
-        task_time: Duration::from_millis(300),
+        task_time: Duration::from_secs(2),
         ..setting()
     };
     let office = shop_with(setting).await;
@@ -307,7 +307,7 @@ async fn at_the_deadline_the_answer_is_made_of_what_has_come() {
 #[tokio::test]
 async fn a_tools_own_time_ends_its_question_and_not_the_others() {
     let setting = Setting {
-        limits: json!({ "tool_seconds": 1 }),
+        limits: json!({ "tool_seconds": 2 }),
         ..setting()
     };
     let office = shop_with(setting).await;
