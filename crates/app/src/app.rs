@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_model::{
-    Agent, AgentFields, Channel, ChannelSpec, Domain, Invalid, McpServer, Name, Report,
+    Agent, AgentFields, Channel, ChannelSpec, Domain, Invalid, LlmConfig, McpServer, Name, Report,
     RetentionPolicy, RetentionPolicyFields, Rules, StyleGuide, Valid, Workflow,
 };
 
@@ -251,6 +251,13 @@ impl App {
     pub fn agent_time_ms(&self, agent: &AgentFields) -> u64 {
         let own = agent.limits.timeout_ms;
         own.unwrap_or_else(|| u64::from(self.config.limits.agent_seconds) * 1_000)
+    }
+
+    /// A model that agents and decisions share, by its name, in either spelling.
+    pub fn model(&self, name: &str) -> Option<&LlmConfig> {
+        let mut models = self.config.models.iter();
+        let found = models.find(|(known, _)| known.is_spelt(name));
+        found.map(|(_, model)| model)
     }
 
     /// A tool server by its name, in either spelling.

@@ -116,8 +116,14 @@ impl Catalogue {
         self.goals.get(entry)
     }
 
-    pub(crate) fn skills(&self) -> impl Iterator<Item = &SkillFields> {
-        self.skills.iter().map(|(_, skill)| skill)
+    /// Everything that can be decided for: the skills, then the domains.
+    pub(crate) fn all(&self) -> Vec<Goal> {
+        let skills = self.skills.iter();
+        let skills = skills.map(|(target, _)| Goal::Skill(target.clone()));
+        let domains = self.domains.iter().map(|domain| Goal::Domain {
+            domain: domain.name.clone(),
+        });
+        skills.chain(domains).collect()
     }
 
     /// The domains that can be asked.

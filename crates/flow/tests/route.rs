@@ -241,6 +241,36 @@ async fn agents_of_the_apps_own_ask_back_and_fall_back() {
 }
 
 #[tokio::test]
+async fn a_target_without_a_part_of_its_own_gets_the_whole_request() {
+    let written = json!({
+        "targets": [{ "name": "light", "confidence": 0.9, "request": " " },
+            { "name": "music", "confidence": 0.8 }],
+        "reasoning": "both", "clarifying_question": null,
+    });
+    let office = office(&json!({}), &written).await;
+    let ended = office.ask("set the mood for tonight, will you").await;
+    assert_eq!(ended.status, TaskState::Completed);
+    for request in 1..3 {
+        let told = office.shown(request).last().unwrap()["content"].clone();
+        assert_eq!(told, "set the mood for tonight, will you");
+    }
+    let targets = metadata(&ended, "routing")["targets"].clone();
+    assert_eq!(targets[0].get("request"), None);
+}
+
+#[tokio::test]
+async fn an_agent_that_asks_back_needs_no_options() {
+    let mut setting = setting(&json!({}));
+    setting.decide = json!({});
+    setting.others.push(json!({
+        "name": "clarification_agent", "role": "Helps.", "system_prompt": "You ask.",
+    }));
+    let office = Office::set_up(setting, routing(one("music", 0.1).to_string())).await;
+    let ended = office.ask("sing me something").await;
+    assert_eq!(text(&ended), "You ask. I heard you.");
+}
+
+#[tokio::test]
 async fn nothing_suitable_is_said_with_what_can_be_done() {
     let written =
         json!({ "targets": [], "reasoning": "nobody sings", "clarifying_question": null });

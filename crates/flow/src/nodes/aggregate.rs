@@ -260,13 +260,9 @@ fn options(assistant: &Assistant) -> AggregatorOptionsFields {
 
 /// The model that puts results together, if the app names one.
 fn model_of(assistant: &Assistant) -> Option<&LlmConfig> {
-    let config = &assistant.app.config;
-    let name = config.aggregator.as_ref()?.model.as_ref()?;
-    let wanted = name.replace('-', "_");
-    let mut models = config.models.iter();
-    models
-        .find(|(known, _)| known.as_str() == wanted)
-        .map(|(_, model)| model)
+    let app = &assistant.app;
+    let name = app.config.aggregator.as_ref()?.model.as_ref()?;
+    app.model(name)
 }
 
 /// Asks the model. Called by the performer.

@@ -85,11 +85,7 @@ pub(crate) fn begin(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
         });
         dispatched.push(Dispatched {
             waits: !dispatched.is_empty() && (in_order || part.follows),
-            said: if part.said.is_empty() {
-                turn.said().to_owned()
-            } else {
-                part.said
-            },
+            said: part.said,
             goal: Some(part.target),
             topic,
             attempts: 0,

@@ -70,7 +70,7 @@ pub(super) fn take_route(
             if let Some(walk) = turn.state.walk.as_mut() {
                 walk.spent.add(&thought, router.models.iter());
             }
-            let choice = router.read(&thought.text);
+            let choice = router.read(&thought.text, turn.said());
             take_choice(turn, here, at, choice, unsure)
         }
         Outcome::Done(_) => give_nobody(turn, here, "nothing was decided", &[]),

@@ -52,8 +52,9 @@ struct WrittenTarget {
 }
 
 impl Router {
-    /// Reads what a model wrote. Whatever it is, only what the catalogue has comes out.
-    pub(crate) fn read(&self, text: &str) -> Choice {
+    /// Reads what a model wrote of a request. Whatever it is, only what the catalogue has comes out. A target without a
+    /// part of its own gets all of the request.
+    pub(crate) fn read(&self, text: &str, request: &str) -> Choice {
         let written = extract_json(text).and_then(|value| Written::deserialize(value).ok());
         let Some(written) = written else {
             return Choice {
@@ -65,11 +66,13 @@ impl Router {
         let mut parts: Vec<Part> = Vec::new();
         let mut dropped = Vec::new();
         for target in written.targets {
+            let part = target.request.as_deref().map(str::trim);
+            let part = part.filter(|part| !part.is_empty()).unwrap_or(request);
             let goal = self.goal(&target.name);
             let is_new = |goal: &&Goal| parts.iter().all(|part| part.target != **goal);
             match goal.filter(is_new).filter(|_| parts.len() < MAX_PARTS) {
                 Some(goal) => parts.push(Part {
-                    said: target.request.unwrap_or_default().trim().to_owned(),
+                    said: part.to_owned(),
                     target: goal.clone(),
                     confidence: target.confidence.as_f64().unwrap_or(0.0),
                     follows: false,

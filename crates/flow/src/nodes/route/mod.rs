@@ -91,7 +91,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         Err(failure) => return not_answered(turn, &failure),
     };
     turn.state.spent.add(&thought, router.models.iter());
-    let Choice { chosen, dropped } = router.read(&thought.text);
+    let Choice { chosen, dropped } = router.read(&thought.text, turn.said());
     if let Some(unsure) = turn.state.unsure.as_mut() {
         unsure.dropped.extend(dropped);
     }
@@ -194,11 +194,7 @@ fn again(turn: &mut Turn<'_>, why: &str) -> Step<Request> {
     let most = most.map_or(0, |router| router.options.max_attempts);
     match &turn.state.unsure {
         Some(unsure) if unsure.attempts < most => ask(turn),
-        _ => {
-            let why = format!("who answers could not be decided: {why}");
-            let dropped = end(turn).dropped;
-            fall_back(turn, &why, INTENT_FALLBACK, dropped)
-        }
+        _ => give_up(turn, why),
     }
 }
 
@@ -206,10 +202,15 @@ fn again(turn: &mut Turn<'_>, why: &str) -> Step<Request> {
 fn not_answered(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
     let why = format!("{}: {}", failure.code, failure.message);
     if failure.transient {
-        return again(turn, &why);
+        again(turn, &why)
+    } else {
+        give_up(turn, &why)
     }
-    let dropped = end(turn).dropped;
+}
+
+fn give_up(turn: &mut Turn<'_>, why: &str) -> Step<Request> {
     let why = format!("who answers could not be decided: {why}");
+    let dropped = end(turn).dropped;
     fall_back(turn, &why, INTENT_FALLBACK, dropped)
 }
 
@@ -250,13 +251,13 @@ fn clarify(
 ) -> Step<Request> {
     let assistant = turn.assistant;
     let app = &assistant.app;
-    let options = app.config.decide.router.as_ref();
-    let own = options.and_then(|options| options.clarification_prompt_template.as_deref());
+    let options = app.config.decide.router.clone().unwrap_or_default();
+    let own = options.clarification_prompt_template.as_deref();
     let context = json!({
         "message": turn.said(), "candidates": described(turn, &candidates), "question": question,
     });
     let context = context.as_object().cloned().unwrap_or_default();
-    let agent = options.and_then(|options| app.agent(options.clarification_agent.as_str()));
+    let agent = app.agent(options.clarification_agent.as_str());
     if let Some(agent) = agent.filter(|agent| agent.llm_config.is_some()) {
         let note = assistant.templates.text(own.unwrap_or(ASK_BACK), &context);
         turn.state.decision = open(turn, &candidates, question, why, dropped);
@@ -332,16 +333,7 @@ fn fall_back(turn: &mut Turn<'_>, why: &str, intent: &str, dropped: Vec<String>)
     let options = app.config.decide.router.clone().unwrap_or_default();
     let own = options.fallback_reason_template.as_deref();
     turn.state.decision = fallback_decision(turn.said(), &options.fallback_agent, why, dropped);
-    let skills: Vec<Value> = assistant
-        .catalogue
-        .skills()
-        .map(|skill| json!({ "name": skill.name, "description": skill.description, "examples": skill.examples }))
-        .collect();
-    let domains = assistant.catalogue.domains().iter();
-    let domains = domains.map(|domain| {
-        json!({ "name": domain.name, "description": domain.description, "examples": domain.examples })
-    });
-    let skills: Vec<Value> = skills.into_iter().chain(domains).collect();
+    let skills = described(turn, &assistant.catalogue.all());
     let context = json!({ "message": turn.said(), "reason": why, "skills": skills });
     let agent = app.agent(options.fallback_agent.as_str());
     if let Some(agent) = agent.filter(|agent| agent.llm_config.is_some()) {

@@ -121,17 +121,14 @@ impl Router {
 /// The models that decide: the one that the router names, else the app's usual one, else that of the first agent that has
 /// one.
 fn models(app: &App, options: &RouterOptionsFields) -> Option<Vec<LlmConfig>> {
-    let shared = &app.config.models;
     if let Some(name) = &options.model {
-        let wanted = name.replace('-', "_");
-        let found = shared.iter().find(|(known, _)| known.as_str() == wanted);
-        return found.map(|(_, model)| vec![model.clone()]);
+        return app.model(name).map(|model| vec![model.clone()]);
     }
     let thinks = |agent: &&convoke_model::Agent| agent.llm_config.is_some();
     match leading(app).find(thinks) {
         Some(agent) => Some(agent.models().cloned().collect()),
         None if app.config.decide.router.is_some() => {
-            let first = shared.values().next();
+            let first = app.config.models.values().next();
             first.map(|model| vec![model.clone()])
         }
         None => None,
