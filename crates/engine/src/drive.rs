@@ -74,6 +74,9 @@ pub(crate) struct Drive<P: Program, X: Executor<P>> {
     taken: Vec<i64>,
     /// Whether the task is still being picked up, so that no entry may put it down yet.
     taking_up: bool,
+    /// Whether the worker is stopping: from then on no call is begun. Asked once a turn, so that what an
+    /// entry says of a call and what becomes of the call cannot differ.
+    stopping: bool,
     waiter: Option<oneshot::Sender<Ended>>,
 }
 
@@ -221,6 +224,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             signals: Vec::new(),
             taken: Vec::new(),
             taking_up: true,
+            stopping: false,
             waiter: None,
         }
     }
@@ -239,6 +243,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             let claims = self.claims;
             self.record(Event::Poisoned { claims }, None);
         } else {
+            self.notice_stop();
             self.take_up();
         }
         let mut time = pin!(tokio::time::sleep(self.time_left()));
@@ -246,6 +251,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             tokio::select! {
                 biased;
                 Some(report) = self.under_way.next() => {
+                    self.notice_stop();
                     // What fails because the time is over is not what went wrong.
                     if report.is_failure() && self.time_left().is_zero() {
                         self.record(Event::DeadlineReached, None);
@@ -265,6 +271,10 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         self.rest().await
     }
 
+    fn notice_stop(&mut self) {
+        self.stopping = self.workshop.stop.is_cancelled();
+    }
+
     /// Whether the worker has nothing more to do for the task. When it stops, what is under way is
     /// still waited for, and what is not begun yet is left to the next worker.
     fn at_rest(&self) -> bool {
@@ -272,8 +282,14 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         status.is_final() || status == TaskState::InputRequired || self.under_way.is_empty()
     }
 
-    /// Leaves the task as its journal has it, once that is durable.
-    async fn rest(self) -> Result<(), EngineError> {
+    /// Leaves the task as its journal has it, once that is durable. A task that still has something to do
+    /// is given back: nothing is done for it after that.
+    async fn rest(mut self) -> Result<(), EngineError> {
+        let status = self.machine.snapshot().status;
+        if !status.is_final() && !status.awaits_person() {
+            let why = "the worker stopped".into();
+            self.write(Event::PutBack { why }, None);
+        }
         self.durable.wait().await?;
         let facts = Arc::clone(self.machine.facts());
         let snapshot = self.machine.into_snapshot();
@@ -379,6 +395,9 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
 
     /// A call that was open when the task was claimed: begun by nobody, or cut short.
     fn take_classified(&mut self, call: Arc<Call<P::Request>>, effect: Result<Effect, Failure>) {
+        if self.stopping {
+            return;
+        }
         match (call.started, effect) {
             (_, Ok(Effect::None)) | (true, Ok(Effect::Repeatable)) => self.perform(call),
             (false, Ok(_)) => {
@@ -427,7 +446,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 let times = self.not_done.iter().filter(|id| **id == call.id).count();
                 if times > self.workshop.options.repeats as usize {
                     self.ask_about(&call);
-                } else {
+                } else if !self.stopping {
                     self.perform(call);
                 }
             }
@@ -448,6 +467,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
     async fn take_inbox(&mut self) -> Result<(), EngineError> {
         let store = &self.workshop.engine.0.store;
         let loaded = store.load(self.fence.task, u64::MAX).await?;
+        self.notice_stop();
         for signal in loaded.map(|loaded| loaded.signals).unwrap_or_default() {
             self.take_signal(signal);
         }
@@ -484,11 +504,25 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         if self.machine.snapshot().status.is_final() {
             return;
         }
+        let perform = self.write(event, consumed);
+        if !self.stopping && !self.machine.snapshot().status.is_final() {
+            for call in perform {
+                self.perform(call);
+            }
+        }
+    }
+
+    /// Applies an event and writes it down. Gives the calls that it asks for.
+    fn write(
+        &mut self,
+        event: Event<P::Reply>,
+        consumed: Option<i64>,
+    ) -> Vec<Arc<Call<P::Request>>> {
         let now = self.workshop.engine.0.clock.now();
         let (kind, progress, text) = (event.kind(), event.is_progress(), text_of(&event));
+        let puts_back = matches!(event, Event::PutBack { .. });
         let Transition { messages, perform } = self.machine.apply(event, now);
-        let stopping = self.workshop.stop.is_cancelled();
-        if stopping {
+        if self.stopping {
             self.machine.put_down(&perform);
         }
         let batch = Batch {
@@ -500,16 +534,13 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             }],
             messages,
             consumed: consumed.into_iter().collect(),
-            standing: self.standing(progress, stopping, now),
+            // Whoever gives a task back has not failed at it.
+            standing: self.standing(progress || puts_back, puts_back.then_some(now)),
         };
         let append = self.workshop.engine.0.store.append(self.fence, batch);
         self.fence.seq += 1;
         self.durable = Durable::of(append);
-        if !stopping && !self.machine.snapshot().status.is_final() {
-            for call in perform {
-                self.perform(call);
-            }
-        }
+        perform
     }
 
     /// A task that ended with its very first step has its answer in the journal, and no row that says so.
@@ -526,14 +557,15 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             }],
             messages: Vec::new(),
             consumed: Vec::new(),
-            standing: self.standing(true, false, now),
+            standing: self.standing(true, None),
         };
         let append = self.workshop.engine.0.store.append(self.fence, batch);
         self.durable = Durable::of(append);
     }
 
-    /// Where the task stands now, if that is not what its row says already.
-    fn standing(&mut self, progress: bool, stopping: bool, now: Timestamp) -> Option<Standing> {
+    /// Where the task stands now, if that is not what its row says already. A task that is given back is
+    /// ready for the next worker at `given_back`.
+    fn standing(&mut self, progress: bool, given_back: Option<Timestamp>) -> Option<Standing> {
         let snapshot = self.machine.snapshot();
         let hold = match snapshot.status {
             TaskState::InputRequired if !self.taking_up => Hold::Release {
@@ -543,8 +575,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                     .map(|question| question.expires_at)
                     .min(),
             },
-            _ if stopping && self.under_way.is_empty() => Hold::Release { wake_at: Some(now) },
-            _ => Hold::Keep,
+            _ => given_back.map_or(Hold::Keep, |now| Hold::Release { wake_at: Some(now) }),
         };
         let row = Row {
             // A row is never less far than its claim made it.

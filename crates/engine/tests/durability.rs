@@ -460,3 +460,59 @@ async fn a_call_that_somebody_rejects_is_not_made() {
     worker.stop().await;
     world.assert_replays(task).await;
 }
+
+#[tokio::test]
+async fn a_worker_that_stops_before_a_call_leaves_it_to_the_next_and_makes_it_not() {
+    for verdict in [None, Some(false)] {
+        let world = World::new();
+        let behaviour = Behaviour {
+            verdict,
+            ..Behaviour::of(Effect::Once)
+        };
+        world.set("one", behaviour);
+        world.hands.classification.close();
+        let task = world.submit("one").await;
+        let worker = world.worker();
+        world.hands.classification.until_reached().await;
+        let stopped = worker.begin_to_stop();
+        world.hands.classification.open();
+        stopped.await;
+        assert!(world.performed().is_empty(), "it has given the task back");
+        let left = world.store.load(task, 1).await.unwrap().unwrap();
+        assert_eq!(left.record.worker, None, "the next worker need not wait");
+        let next = world.worker();
+        let ended = world.engine.wait(task).await.unwrap();
+        assert_eq!(ended.status, TaskState::Completed, "nobody has to be asked");
+        assert_eq!(world.performed(), ["one"]);
+        next.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_while_an_outcome_is_verified_does_not_make_the_call_again() {
+    let world = World::new();
+    let behaviour = Behaviour {
+        verdict: Some(false),
+        ..Behaviour::of(Effect::Once)
+    };
+    world.set("one", behaviour);
+    world.hang_on("one");
+    let task = world.submit("one").await;
+    let worker = world.worker();
+    world.until_performed("one").await;
+    worker.kill();
+    world.release();
+    world.clock.advance(Duration::from_mins(1));
+    world.hands.verification.close();
+    let worker = world.worker();
+    world.hands.verification.until_reached().await;
+    let stopped = worker.begin_to_stop();
+    world.hands.verification.open();
+    stopped.await;
+    assert_eq!(world.performed(), ["one"], "it has given the task back");
+    let next = world.worker();
+    let ended = world.engine.wait(task).await.unwrap();
+    assert_eq!(ended.status, TaskState::Completed);
+    assert_eq!(world.performed(), ["one", "one"], "found not done, made once");
+    next.stop().await;
+}

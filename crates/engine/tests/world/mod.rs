@@ -127,10 +127,44 @@ pub(crate) struct Hands {
     arguments: Mutex<Vec<Value>>,
     changed: watch::Sender<usize>,
     hanging: watch::Sender<Option<String>>,
+    /// What everybody passes who asks what a call may do to the world, or whether it did.
+    pub(crate) classification: Gate,
+    pub(crate) verification: Gate,
+}
+
+/// Holds up whoever comes to it while it is closed.
+#[derive(Default)]
+pub(crate) struct Gate {
+    closed: watch::Sender<bool>,
+    arrived: watch::Sender<usize>,
+}
+
+impl Gate {
+    pub(crate) fn close(&self) {
+        self.arrived.send_replace(0);
+        self.closed.send_replace(true);
+    }
+
+    pub(crate) fn open(&self) {
+        self.closed.send_replace(false);
+    }
+
+    /// Waits until somebody has come to it since it was closed.
+    pub(crate) async fn until_reached(&self) {
+        let mut arrived = self.arrived.subscribe();
+        arrived.wait_for(|count| *count > 0).await.unwrap();
+    }
+
+    async fn pass(&self) {
+        self.arrived.send_modify(|count| *count += 1);
+        let mut closed = self.closed.subscribe();
+        closed.wait_for(|closed| !closed).await.unwrap();
+    }
 }
 
 impl Executor<Words> for Hands {
     async fn effect(&self, _: &Performing, call: &Call<Value>) -> Result<Effect, Failure> {
+        self.classification.pass().await;
         let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
         Ok(behaviour.map_or(Effect::Repeatable, |behaviour| behaviour.effect))
     }
@@ -144,6 +178,7 @@ impl Executor<Words> for Hands {
     }
 
     async fn verify(&self, _: &Performing, call: &Call<Value>) -> Verdict<Value> {
+        self.verification.pass().await;
         let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
         match behaviour.and_then(|behaviour| behaviour.verdict) {
             Some(true) => Verdict::Done(json!("found")),
