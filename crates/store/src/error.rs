@@ -33,6 +33,10 @@ pub enum StoreError {
         /// The newest version known here.
         known: i64,
     },
+    /// Something in the store cannot be read as what it should be. It stays with what it is part of: the
+    /// rest of the store is as good as before.
+    #[error("a stored value cannot be read: {0}")]
+    Corrupt(String),
     /// The store itself failed. Nothing of the call took effect unless it was a lost connection
     /// during a commit, in which case the caller reads before it writes again.
     #[error("the store failed: {0}")]
@@ -47,6 +51,7 @@ impl StoreError {
             Self::ForeignConversation { .. } => "store.conversation_not_found",
             Self::IdTaken { .. } => "store.id_taken",
             Self::TooNew { .. } => "store.too_new",
+            Self::Corrupt(_) => "store.corrupt",
             Self::Broken(_) => "store.broken",
         }
     }
@@ -54,12 +59,19 @@ impl StoreError {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Broken(error.to_string())
+        use rusqlite::Error as Sqlite;
+        match error {
+            Sqlite::FromSqlConversionFailure(..)
+            | Sqlite::IntegralValueOutOfRange(..)
+            | Sqlite::InvalidColumnType(..)
+            | Sqlite::Utf8Error(..) => Self::Corrupt(error.to_string()),
+            error => Self::Broken(error.to_string()),
+        }
     }
 }
 
 impl From<serde_json::Error> for StoreError {
     fn from(error: serde_json::Error) -> Self {
-        Self::Broken(format!("a stored value cannot be read: {error}"))
+        Self::Corrupt(error.to_string())
     }
 }

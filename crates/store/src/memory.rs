@@ -10,7 +10,6 @@ use std::time::Duration;
 use convoke_model::{Channel, Clock, RetentionPolicy, TaskState};
 use futures::FutureExt;
 use jiff::Timestamp;
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::archive::{Archive, BroughtIn};
@@ -19,10 +18,10 @@ use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::journal::{Batch, Entry, Fence, Hold, NewEntry, NewMessage, Standing, StoredMessage};
 use crate::signal::{NewSignal, Signal, Signalled};
-use crate::state::StateReader;
+use crate::state::{StateReader, misfit};
 use crate::task::{
     Claim, Claimed, FIRST_EPOCH, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept,
-    TaskPage, TaskRecord, expired, lease_end,
+    TaskPage, TaskRecord, expired, lease_end, unreadable,
 };
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
@@ -63,6 +62,8 @@ struct Inner {
     /// Those that have, the oldest first.
     ended: VecDeque<u64>,
     ordinals: HashMap<Uuid, u64>,
+    /// Those that were started by another task, by that task.
+    children: HashMap<Uuid, Vec<u64>>,
     keys: HashMap<(Uuid, String), Uuid>,
     conversations: BTreeMap<Uuid, Conversation>,
     definitions: HashMap<String, Arc<Definition>>,
@@ -150,7 +151,7 @@ impl Store for MemoryStore {
     }
 
     fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>> {
-        self.with(|inner, now| Ok(inner.claim(&claim, now)))
+        self.with(|inner, now| inner.claim(&claim, now))
     }
 
     fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64> {
@@ -181,10 +182,13 @@ impl Store for MemoryStore {
 
     fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>> {
         self.with(|inner, _| {
-            Ok(inner.kept(task).map(|kept| Loaded {
+            let Some(kept) = inner.kept(task) else {
+                return Ok(None);
+            };
+            Ok(Some(Loaded {
                 record: kept.record.clone(),
-                entries: kept.entries_from(from),
-                messages: kept.messages(),
+                entries: kept.entries_from(from)?,
+                messages: kept.messages()?,
                 signals: kept.waiting(),
             }))
         })
@@ -192,10 +196,11 @@ impl Store for MemoryStore {
 
     fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
         self.with(|inner, _| {
-            Ok(inner.kept(task).and_then(|kept| {
-                let entry = kept.entries_from(kept.record.seq).pop()?;
-                Some((kept.record.clone(), entry))
-            }))
+            let Some(kept) = inner.kept(task) else {
+                return Ok(None);
+            };
+            let entry = kept.entries_from(kept.record.seq)?.pop();
+            Ok(entry.map(|entry| (kept.record.clone(), entry)))
         })
     }
 
@@ -228,17 +233,18 @@ impl Store for MemoryStore {
         before: Option<Uuid>,
         limit: usize,
     ) -> StoreFuture<Option<ConversationRecord>> {
-        self.with(|inner, _| Ok(inner.conversation(id, before, limit)))
+        self.with(|inner, _| inner.conversation(id, before, limit))
     }
 
     fn conversations(&self, owner: Uuid, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
         self.with(|inner, _| {
-            let mut found: Vec<_> = inner
+            let found: Result<Vec<_>, _> = inner
                 .conversations
                 .iter()
                 .filter(|(_, conversation)| conversation.owner == owner)
-                .filter_map(|(id, _)| inner.conversation(*id, None, 0))
+                .filter_map(|(id, _)| inner.conversation(*id, None, 0).transpose())
                 .collect();
+            let mut found = found?;
             found.sort_by_key(|conversation| {
                 std::cmp::Reverse((conversation.updated_at, conversation.id))
             });
@@ -252,7 +258,7 @@ impl Store for MemoryStore {
     }
 
     fn take_out(&self, task: Uuid) -> StoreFuture<Option<Archive>> {
-        self.with(|inner, _| Ok(inner.take_out(task)))
+        self.with(|inner, _| inner.take_out(task))
     }
 
     fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<BroughtIn> {
@@ -352,15 +358,15 @@ impl Inner {
             kept.record.ready_at = Some(lease_end(now, lease.time));
             kept.record.started_at = Some(now);
         }
-        self.tasks.insert(ordinal, kept);
-        self.ordinals.insert(task.id, ordinal);
-        if let Some(key) = task.key {
-            self.keys.insert((task.owner, key), task.id);
+        self.insert(kept);
+        let parent = task.parent.and_then(|parent| self.kept(parent));
+        if parent.is_some_and(|parent| parent.record.status.is_final()) {
+            self.signal(NewSignal::parent_ended(task.id), now);
         }
         Ok(Submitted::Created { id: task.id, held })
     }
 
-    fn claim(&mut self, claim: &Claim, now: Timestamp) -> Vec<Claimed> {
+    fn claim(&mut self, claim: &Claim, now: Timestamp) -> Result<Vec<Claimed>, StoreError> {
         let mut ready: Vec<_> = self
             .live
             .iter()
@@ -374,27 +380,61 @@ impl Inner {
             .collect();
         ready.sort_unstable();
         ready.truncate(claim.limit);
-        ready
-            .into_iter()
-            .filter_map(|(_, ordinal)| {
-                let kept = self.tasks.get_mut(&ordinal)?;
-                let record = &mut kept.record;
-                record.epoch += 1;
-                record.claims += 1;
-                record.worker = Some(claim.worker.clone());
-                record.ready_at = Some(lease_end(now, claim.lease));
-                record.started_at.get_or_insert(now);
-                if record.status == TaskState::Submitted {
-                    record.status = TaskState::Working;
-                }
-                Some(Claimed {
-                    record: record.clone(),
-                    entry: kept.entries_from(kept.record.seq).pop()?,
-                    messages: kept.messages(),
-                    signals: kept.waiting(),
-                })
-            })
-            .collect()
+        let mut claimed = Vec::with_capacity(ready.len());
+        for (_, ordinal) in ready {
+            match self.hold(ordinal, claim, now) {
+                Ok(task) => claimed.extend(task),
+                Err(StoreError::Corrupt(cause)) => self.set_aside(ordinal, &cause, now),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// Makes a task the worker's.
+    fn hold(
+        &mut self,
+        ordinal: u64,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Result<Option<Claimed>, StoreError> {
+        let Some(kept) = self.tasks.get_mut(&ordinal) else {
+            return Ok(None);
+        };
+        // All is read before anything is changed.
+        let entry = kept.entries_from(kept.record.seq)?.pop();
+        let entry = entry.ok_or_else(|| StoreError::Corrupt("the task has no entry".into()))?;
+        let (messages, signals) = (kept.messages()?, kept.waiting());
+        let record = &mut kept.record;
+        record.epoch += 1;
+        record.claims += 1;
+        record.worker = Some(claim.worker.clone());
+        record.ready_at = Some(lease_end(now, claim.lease));
+        record.started_at.get_or_insert(now);
+        if record.status == TaskState::Submitted {
+            record.status = TaskState::Working;
+        }
+        Ok(Some(Claimed {
+            record: record.clone(),
+            entry,
+            messages,
+            signals,
+        }))
+    }
+
+    /// Ends a task that cannot be read, so that it is in nobody's way. Its journal stays as it is.
+    fn set_aside(&mut self, ordinal: u64, cause: &str, now: Timestamp) {
+        tracing::error!(ordinal, cause, "a task cannot be read and is set aside");
+        if let Some(kept) = self.tasks.get_mut(&ordinal) {
+            let record = &mut kept.record;
+            record.status = TaskState::Failed;
+            record.error = Some(unreadable(cause));
+            record.completed_at = Some(now);
+            record.worker = None;
+            record.ready_at = None;
+            self.live.remove(&ordinal);
+            self.ended.push_back(ordinal);
+        }
     }
 
     /// Messages of one conversation are processed in order, one at a time.
@@ -450,11 +490,42 @@ impl Inner {
             conversation.updated_at = now;
         }
         if ends {
+            scopes.extend(self.call_off_children(fence.task, now));
             self.live.remove(&ordinal);
             self.ended.push_back(ordinal);
             self.forget_oldest();
         }
         Ok((seq, scopes))
+    }
+
+    /// Tells every child that has not ended that its parent has. Gives what may have changed for others.
+    fn call_off_children(&mut self, parent: Uuid, now: Timestamp) -> Vec<Scope> {
+        let children = self.children.get(&parent).into_iter().flatten();
+        let live = children.filter(|ordinal| self.live.contains(ordinal));
+        let live: Vec<_> = live
+            .filter_map(|ordinal| self.tasks.get(ordinal))
+            .map(|kept| kept.record.id)
+            .collect();
+        let mut scopes = Vec::new();
+        for child in live {
+            self.signal(NewSignal::parent_ended(child), now);
+            scopes.extend([Scope::Inbox(child), Scope::Work]);
+        }
+        scopes
+    }
+
+    /// Adds a task that is not there yet.
+    fn insert(&mut self, kept: Kept) {
+        let record = &kept.record;
+        let (id, ordinal) = (record.id, record.ordinal);
+        self.ordinals.insert(id, ordinal);
+        if let Some(key) = &kept.key {
+            self.keys.insert((record.owner, key.clone()), id);
+        }
+        if let Some(parent) = record.parent {
+            self.children.entry(parent).or_default().push(ordinal);
+        }
+        self.tasks.insert(ordinal, kept);
     }
 
     /// Of the ended tasks only the newest stay, and only the newest of those with their journals.
@@ -480,6 +551,14 @@ impl Inner {
             return;
         };
         self.ordinals.remove(&kept.record.id);
+        if let Some(parent) = kept.record.parent
+            && let Some(children) = self.children.get_mut(&parent)
+        {
+            children.retain(|child| *child != ordinal);
+            if children.is_empty() {
+                self.children.remove(&parent);
+            }
+        }
         if let Some(key) = kept.key {
             self.keys.remove(&(kept.record.owner, key));
         }
@@ -543,8 +622,10 @@ impl Inner {
         id: Uuid,
         before: Option<Uuid>,
         limit: usize,
-    ) -> Option<ConversationRecord> {
-        let conversation = self.conversations.get(&id)?;
+    ) -> Result<Option<ConversationRecord>, StoreError> {
+        let Some(conversation) = self.conversations.get(&id) else {
+            return Ok(None);
+        };
         let end = before
             .and_then(|task| self.ordinals.get(&task))
             .copied()
@@ -556,18 +637,19 @@ impl Inner {
             .flat_map(|(_, kept)| kept.messages.iter().filter(|(_, message)| message.spoken))
             .collect();
         let older = spoken.len().saturating_sub(limit);
-        Some(ConversationRecord {
+        let messages: Result<_, _> = spoken[older..]
+            .iter()
+            .map(|(_, stored)| serde_json::from_str(&stored.message))
+            .collect();
+        Ok(Some(ConversationRecord {
             id,
             owner: conversation.owner,
             channel: conversation.channel,
             created_at: conversation.created_at,
             updated_at: conversation.updated_at,
-            messages: spoken[older..]
-                .iter()
-                .filter_map(|(_, stored)| serde_json::from_str(&stored.message).ok())
-                .collect(),
+            messages: messages?,
             older,
-        })
+        }))
     }
 
     fn sweep(&mut self, policy: &RetentionPolicy, dry_run: bool, now: Timestamp) -> Swept {
@@ -598,7 +680,7 @@ impl Inner {
 }
 
 impl Kept {
-    fn entries_from(&self, from: u64) -> Vec<Entry> {
+    fn entries_from(&self, from: u64) -> Result<Vec<Entry>, StoreError> {
         let first = self.record.seq + 1 - self.entries.len() as u64;
         let skipped = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
         let skipped = skipped.min(self.entries.len());
@@ -610,25 +692,27 @@ impl Kept {
             .unwrap_or(0);
         let mut states = StateReader::default();
         let entries = (first..).zip(&self.entries).skip(read_from);
-        let read = entries.map(|(seq, entry)| Entry {
-            seq,
-            at: entry.at,
-            kind: entry.kind.to_string(),
-            event: json(&entry.event),
-            state: (states.read(&entry.state)).unwrap_or_else(|| entry.state.clone().into()),
+        let read = entries.map(|(seq, entry)| {
+            Ok(Entry {
+                seq,
+                at: entry.at,
+                kind: entry.kind.to_string(),
+                event: serde_json::from_str(&entry.event)?,
+                state: states.read(&entry.state).ok_or_else(|| misfit(seq))?,
+            })
         });
         read.skip(skipped - read_from).collect()
     }
 
-    fn messages(&self) -> Vec<StoredMessage> {
+    fn messages(&self) -> Result<Vec<StoredMessage>, StoreError> {
         let read = |(seq, new): &(u64, NewMessage)| {
-            Some(StoredMessage {
+            Ok(StoredMessage {
                 seq: *seq,
                 spoken: new.spoken,
-                message: serde_json::from_str(&new.message).ok()?,
+                message: serde_json::from_str(&new.message)?,
             })
         };
-        self.messages.iter().filter_map(read).collect()
+        self.messages.iter().map(read).collect()
     }
 
     /// Signals that were not taken in yet.
@@ -643,10 +727,10 @@ impl Kept {
 
     /// Keeps the newest entry and what was spoken.
     fn forget_journal(&mut self) {
-        if let (Some(newest), Some(last)) = (
-            self.entries_from(self.record.seq).pop(),
-            self.entries.last_mut(),
-        ) {
+        let newest = self.entries_from(self.record.seq);
+        if let Ok(mut newest) = newest
+            && let (Some(newest), Some(last)) = (newest.pop(), self.entries.last_mut())
+        {
             newest.state.as_str().clone_into(&mut last.state);
         }
         self.entries.drain(..self.entries.len().saturating_sub(1));
@@ -683,9 +767,4 @@ impl Kept {
             record.ready_at = if waiting { Some(now) } else { wake_at };
         }
     }
-}
-
-/// The store never looks into a journal's JSON; text that is none is kept as the text it is.
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }

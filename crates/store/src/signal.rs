@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// A signal on its way in.
@@ -16,6 +16,18 @@ pub struct NewSignal {
     pub payload: Value,
     /// The sender's key; the same key again is the same signal.
     pub key: String,
+}
+
+impl NewSignal {
+    /// What a store puts into the inbox of every child of a task that ends.
+    pub(crate) fn parent_ended(child: Uuid) -> Self {
+        Self {
+            task: child,
+            kind: "cancel".into(),
+            payload: json!({ "reason": "the task that asked for it has ended" }),
+            key: "parent-ended".into(),
+        }
+    }
 }
 
 /// A signal that waits to be taken in.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::delta;
+use crate::error::StoreError;
 
 /// Smaller states are always written in full.
 const DELTA_FROM_BYTES: usize = 4 * 1_024;
@@ -100,6 +101,13 @@ impl StateWriter {
         self.full = state.len();
         self.changes = 0;
     }
+}
+
+/// What is wrong with an entry whose state does not follow from the one before it.
+pub(crate) fn misfit(seq: u64) -> StoreError {
+    StoreError::Corrupt(format!(
+        "the state of entry {seq} does not fit the one before it"
+    ))
 }
 
 /// Reads stored states, one after the other.

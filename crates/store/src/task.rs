@@ -266,6 +266,11 @@ impl Filter {
     }
 }
 
+/// What the record of a task that cannot be read says is wrong with it.
+pub(crate) fn unreadable(cause: &str) -> String {
+    format!("set aside: the task cannot be read: {cause}")
+}
+
 /// When a lease taken now runs out.
 pub(crate) fn lease_end(now: Timestamp, lease: Duration) -> Timestamp {
     now.checked_add(lease).unwrap_or(Timestamp::MAX)

@@ -53,14 +53,24 @@ pub(crate) struct Hints(Arc<[Rack; 4]>);
 struct Rack {
     /// How many there are, so that telling nobody costs nothing.
     watched: AtomicUsize,
-    senders: Mutex<HashMap<Scope, watch::Sender<u64>>>,
+    senders: Mutex<HashMap<Scope, Watched>>,
+}
+
+/// A scope that somebody watches.
+#[derive(Debug, Default)]
+struct Watched {
+    sender: watch::Sender<u64>,
+    /// Counted under the lock, so that of several who go at once one is the last.
+    hints: usize,
 }
 
 impl Hints {
     pub(crate) fn watch(&self, scope: Scope) -> Hint {
         let rack = self.rack(scope);
         let mut senders = rack.lock();
-        let version = senders.entry(scope).or_default().subscribe();
+        let watched = senders.entry(scope).or_default();
+        watched.hints += 1;
+        let version = watched.sender.subscribe();
         rack.watched.store(senders.len(), Ordering::Release);
         Hint {
             version,
@@ -74,8 +84,8 @@ impl Hints {
         if rack.watched.load(Ordering::Acquire) == 0 {
             return;
         }
-        if let Some(sender) = rack.lock().get(&scope) {
-            sender.send_modify(|version| *version += 1);
+        if let Some(watched) = rack.lock().get(&scope) {
+            watched.sender.send_modify(|version| *version += 1);
         }
     }
 
@@ -83,10 +93,11 @@ impl Hints {
     fn forget(&self, scope: Scope) {
         let rack = self.rack(scope);
         let mut senders = rack.lock();
-        let is_last = senders
-            .get(&scope)
-            .is_some_and(|sender| sender.receiver_count() == 1);
-        if is_last {
+        let Some(watched) = senders.get_mut(&scope) else {
+            return;
+        };
+        watched.hints -= 1;
+        if watched.hints == 0 {
             senders.remove(&scope);
             rack.watched.store(senders.len(), Ordering::Release);
         }
@@ -103,7 +114,34 @@ impl Hints {
 }
 
 impl Rack {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, watch::Sender<u64>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, Watched>> {
         self.senders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn of_two_hints_that_are_dropped_at_once_nothing_is_left() {
+        let hints = Hints::default();
+        for round in 0..2_000 {
+            let scope = Scope::Task(Uuid::from_u128(round));
+            let both = [hints.watch(scope), hints.watch(scope)];
+            let start = Barrier::new(2);
+            std::thread::scope(|threads| {
+                for hint in both {
+                    threads.spawn(|| {
+                        start.wait();
+                        drop(hint);
+                    });
+                }
+            });
+        }
+        let left = hints.rack(Scope::Task(Uuid::nil())).lock().len();
+        assert_eq!(left, 0, "scopes that nobody watches are forgotten");
     }
 }

@@ -5,58 +5,20 @@
     reason = "a test fails by panicking"
 )]
 
+mod support;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_model::{Channel, Clock, Message};
-use convoke_store::{
-    Batch, Claim, Claimed, Filter, NewEntry, NewMessage, NewTask, Page, SqliteStore, Store,
-    StoreError,
-};
+use convoke_model::{Clock, Message};
+use convoke_store::{Batch, Filter, NewEntry, NewMessage, Page, SqliteStore, Store, StoreError};
 use convoke_testkit::SimClock;
+use support::{claim, task};
 use uuid::Uuid;
 
 fn open(path: &Path, clock: &Arc<SimClock>) -> SqliteStore {
     SqliteStore::open(path, clock.clone()).unwrap()
-}
-
-fn task(id: u128, clock: &SimClock) -> NewTask {
-    let at = clock.now();
-    NewTask {
-        id: Uuid::from_u128(id),
-        key: None,
-        owner: Uuid::nil(),
-        conversation: None,
-        channel: Channel::Terminal,
-        app: "todo".into(),
-        definition: std::sync::Arc::default(),
-        description: "t".into(),
-        parent: None,
-        deadline: at,
-        retention_days: None,
-        tags: Vec::new(),
-        stage: None,
-        hold: None,
-        entry: NewEntry {
-            at,
-            kind: "submitted".into(),
-            event: "{}".into(),
-            state: "{}".into(),
-        },
-        messages: vec![NewMessage::spoken(&Message::user("hi", at).unwrap())],
-    }
-}
-
-async fn claim(store: &SqliteStore, worker: &str) -> Vec<Claimed> {
-    let claim = Claim {
-        worker: worker.into(),
-        apps: vec!["todo".into()],
-        except: Vec::new(),
-        lease: Duration::from_hours(1),
-        limit: 10,
-    };
-    store.claim(claim).await.unwrap()
 }
 
 #[tokio::test]

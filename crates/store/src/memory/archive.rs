@@ -11,8 +11,10 @@ use crate::error::StoreError;
 use crate::signal::Signal;
 
 impl Inner {
-    pub(super) fn take_out(&self, task: Uuid) -> Option<Archive> {
-        let kept = self.kept(task)?;
+    pub(super) fn take_out(&self, task: Uuid) -> Result<Option<Archive>, StoreError> {
+        let Some(kept) = self.kept(task) else {
+            return Ok(None);
+        };
         let conversation = kept.record.conversation;
         let conversation = conversation.and_then(|id| self.conversations.get(&id));
         let signals = kept.inbox.iter().map(|kept| ArchivedSignal {
@@ -22,7 +24,7 @@ impl Inner {
             at: kept.signal.at,
             consumed: kept.consumed,
         });
-        Some(Archive {
+        Ok(Some(Archive {
             record: kept.record.clone(),
             key: kept.key.clone(),
             conversation: conversation.map(|kept| ArchivedConversation {
@@ -30,10 +32,10 @@ impl Inner {
                 created_at: kept.created_at,
                 updated_at: kept.updated_at,
             }),
-            entries: kept.entries_from(1),
-            messages: kept.messages(),
+            entries: kept.entries_from(1)?,
+            messages: kept.messages()?,
             signals: signals.collect(),
-        })
+        }))
     }
 
     pub(super) fn bring_in(
@@ -43,7 +45,7 @@ impl Inner {
     ) -> Result<BroughtIn, StoreError> {
         let owner = archive.record.owner;
         let key = archive.key.clone().map(|key| (owner, key));
-        let known = key.as_ref().is_some_and(|key| self.keys.contains_key(key));
+        let known = key.is_some_and(|key| self.keys.contains_key(&key));
         if known || self.ordinals.contains_key(&archive.record.id) {
             return Ok(BroughtIn::Existing);
         }
@@ -87,11 +89,7 @@ impl Inner {
         } else {
             self.live.insert(ordinal);
         }
-        self.ordinals.insert(kept.record.id, ordinal);
-        if let Some(key) = key {
-            self.keys.insert(key, kept.record.id);
-        }
-        self.tasks.insert(ordinal, kept);
+        self.insert(kept);
         self.forget_oldest();
         Ok(BroughtIn::Created)
     }

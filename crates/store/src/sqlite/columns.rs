@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::error::StoreError;
 use crate::journal::{Entry, NewMessage, StoredMessage};
 use crate::signal::Signal;
-use crate::state::StateReader;
+use crate::state::{StateReader, misfit};
 use crate::task::TaskRecord;
 
 /// The columns of a task's row `t`, in the order in which [`task`] reads them. Its sequence is that of
@@ -20,13 +20,16 @@ pub(super) const TASK: &str = "id, ordinal, owner, conversation, channel, app, d
      (SELECT max(seq) FROM entries WHERE task = t.ordinal), worker, ready_at, claims, created_at, \
      started_at, completed_at, deadline, retention_days, tags, result, error";
 
+/// Which of them is its place in the store.
+pub(super) const ORDINAL: usize = 1;
+
 /// How many columns those are.
 pub(super) const TASK_COLUMNS: usize = 24;
 
 pub(super) fn task(row: &Row<'_>) -> Result<TaskRecord, StoreError> {
     Ok(TaskRecord {
         id: id(&row.get::<_, String>(0)?)?,
-        ordinal: row.get(1)?,
+        ordinal: row.get(ORDINAL)?,
         owner: id(&row.get::<_, String>(2)?)?,
         conversation: row
             .get::<_, Option<String>>(3)?
@@ -78,11 +81,7 @@ pub(super) fn entry(
     if states.needs_earlier(state) {
         *states = earlier(seq)?;
     }
-    let state = states.read(state).ok_or_else(|| {
-        StoreError::Broken(format!(
-            "the state of entry {seq} does not fit the one before it"
-        ))
-    })?;
+    let state = states.read(state).ok_or_else(|| misfit(seq))?;
     Ok(Entry {
         seq,
         at: time(row.get(from + 1)?)?,
@@ -148,7 +147,7 @@ pub(super) fn signal(row: &Row<'_>) -> Result<Signal, StoreError> {
 }
 
 pub(super) fn id(text: &str) -> Result<Uuid, StoreError> {
-    Uuid::parse_str(text).map_err(|error| StoreError::Broken(format!("id `{text}`: {error}")))
+    Uuid::parse_str(text).map_err(|error| StoreError::Corrupt(format!("id `{text}`: {error}")))
 }
 
 /// The one word that a unit variant is written as.
@@ -171,7 +170,7 @@ pub(super) fn millis(time: Timestamp) -> i64 {
 
 pub(super) fn time(millis: i64) -> Result<Timestamp, StoreError> {
     Timestamp::from_millisecond(millis)
-        .map_err(|error| StoreError::Broken(format!("time {millis}: {error}")))
+        .map_err(|error| StoreError::Corrupt(format!("time {millis}: {error}")))
 }
 
 fn optional_time(millis: Option<i64>) -> Result<Option<Timestamp>, StoreError> {

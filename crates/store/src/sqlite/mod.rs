@@ -3,6 +3,7 @@
 
 mod archive;
 mod columns;
+mod lost;
 mod read;
 mod schema;
 mod workers;
@@ -31,6 +32,7 @@ use crate::task::{
 };
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
+pub use lost::LostChanges;
 use workers::Workers;
 use writer::Writer;
 
@@ -65,6 +67,7 @@ struct Inner {
     readers: Mutex<Vec<Connection>>,
     turns: Semaphore,
     writer: Writer,
+    lost: Option<LostChanges>,
 }
 
 impl Inner {
@@ -82,10 +85,13 @@ impl Inner {
             None => open_connection(&self.path)?,
         };
         let answer = question(&connection);
-        self.readers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(connection);
+        // One whose transaction could not be ended would answer from the past for ever.
+        if connection.is_autocommit() {
+            self.readers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(connection);
+        }
         answer
     }
 }
@@ -93,8 +99,19 @@ impl Inner {
 impl SqliteStore {
     /// Opens or creates the file, and brings an older one up to date. Its folder must exist.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let lost = lost::look(path);
         let mut connection = open_connection(path)?;
         schema::migrate(&mut connection)?;
+        if let Some(LostChanges { pages }) = lost {
+            let newest = read::newest_time(&connection)?;
+            tracing::error!(
+                code = "store.changes_lost",
+                path = %path.display(),
+                pages,
+                newest = newest.map(tracing::field::display),
+                "the store's write-ahead log was cut short: what was written after its last entry is gone"
+            );
+        }
         let inner = Inner {
             path: path.to_owned(),
             clock,
@@ -103,10 +120,16 @@ impl SqliteStore {
             readers: Mutex::default(),
             turns: Semaphore::new(READERS),
             writer: Writer::start(path.to_owned(), connection)?,
+            lost,
         };
         Ok(Self {
             inner: Arc::new(inner),
         })
+    }
+
+    /// What was committed and is gone, if the file was found to have lost something when it was opened.
+    pub fn lost_changes(&self) -> Option<LostChanges> {
+        self.inner.lost
     }
 
     fn read<T: Send + 'static>(
@@ -296,5 +319,29 @@ fn write_ahead(connection: &Connection) -> Result<(), StoreError> {
         }
         attempts -= 1;
         std::thread::sleep(WRITE_AHEAD_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_testkit::SimClock;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_whose_transaction_was_not_ended_is_not_used_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let store = SqliteStore::open(&path, Arc::new(SimClock::new())).unwrap();
+        let failed = store.inner.ask(|connection| {
+            connection.execute_batch("BEGIN")?;
+            Err::<(), _>(StoreError::Broken("the commit failed".into()))
+        });
+        assert!(failed.is_err());
+        let outside = store
+            .inner
+            .ask(|connection| Ok(connection.is_autocommit()))
+            .unwrap();
+        assert!(outside, "it would read the past for ever");
     }
 }

@@ -37,6 +37,33 @@ pub(super) fn task(connection: &Connection, id: Uuid) -> Result<Option<TaskRecor
     Ok(rows(connection, &sql, [id.to_string()], columns::task)?.pop())
 }
 
+/// The same by its place in the store.
+pub(super) fn task_at(
+    connection: &Connection,
+    ordinal: i64,
+) -> Result<Option<TaskRecord>, StoreError> {
+    let sql = format!("SELECT {} FROM tasks t WHERE ordinal = ?1", columns::TASK);
+    Ok(rows(connection, &sql, [ordinal], columns::task)?.pop())
+}
+
+/// Reads a task of a list. One that cannot be read keeps nobody from the others: the log tells of it.
+fn listed_task(row: &Row<'_>) -> Result<Option<TaskRecord>, StoreError> {
+    match columns::task(row) {
+        Err(StoreError::Corrupt(cause)) => {
+            tracing::error!(cause, "a task cannot be read and is left out");
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
+}
+
+/// When the newest entry was written.
+pub(super) fn newest_time(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
+    let sql = "SELECT at FROM entries ORDER BY rowid DESC LIMIT 1";
+    let time = |row: &Row<'_>| columns::time(row.get(0)?);
+    Ok(rows(connection, sql, [], time)?.pop())
+}
+
 pub(super) fn entries(
     connection: &Connection,
     ordinal: u64,
@@ -208,23 +235,29 @@ pub(super) fn query(
         columns::TASK,
         page.limit.saturating_add(1).min(usize::from(u16::MAX)),
     );
-    let mut tasks = rows(
-        connection,
-        &sql,
-        params_from_iter(parameters),
-        columns::task,
-    )?;
-    let more = tasks.len() > page.limit;
-    tasks.truncate(page.limit);
-    let next = if more {
-        tasks.last().map(|record| record.ordinal)
-    } else {
-        None
-    };
+    let mut found = rows(connection, &sql, params_from_iter(parameters), |row| {
+        Ok((row.get(columns::ORDINAL)?, listed_task(row)?))
+    })?;
+    let more = found.len() > page.limit;
+    found.truncate(page.limit);
+    let next = found.last().filter(|_| more).map(|(ordinal, _)| *ordinal);
+    let tasks = found.into_iter().filter_map(|(_, task)| task).collect();
     Ok(TaskPage { tasks, next })
 }
 
 pub(super) fn conversation(
+    connection: &Connection,
+    id: Uuid,
+    before: Option<Uuid>,
+    limit: usize,
+) -> Result<Option<ConversationRecord>, StoreError> {
+    // One snapshot, or what is older could be counted of other messages than those that are read.
+    in_snapshot(connection, || {
+        conversation_in_snapshot(connection, id, before, limit)
+    })
+}
+
+fn conversation_in_snapshot(
     connection: &Connection,
     id: Uuid,
     before: Option<Uuid>,
@@ -269,7 +302,7 @@ pub(super) fn conversation(
              WHERE t.conversation = ?1 AND t.ordinal < ?2 AND e.spoken > 0",
         )?
         .query_row(params![id.to_string(), end], |row| row.get(0))?;
-    record.older = total - messages.len();
+    record.older = total.saturating_sub(messages.len());
     record.messages = messages;
     Ok(Some(record))
 }
@@ -315,9 +348,10 @@ pub(super) fn expired(
          WHERE p.id = t.parent AND p.completed_at IS NULL) ORDER BY ordinal",
         columns::TASK
     );
-    let ended = rows(connection, &sql, [], columns::task)?;
+    let ended = rows(connection, &sql, [], listed_task)?;
     Ok(ended
         .into_iter()
+        .flatten()
         .filter(|record| is_expired(record, policy, now))
         .map(|record| record.id)
         .collect())

@@ -11,7 +11,9 @@ use super::{archive, read};
 use crate::error::StoreError;
 use crate::journal::{Batch, Fence, Hold, NewEntry, NewMessage, Standing};
 use crate::signal::{NewSignal, Signalled};
-use crate::task::{Claim, Claimed, FIRST_EPOCH, NewTask, Renewed, Submitted, lease_end};
+use crate::task::{
+    Claim, Claimed, FIRST_EPOCH, NewTask, Renewed, Submitted, lease_end, unreadable,
+};
 use crate::watch::Scope;
 
 pub(super) fn submit(
@@ -85,7 +87,18 @@ pub(super) fn submit(
         std::slice::from_ref(&task.entry),
         &task.messages,
     )?;
+    if let Some(parent) = task.parent
+        && has_ended(connection, parent)?
+    {
+        signal(connection, &NewSignal::parent_ended(task.id), now)?;
+    }
     Ok(Submitted::Created { id: task.id, held })
+}
+
+fn has_ended(connection: &Connection, task: Uuid) -> Result<bool, StoreError> {
+    Ok(connection
+        .prepare_cached("SELECT 1 FROM tasks WHERE id = ?1 AND completed_at IS NOT NULL")?
+        .exists([task.to_string()])?)
 }
 
 /// Whether something earlier in a conversation is unfinished.
@@ -151,61 +164,96 @@ pub(super) fn claim(
     now: Timestamp,
 ) -> Result<Vec<Claimed>, StoreError> {
     // A task waits its turn while an earlier one of its conversation is unfinished.
-    let sql = format!(
-        "SELECT {} FROM tasks t WHERE ready_at <= ?1 \
+    let sql = "SELECT ordinal FROM tasks t WHERE ready_at <= ?1 \
          AND app IN (SELECT value FROM json_each(?2)) \
          AND definition NOT IN (SELECT value FROM json_each(?4)) \
          AND (conversation IS NULL OR NOT EXISTS (SELECT 1 FROM tasks e \
               WHERE e.conversation = t.conversation AND e.ordinal < t.ordinal \
               AND e.status IN ('submitted', 'working'))) \
-         ORDER BY ready_at, ordinal LIMIT ?3",
-        columns::TASK
-    );
+         ORDER BY ready_at, ordinal LIMIT ?3";
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
     let apps = serde_json::to_string(&claim.apps)?;
     let except = serde_json::to_string(&claim.except)?;
-    let ready = read::rows(
+    let ready: Vec<i64> = read::rows(
         connection,
-        &sql,
+        sql,
         params![millis(now), apps, limit, except],
-        columns::task,
+        |row| Ok(row.get(0)?),
     )?;
-    let until = lease_end(now, claim.lease);
     let mut claimed = Vec::with_capacity(ready.len());
-    for mut record in ready {
-        record.epoch += 1;
-        record.claims += 1;
-        record.worker = Some(claim.worker.clone());
-        record.ready_at = Some(columns::time(millis(until))?);
-        record.started_at.get_or_insert(now);
-        if record.status == TaskState::Submitted {
-            record.status = TaskState::Working;
+    for ordinal in ready {
+        // All is read before anything is changed, so that a task which cannot be read is no part of it.
+        match read_claimable(connection, ordinal) {
+            Ok(task) => claimed.push(hold(connection, task, claim, now)?),
+            Err(StoreError::Corrupt(cause)) => set_aside(connection, ordinal, &cause, now)?,
+            Err(error) => return Err(error),
         }
-        connection
-            .prepare_cached(
-                "UPDATE tasks SET epoch = ?2, claims = ?3, worker = ?4, ready_at = ?5, \
-                 started_at = ?6, status = ?7 WHERE ordinal = ?1",
-            )?
-            .execute(params![
-                record.ordinal,
-                record.epoch,
-                record.claims,
-                record.worker,
-                millis(until),
-                record.started_at.map(millis),
-                word(&record.status)?,
-            ])?;
-        let entry = read::entries(connection, record.ordinal, record.seq)?
-            .pop()
-            .ok_or_else(|| StoreError::Broken(format!("task {} has no entry", record.id)))?;
-        claimed.push(Claimed {
-            entry,
-            messages: read::messages(connection, record.ordinal)?,
-            signals: read::signals(connection, record.ordinal)?,
-            record,
-        });
     }
     Ok(claimed)
+}
+
+fn read_claimable(connection: &Connection, ordinal: i64) -> Result<Claimed, StoreError> {
+    let missing = || StoreError::Corrupt("the task has no entry".into());
+    let record = read::task_at(connection, ordinal)?.ok_or_else(missing)?;
+    Ok(Claimed {
+        entry: read::entries(connection, record.ordinal, record.seq)?
+            .pop()
+            .ok_or_else(missing)?,
+        messages: read::messages(connection, record.ordinal)?,
+        signals: read::signals(connection, record.ordinal)?,
+        record,
+    })
+}
+
+/// Makes a task the worker's.
+fn hold(
+    connection: &Connection,
+    mut task: Claimed,
+    claim: &Claim,
+    now: Timestamp,
+) -> Result<Claimed, StoreError> {
+    let until = lease_end(now, claim.lease);
+    let record = &mut task.record;
+    record.epoch += 1;
+    record.claims += 1;
+    record.worker = Some(claim.worker.clone());
+    record.ready_at = Some(columns::time(millis(until))?);
+    record.started_at.get_or_insert(now);
+    if record.status == TaskState::Submitted {
+        record.status = TaskState::Working;
+    }
+    connection
+        .prepare_cached(
+            "UPDATE tasks SET epoch = ?2, claims = ?3, worker = ?4, ready_at = ?5, \
+             started_at = ?6, status = ?7 WHERE ordinal = ?1",
+        )?
+        .execute(params![
+            record.ordinal,
+            record.epoch,
+            record.claims,
+            record.worker,
+            millis(until),
+            record.started_at.map(millis),
+            word(&record.status)?,
+        ])?;
+    Ok(task)
+}
+
+/// Ends a task that cannot be read, so that it is in nobody's way. Its journal stays as it is.
+fn set_aside(
+    connection: &Connection,
+    ordinal: i64,
+    cause: &str,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    tracing::error!(ordinal, cause, "a task cannot be read and is set aside");
+    connection
+        .prepare_cached(
+            "UPDATE tasks SET status = 'failed', error = ?2, completed_at = ?3, worker = NULL, \
+             ready_at = NULL WHERE ordinal = ?1",
+        )?
+        .execute(params![ordinal, unreadable(cause), millis(now)])?;
+    Ok(())
 }
 
 pub(super) fn append(
@@ -250,6 +298,9 @@ pub(super) fn append(
                 scopes.push(Scope::Work);
             }
         }
+        if standing.status.is_final() {
+            scopes.extend(call_off_children(connection, fence.task, now)?);
+        }
     }
     if let Some(conversation) = conversation
         && speaks
@@ -259,6 +310,27 @@ pub(super) fn append(
             .execute(params![conversation, millis(now)])?;
     }
     Ok((seq, scopes))
+}
+
+/// Tells every child that has not ended that its parent has. Gives what may have changed for others.
+fn call_off_children(
+    connection: &Connection,
+    parent: Uuid,
+    now: Timestamp,
+) -> Result<Vec<Scope>, StoreError> {
+    let children = read::rows(
+        connection,
+        "SELECT id FROM tasks WHERE parent = ?1 AND completed_at IS NULL",
+        [parent.to_string()],
+        |row| Ok(row.get::<_, String>(0)?),
+    )?;
+    let mut scopes = Vec::new();
+    // A child whose very id cannot be read is never claimed either.
+    for child in children.iter().filter_map(|id| columns::id(id).ok()) {
+        signal(connection, &NewSignal::parent_ended(child), now)?;
+        scopes.extend([Scope::Inbox(child), Scope::Work]);
+    }
+    Ok(scopes)
 }
 
 /// Adds the first entry of a batch if the fence still holds, which takes one statement. Gives how
@@ -308,7 +380,9 @@ fn stand(
     // A signal that came while the task was at work must not wait for the next one.
     let waiting = standing.rests()
         && !ends
-        && !read::signals(connection, u64::try_from(ordinal).unwrap_or(0))?.is_empty();
+        && connection
+            .prepare_cached("SELECT 1 FROM signals WHERE task = ?1 AND consumed = 0")?
+            .exists([ordinal])?;
     let ready_at = if waiting { Some(now) } else { wake_at };
     connection
         .prepare_cached(

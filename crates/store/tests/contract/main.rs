@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod endings;
 mod keeping;
 mod model;
 mod promises;
@@ -15,7 +16,7 @@ mod world;
 macro_rules! backend {
     ($backend:ident, $world:expr) => {
         mod $backend {
-            use crate::{keeping, promises};
+            use crate::{endings, keeping, promises};
             use crate::world::World;
 
             backend!(@tests $world; keeping;
@@ -25,6 +26,12 @@ macro_rules! backend {
                 a_task_that_is_there_already_is_not_brought_in,
                 a_task_brought_in_goes_on_where_it_stood,
                 a_long_state_is_read_back_at_every_point,
+            );
+
+            backend!(@tests $world; endings;
+                a_task_that_ends_calls_off_its_children,
+                a_child_of_an_ended_task_is_called_off_from_the_start,
+                a_task_that_cannot_be_read_is_set_aside_and_the_others_go_on,
             );
 
             backend!(@tests $world; promises;
