@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_app::App;
+use convoke_engine::EditionError;
 use convoke_flow::toolbox::RustTool;
 use convoke_llm::ModelClient;
 use convoke_model::{Agent, AgentFields, LlmConfig, Name};
@@ -110,7 +111,7 @@ impl RuntimeBuilder {
     /// from its folder.
     pub fn read_kept(
         mut self,
-        read: impl Fn(&Definition) -> Result<App, String> + Send + Sync + 'static,
+        read: impl Fn(&Definition) -> Result<App, EditionError> + Send + Sync + 'static,
     ) -> Self {
         self.read_kept = Some(Arc::new(read));
         self
@@ -162,11 +163,12 @@ impl RuntimeBuilder {
             let folder = &now.folder;
             let files = &definition.files;
             let mut app = App::load_kept(files, &definition.hash, folder, &*environment, &own)
-                .map_err(|problems| problems.to_string())?;
+                .map_err(|problems| wire::edition_error(&problems))?;
             for agent in &mut app.agents {
                 if let Some(same) = now.agent(agent.name.as_str()) {
                     let changed = agent.clone().with(|agent| give_keys(agent, same));
-                    *agent = changed.map_err(|invalid| invalid.to_string())?;
+                    *agent =
+                        changed.map_err(|invalid| EditionError::Invalid(invalid.to_string()))?;
                 }
             }
             Ok(app)

@@ -10,10 +10,10 @@ mod wire;
 pub use builder::RuntimeBuilder;
 pub use error::RuntimeError;
 pub use runtime::{Runtime, local_user};
-pub use wire::{StoreChoice, engine, tool_servers};
+pub use wire::{StoreChoice, edition_error, engine, tool_servers};
 
 pub use convoke_app::{App, Diagnostics};
-pub use convoke_engine::{Answered, Ended, Engine, Heard, Keeping, Live};
+pub use convoke_engine::{Answered, EditionError, Ended, Engine, Heard, Keeping, Live};
 pub use convoke_flow::toolbox::{RustTool, ToolContext, ToolEffect, ToolError};
 pub use convoke_flow::{Assistant, Incoming};
 pub use convoke_llm::Options as ModelOptions;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke::{
-    AgentFields, App, Definition, Diagnostics, LlmConfig, Runtime, RuntimeError, Store, StoreChoice,
+    AgentFields, App, Definition, Diagnostics, EditionError, LlmConfig, Runtime, RuntimeError,
+    Store, StoreChoice,
 };
 use convoke::{Assistant, Engine};
 use convoke_app::Loaded;
@@ -73,12 +74,13 @@ pub(crate) fn read_kept(
     folder: &Path,
     data: &Path,
     model: &ModelArgs,
-) -> Result<App, String> {
+) -> Result<App, EditionError> {
     let environment = environment(data);
     let (files, hash) = (&definition.files, &definition.hash);
     let app = App::load_kept(files, hash, folder, &environment, &BTreeSet::new());
-    let mut app = app.map_err(|problems| problems.to_string())?;
-    adjust(&mut app, model, &environment).map_err(|error| error.to_string())?;
+    let mut app = app.map_err(|problems| convoke::edition_error(&problems))?;
+    adjust(&mut app, model, &environment)
+        .map_err(|error| EditionError::Unavailable(error.to_string()))?;
     Ok(app)
 }
 
@@ -267,7 +269,8 @@ pub(crate) async fn app_of(
     let kept = store.definition(&record.definition).await?;
     let kept = kept.ok_or_else(|| unreadable("it is not in the store".into()))?;
     let folder = Path::new("");
-    let app = read_kept(&kept, folder, &args.data, &ModelArgs::default()).map_err(unreadable)?;
+    let app = read_kept(&kept, folder, &args.data, &ModelArgs::default())
+        .map_err(|error| unreadable(error.to_string()))?;
     Ok(Arc::new(app))
 }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use convoke_app::App;
-use convoke_engine::{Edition, Editions, Engine, Options, Worker};
+use convoke_app::{App, Diagnostics, Severity};
+use convoke_engine::{Edition, EditionError, Editions, Engine, Options, Worker};
 use convoke_flow::toolbox::{RustTool, Toolbox};
 use convoke_flow::{Assistant, Performer, PerformerOptions};
 use convoke_llm::ModelClient;
@@ -108,7 +108,7 @@ pub(crate) fn process_environment(name: &str) -> Option<String> {
 pub(crate) type AppWorker = Worker<Assistant, Performer>;
 
 /// Reads an app again from what was kept of it, or says why that cannot be.
-pub(crate) type ReadKept = Arc<dyn Fn(&Definition) -> Result<App, String> + Send + Sync>;
+pub(crate) type ReadKept = Arc<dyn Fn(&Definition) -> Result<App, EditionError> + Send + Sync>;
 
 /// What all editions of an app are put together from.
 pub(crate) struct Parts {
@@ -214,14 +214,30 @@ impl Editions<Assistant, Performer> for AppEditions {
     fn open(
         &self,
         definition: Definition,
-    ) -> BoxFuture<'static, Result<Edition<Assistant, Performer>, String>> {
+    ) -> BoxFuture<'static, Result<Edition<Assistant, Performer>, EditionError>> {
         let editions = self.clone();
         async move {
             let app = (editions.0.parts.read_kept)(&definition)?;
             let edition = editions.edition(&Arc::new(app));
-            edition.map_err(|error| error.to_string())
+            edition.map_err(|error| match error {
+                // Another program may bring the tool.
+                RuntimeError::UnknownTool { .. } => EditionError::Unavailable(error.to_string()),
+                error => EditionError::Invalid(error.to_string()),
+            })
         }
         .boxed()
+    }
+}
+
+/// Why an app that was kept cannot be opened. What is missing here may be set where another worker runs.
+pub fn edition_error(problems: &Diagnostics) -> EditionError {
+    let mut errors = problems
+        .iter()
+        .filter(|problem| problem.severity == Severity::Error);
+    if errors.all(|problem| problem.code == "app.environment_missing") {
+        EditionError::Unavailable(problems.to_string())
+    } else {
+        EditionError::Invalid(problems.to_string())
     }
 }
 

@@ -1,23 +1,20 @@
 //! Child tasks: an agent hands a part of its work to another, which has a journal and messages of its
-//! own and gives back an answer.
+//! own and gives back an answer. Children of a task that ends are called off by the store, with the entry
+//! that ends it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use convoke_model::{Message, TaskState};
-use convoke_store::{Filter, NewSignal, Page};
+use convoke_model::Message;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
+use tokio::sync::Notify;
 
-use crate::desk::Places;
 use crate::engine::{Ended, Engine, Keeping, NewRequest};
 use crate::error::EngineError;
 use crate::program::{Facts, Program};
-
-/// Children that are called off at once when their parent ends.
-const CANCELED_AT_ONCE: usize = 1_000;
 
 /// A part of a task that becomes a task of its own.
 #[derive(Debug, Clone)]
@@ -30,8 +27,7 @@ pub struct NewChild {
     pub input: Value,
 }
 
-/// Runs children for one parent. The parent's place among the worker's tasks is free while it waits,
-/// so that parents can never keep their own children from running.
+/// Runs children for one parent.
 pub trait Children: Send + Sync {
     /// Submits a child, unless it was before, and waits until it has ended, which is no later than the
     /// deadline.
@@ -45,26 +41,49 @@ pub trait Children: Send + Sync {
 pub(crate) struct ChildRunner<P: Program> {
     engine: Engine<P>,
     parent: Arc<Facts>,
-    places: Places,
-    any: AtomicBool,
+    waits: Arc<ChildWaits>,
+}
+
+/// How many calls of a task only wait for a child.
+#[derive(Debug, Default)]
+pub(crate) struct ChildWaits {
+    number: AtomicUsize,
+    begun: Notify,
+}
+
+impl ChildWaits {
+    pub(crate) fn number(&self) -> usize {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Returns once a call has begun to wait since the last time.
+    pub(crate) async fn begun(&self) {
+        self.begun.notified().await;
+    }
+
+    fn enter(self: Arc<Self>) -> ChildWait {
+        self.number.fetch_add(1, Ordering::Relaxed);
+        self.begun.notify_one();
+        ChildWait(self)
+    }
+}
+
+/// A call that waits for a child, until it is dropped.
+struct ChildWait(Arc<ChildWaits>);
+
+impl Drop for ChildWait {
+    fn drop(&mut self) {
+        self.0.number.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl<P: Program> ChildRunner<P> {
-    pub(crate) fn new(engine: Engine<P>, parent: Arc<Facts>, places: Places) -> Self {
+    pub(crate) fn new(engine: Engine<P>, parent: Arc<Facts>, waits: Arc<ChildWaits>) -> Self {
         Self {
             engine,
             parent,
-            places,
-            any: AtomicBool::new(false),
+            waits,
         }
-    }
-
-    /// Calls off whatever children a parent that has ended left running.
-    pub(crate) async fn cancel_all(&self) -> Result<(), EngineError> {
-        if self.any.load(Ordering::Relaxed) {
-            cancel_all(&self.engine, &self.parent).await?;
-        }
-        Ok(())
     }
 }
 
@@ -76,8 +95,7 @@ impl<P: Program> Children for ChildRunner<P> {
     ) -> BoxFuture<'static, Result<Ended, EngineError>> {
         let engine = self.engine.clone();
         let parent = Arc::clone(&self.parent);
-        let places = self.places.clone();
-        self.any.store(true, Ordering::Relaxed);
+        let waits = Arc::clone(&self.waits);
         async move {
             let request = NewRequest {
                 owner: parent.owner,
@@ -89,7 +107,7 @@ impl<P: Program> Children for ChildRunner<P> {
                 live: None,
                 keeping: Keeping::default(),
             };
-            let _away = places.give_up();
+            let _wait = waits.enter();
             let mut ended = engine.run_until(request, Some(parent.id), deadline).await?;
             while !ended.status.is_final() {
                 engine.until_changed(ended.facts.id).await;
@@ -99,30 +117,4 @@ impl<P: Program> Children for ChildRunner<P> {
         }
         .boxed()
     }
-}
-
-async fn cancel_all<P: Program>(engine: &Engine<P>, parent: &Facts) -> Result<(), EngineError> {
-    let filter = Filter {
-        states: vec![
-            TaskState::Submitted,
-            TaskState::Working,
-            TaskState::InputRequired,
-        ],
-        parent: Some(parent.id),
-        ..Filter::default()
-    };
-    let page = Page {
-        before: None,
-        limit: CANCELED_AT_ONCE,
-    };
-    for child in engine.store().query(filter, page).await?.tasks {
-        let signal = NewSignal {
-            task: child.id,
-            kind: "cancel".into(),
-            payload: json!({ "reason": "the task that asked for it has ended" }),
-            key: "parent-ended".into(),
-        };
-        engine.signal(signal).await?;
-    }
-    Ok(())
 }

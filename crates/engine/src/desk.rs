@@ -1,8 +1,7 @@
 //! Where an engine hands tasks to the worker of its own process. A task that is handed over is held
 //! from the moment it is written down, and nobody has to read it back to go to work on it.
 
-use std::sync::atomic::{AtomicIsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_store::{Fence, Lease};
@@ -12,6 +11,7 @@ use crate::drive::Durable;
 use crate::engine::Ended;
 use crate::live::Live;
 use crate::machine::Machine;
+use crate::permits::{Permit, Permits};
 use crate::program::Program;
 
 /// A task on its way to the worker.
@@ -38,15 +38,15 @@ impl<P: Program> Default for Desk<P> {
 /// A worker that takes tasks, as others see it.
 pub(crate) struct Seat<P: Program> {
     lease: Lease,
-    places: Places,
-    sender: mpsc::UnboundedSender<(Handed<P>, Place)>,
+    permits: Permits,
+    sender: mpsc::UnboundedSender<(Handed<P>, Permit)>,
 }
 
 impl<P: Program> Clone for Seat<P> {
     fn clone(&self) -> Self {
         Self {
             lease: self.lease.clone(),
-            places: self.places.clone(),
+            permits: self.permits.clone(),
             sender: self.sender.clone(),
         }
     }
@@ -58,15 +58,15 @@ impl<P: Program> Desk<P> {
         &self,
         worker: &str,
         lease: Duration,
-        places: Places,
-    ) -> mpsc::UnboundedReceiver<(Handed<P>, Place)> {
+        permits: Permits,
+    ) -> mpsc::UnboundedReceiver<(Handed<P>, Permit)> {
         let (sender, receiver) = mpsc::unbounded_channel();
         *self.lock() = Some(Seat {
             lease: Lease {
                 worker: worker.into(),
                 time: lease,
             },
-            places,
+            permits,
             sender,
         });
         receiver
@@ -77,12 +77,12 @@ impl<P: Program> Desk<P> {
         *self.lock() = None;
     }
 
-    /// A place with the worker, if there is a worker and it has one.
-    pub(crate) fn take(&self) -> Option<(Seat<P>, Place)> {
+    /// The worker and a permit of it, if there is a worker and it has one.
+    pub(crate) fn take(&self) -> Option<(Seat<P>, Permit)> {
         let seat = self.lock();
         let seat = seat.as_ref()?;
-        let place = seat.places.take()?;
-        Some((seat.clone(), place))
+        let permit = seat.permits.take()?;
+        Some((seat.clone(), permit))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Seat<P>>> {
@@ -97,60 +97,7 @@ impl<P: Program> Seat<P> {
     }
 
     /// Hands a task over. Should the worker be gone, the task is claimed once its lease is over.
-    pub(crate) fn hand_over(&self, handed: Handed<P>, place: Place) {
-        let _ = self.sender.send((handed, place));
-    }
-}
-
-/// How many tasks a worker may work on at once. Those that only wait for their children give up their
-/// place meanwhile, and take one again whether there is room or not.
-#[derive(Debug, Clone)]
-pub(crate) struct Places(Arc<AtomicIsize>);
-
-impl Places {
-    pub(crate) fn new(number: usize) -> Self {
-        Self(Arc::new(AtomicIsize::new(
-            isize::try_from(number).unwrap_or(isize::MAX),
-        )))
-    }
-
-    pub(crate) fn free(&self) -> usize {
-        usize::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0)
-    }
-
-    /// A place, if one is free.
-    pub(crate) fn take(&self) -> Option<Place> {
-        let taken = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| {
-                (free > 0).then_some(free - 1)
-            });
-        taken.ok().map(|_| Place(self.clone()))
-    }
-
-    /// Gives up the caller's place until the returned value is dropped.
-    pub(crate) fn give_up(&self) -> Away {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Away(self.clone())
-    }
-}
-
-/// A place among a worker's tasks, free again when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Place(Places);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// A task that is away from its place.
-#[derive(Debug)]
-pub(crate) struct Away(Places);
-
-impl Drop for Away {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn hand_over(&self, handed: Handed<P>, permit: Permit) {
+        let _ = self.sender.send((handed, permit));
     }
 }

@@ -3,6 +3,7 @@
 //! Output commit: a call that may change the world waits until the entry that asked for it is on
 //! disk. Everything else goes on while the writer works.
 
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -13,7 +14,7 @@ use convoke_store::{
     Batch, Claimed, Fence, Hold, NewEntry, Scope, Signal, Standing, StateWriter, StoreError,
     StoreFuture, text_of,
 };
-use futures::future::{BoxFuture, Shared};
+use futures::future::{BoxFuture, Fuse, FusedFuture, Shared};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
@@ -22,13 +23,15 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Verdict};
-use crate::children::ChildRunner;
-use crate::desk::{Handed, Places};
-use crate::engine::{Ended, Engine, read_snapshot};
+use crate::children::{ChildRunner, ChildWaits};
+use crate::desk::Handed;
+use crate::engine::{Ended, Engine};
 use crate::error::EngineError;
 use crate::event::{Answered, Event};
 use crate::machine::{Machine, Transition};
+use crate::permits::{Permit, Permits};
 use crate::program::{Facts, Program};
+use crate::snapshot::Snapshot;
 use crate::worker::Options;
 
 /// What all tasks of a worker share.
@@ -37,7 +40,7 @@ pub(crate) struct Workshop<P: Program, X: Executor<P>> {
     pub(crate) executor: Arc<X>,
     pub(crate) options: Options,
     pub(crate) stop: CancellationToken,
-    pub(crate) places: Places,
+    pub(crate) permits: Permits,
 }
 
 impl<P: Program, X: Executor<P>> Workshop<P, X> {
@@ -60,15 +63,19 @@ pub(crate) struct Drive<P: Program, X: Executor<P>> {
     row: Row,
     states: StateWriter,
     under_way: FuturesUnordered<BoxFuture<'static, Report<P>>>,
-    children: Arc<ChildRunner<P>>,
+    /// Leave to work on the task. It is given up while there is nothing to do but wait for children.
+    permit: Option<Permit>,
+    child_waits: Arc<ChildWaits>,
+    /// Reports that came in without a permit, and whether signals did.
+    arrived: VecDeque<Report<P>>,
+    inbox_waits: bool,
     /// What every call is told.
     performing: Performing,
     /// Calls that this worker has begun.
     begun: Vec<Uuid>,
     /// Calls that were found not to have taken effect, once for each time.
     not_done: Vec<Uuid>,
-    /// Claims without progress, and signals that came in meanwhile.
-    claims: u32,
+    /// Signals that came in before the task was claimed.
     signals: Vec<Signal>,
     /// Signals that were taken in, though the store may not have written that down yet.
     taken: Vec<i64>,
@@ -153,8 +160,9 @@ impl<P: Program> Report<P> {
 
 impl<P: Program, X: Executor<P>> Drive<P, X> {
     /// A task that this process has just accepted.
-    pub(crate) fn handed(workshop: Arc<Workshop<P, X>>, handed: Handed<P>) -> Self {
+    pub(crate) fn handed(workshop: Arc<Workshop<P, X>>, handed: Handed<P>, permit: Permit) -> Self {
         let mut drive = Self::new(workshop, handed.machine, handed.fence, handed.durable);
+        drive.permit = Some(permit);
         drive.row.status = TaskState::Working;
         drive.row.progress = true;
         drive.waiter = handed.waiter;
@@ -166,24 +174,26 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
     pub(crate) fn claimed(
         workshop: Arc<Workshop<P, X>>,
         claimed: Claimed,
-    ) -> Result<Self, EngineError> {
+        snapshot: Snapshot<P::State, P::Request>,
+        permit: Option<Permit>,
+    ) -> Self {
         let fence = claimed.fence();
         let record = &claimed.record;
         let messages = claimed.messages.into_iter().map(|stored| stored.message);
         let machine = Machine::restore(
             Arc::clone(&workshop.engine.0.program),
             Facts::from(record),
-            read_snapshot(record.id, &claimed.entry.state)?,
+            snapshot,
             messages.collect(),
             record.seq,
         );
         let mut drive = Self::new(workshop, machine, fence, Durable::Now);
         drive.row.status = record.status;
         drive.row.stage = record.stage;
-        drive.claims = record.claims;
+        drive.permit = permit;
         drive.signals = claimed.signals;
         drive.states = StateWriter::after(&claimed.entry.state);
-        Ok(drive)
+        drive
     }
 
     fn new(
@@ -192,10 +202,11 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         fence: Fence,
         durable: Durable,
     ) -> Self {
+        let child_waits = Arc::default();
         let children = Arc::new(ChildRunner::new(
             workshop.engine.clone(),
             Arc::clone(machine.facts()),
-            workshop.places.clone(),
+            Arc::clone(&child_waits),
         ));
         Self {
             performing: Performing {
@@ -203,7 +214,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 messages: Arc::default(),
                 deadline: machine.deadline(),
                 scratch: Arc::default(),
-                children: Arc::clone(&children) as _,
+                children,
                 live: None,
             },
             row: Row {
@@ -217,10 +228,12 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             fence,
             durable,
             under_way: FuturesUnordered::new(),
-            children,
+            permit: None,
+            child_waits,
+            arrived: VecDeque::new(),
+            inbox_waits: false,
             begun: Vec::new(),
             not_done: Vec::new(),
-            claims: 0,
             signals: Vec::new(),
             taken: Vec::new(),
             taking_up: true,
@@ -237,30 +250,45 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             .0
             .store
             .watch(Scope::Inbox(self.fence.task));
+        if self.permit.is_none() {
+            self.permit = self.workshop.permits.wait().await;
+        }
         if self.machine.snapshot().status.is_final() {
             self.close_row();
-        } else if self.claims > self.workshop.options.max_claims {
-            let claims = self.claims;
-            self.record(Event::Poisoned { claims }, None);
         } else {
             self.notice_stop();
             self.take_up();
         }
         let mut time = pin!(tokio::time::sleep(self.time_left()));
+        let child_waits = Arc::clone(&self.child_waits);
+        let mut permit = Fuse::terminated();
         while !self.at_rest() {
+            if self.only_waits_for_children() {
+                self.permit = None;
+            }
+            let wants_permit = !self.arrived.is_empty() || self.inbox_waits;
+            if wants_permit && self.permit.is_none() && permit.is_terminated() {
+                let permits = self.workshop.permits.clone();
+                permit = async move { permits.wait().await }.boxed().fuse();
+            }
             tokio::select! {
                 biased;
+                granted = &mut permit, if !permit.is_terminated() => {
+                    self.permit = granted;
+                    self.take_arrived()?;
+                    if std::mem::take(&mut self.inbox_waits) {
+                        self.take_inbox().await?;
+                    }
+                }
                 Some(report) = self.under_way.next() => {
-                    self.notice_stop();
-                    // What fails because the time is over is not what went wrong.
-                    if report.is_failure() && self.time_left().is_zero() {
-                        self.record(Event::DeadlineReached, None);
-                    } else {
-                        self.take_report(report)?;
+                    self.arrived.push_back(report);
+                    if self.permit.is_some() {
+                        self.take_arrived()?;
                     }
                 }
                 () = inbox.changed() => self.take_inbox().await?,
                 () = signalled.notified() => self.take_inbox().await?,
+                () = child_waits.begun() => {}
                 () = &mut time => { self.record(Event::DeadlineReached, None); }
             }
             // A clock that was moved forward counts too.
@@ -271,6 +299,25 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         self.rest().await
     }
 
+    /// Whether every call under way waits for a child, and nothing else is to be done.
+    fn only_waits_for_children(&self) -> bool {
+        let waiting = self.child_waits.number();
+        waiting > 0 && waiting == self.under_way.len() && self.arrived.is_empty()
+    }
+
+    fn take_arrived(&mut self) -> Result<(), EngineError> {
+        self.notice_stop();
+        while let Some(report) = self.arrived.pop_front() {
+            // What fails because the time is over is not what went wrong.
+            if report.is_failure() && self.time_left().is_zero() {
+                self.record(Event::DeadlineReached, None);
+            } else {
+                self.take_report(report)?;
+            }
+        }
+        Ok(())
+    }
+
     fn notice_stop(&mut self) {
         self.stopping = self.workshop.stop.is_cancelled();
     }
@@ -279,7 +326,8 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
     /// still waited for, and what is not begun yet is left to the next worker.
     fn at_rest(&self) -> bool {
         let status = self.machine.snapshot().status;
-        status.is_final() || status == TaskState::InputRequired || self.under_way.is_empty()
+        let idle = self.under_way.is_empty() && self.arrived.is_empty();
+        status.is_final() || status == TaskState::InputRequired || idle
     }
 
     /// Leaves the task as its journal has it, once that is durable. A task that still has something to do
@@ -293,9 +341,8 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         self.durable.wait().await?;
         let facts = Arc::clone(self.machine.facts());
         let snapshot = self.machine.into_snapshot();
-        let ended = snapshot.status.is_final();
         if let Some(waiter) = self.waiter
-            && (ended || snapshot.status.awaits_person())
+            && (snapshot.status.is_final() || snapshot.status.awaits_person())
         {
             let _ = waiter.send(Ended {
                 facts,
@@ -304,9 +351,6 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 answer: snapshot.answer,
                 questions: snapshot.questions,
             });
-        }
-        if ended {
-            self.children.cancel_all().await?;
         }
         Ok(())
     }
@@ -469,6 +513,11 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         let loaded = store.load(self.fence.task, u64::MAX).await?;
         self.notice_stop();
         for signal in loaded.map(|loaded| loaded.signals).unwrap_or_default() {
+            // To end a task needs no permit; whatever may go on with it does.
+            if self.permit.is_none() && signal.kind != "cancel" {
+                self.inbox_waits = true;
+                continue;
+            }
             self.take_signal(signal);
         }
         Ok(())

@@ -22,5 +22,20 @@ pub struct Edition<P: Program, X> {
 /// Makes a program again from what was kept of it.
 pub trait Editions<P: Program, X>: Send + Sync + 'static {
     /// The edition of a definition, or why there can be none here.
-    fn open(&self, definition: Definition) -> BoxFuture<'static, Result<Edition<P, X>, String>>;
+    fn open(
+        &self,
+        definition: Definition,
+    ) -> BoxFuture<'static, Result<Edition<P, X>, EditionError>>;
+}
+
+/// Why an edition cannot be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EditionError {
+    /// Something is missing here that may be there elsewhere or later, such as a secret. Its tasks are left
+    /// to other workers.
+    #[error("{0}")]
+    Unavailable(String),
+    /// What was kept is wrong in itself, so that no worker can run it. Its tasks are set aside.
+    #[error("{0}")]
+    Invalid(String),
 }

@@ -234,7 +234,7 @@ impl<P: Program> Engine<P> {
             hold: seat.as_ref().map(|(seat, _)| seat.lease().clone()),
         };
         let submitted = self.0.store.submit(task);
-        let Some((seat, place)) = seat else {
+        let Some((seat, permit)) = seat else {
             return Ok(submitted.await?);
         };
         let fence = Fence {
@@ -258,7 +258,7 @@ impl<P: Program> Engine<P> {
             live: request.live,
             waiter,
         };
-        seat.hand_over(handed, place);
+        seat.hand_over(handed, permit);
         if once_durable {
             durable.wait().await?;
         }

@@ -92,6 +92,11 @@ pub enum Event<T> {
         /// How often.
         claims: u32,
     },
+    /// The task cannot be worked on by anybody: its state or its app cannot be read.
+    SetAside {
+        /// What is wrong with it.
+        cause: String,
+    },
 }
 
 /// What somebody said to a question.
@@ -148,6 +153,7 @@ impl<T> Event<T> {
             Self::Canceled { .. } => "canceled",
             Self::DeadlineReached => "deadline_reached",
             Self::Poisoned { .. } => "poisoned",
+            Self::SetAside { .. } => "set_aside",
         }
     }
 
@@ -160,6 +166,18 @@ impl<T> Event<T> {
                 | Self::Verified { .. }
                 | Self::PutBack { .. }
                 | Self::Poisoned { .. }
+                | Self::SetAside { .. }
         )
+    }
+
+    /// Why the task is ended without its program, if it is.
+    pub(crate) fn set_aside_cause(&self) -> Option<String> {
+        match self {
+            Self::Poisoned { claims } => Some(format!(
+                "set aside as poisoned: claimed {claims} times without progress"
+            )),
+            Self::SetAside { cause } => Some(format!("set aside: {cause}")),
+            _ => None,
+        }
     }
 }

@@ -19,6 +19,7 @@ mod event;
 mod fork;
 mod live;
 pub mod machine;
+mod permits;
 mod program;
 mod snapshot;
 mod worker;
@@ -27,7 +28,7 @@ pub use call::{
     Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Scratch, Verdict,
 };
 pub use children::{Children, NewChild};
-pub use edition::{Edition, Editions};
+pub use edition::{Edition, EditionError, Editions};
 pub use engine::{Ended, Engine, Keeping, NewRequest};
 pub use error::EngineError;
 pub use event::{Answered, Event};

@@ -44,20 +44,10 @@ impl<R> Default for Transition<R> {
 impl<P: Program> Machine<P> {
     /// A task that nothing has happened to yet.
     pub fn new(program: Arc<P>, facts: Facts) -> Self {
-        let snapshot = Snapshot {
-            status: TaskState::Submitted,
-            stage: None,
-            deadline: None,
-            open: Vec::new(),
-            questions: Vec::new(),
-            answer: None,
-            error: None,
-            program: P::State::default(),
-        };
         Self {
             program,
             facts: Arc::new(facts),
-            snapshot,
+            snapshot: Snapshot::default(),
             messages: Arc::default(),
             seq: 0,
         }
@@ -123,7 +113,8 @@ impl<P: Program> Machine<P> {
             Event::Submitted { .. } | Event::Signalled { .. } => self.ask_program(event, None, at),
             Event::DeadlineReached => {
                 let transition = self.ask_program(event, None, at);
-                self.stop(TaskState::Failed, "the task's time was over".into());
+                let cause = "the task's time was over".into();
+                self.snapshot.stop(TaskState::Failed, cause);
                 Transition {
                     perform: Vec::new(),
                     ..transition
@@ -157,14 +148,13 @@ impl<P: Program> Machine<P> {
             Event::Answered { question, answer } => self.take_answer(question, answer, at),
             Event::Canceled { reason } => {
                 let cause = reason.unwrap_or_else(|| "called off".into());
-                self.stop(TaskState::Canceled, cause);
+                self.snapshot.stop(TaskState::Canceled, cause);
                 Transition::default()
             }
-            Event::Poisoned { claims } => {
-                self.stop(
-                    TaskState::Failed,
-                    format!("set aside as poisoned: claimed {claims} times without progress"),
-                );
+            Event::Poisoned { .. } | Event::SetAside { .. } => {
+                if let Some(cause) = event.set_aside_cause() {
+                    self.snapshot.stop(TaskState::Failed, cause);
+                }
                 Transition::default()
             }
         }
@@ -272,7 +262,7 @@ impl<P: Program> Machine<P> {
                 Ending::Failed { message, cause } => (TaskState::Failed, message, Some(cause)),
             };
             self.snapshot.answer = Some(*answer);
-            self.finish(status, error);
+            self.snapshot.finish(status, error);
             return Transition {
                 messages,
                 perform: Vec::new(),
@@ -309,7 +299,7 @@ impl<P: Program> Machine<P> {
             self.settle();
         }
         if self.snapshot.open.is_empty() && self.snapshot.questions.is_empty() {
-            self.stop(
+            self.snapshot.stop(
                 TaskState::Failed,
                 "the program neither ended nor asked for anything".into(),
             );
@@ -430,19 +420,6 @@ impl<P: Program> Machine<P> {
             messages: Vec::new(),
             perform,
         }
-    }
-
-    fn stop(&mut self, status: TaskState, cause: String) {
-        if !self.snapshot.status.is_final() {
-            self.finish(status, Some(cause));
-        }
-    }
-
-    fn finish(&mut self, status: TaskState, error: Option<String>) {
-        self.snapshot.status = status;
-        self.snapshot.error = error;
-        self.snapshot.open.clear();
-        self.snapshot.questions.clear();
     }
 }
 

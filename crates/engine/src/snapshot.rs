@@ -36,6 +36,39 @@ pub struct Snapshot<S, R> {
     pub program: S,
 }
 
+impl<S: Default, R> Default for Snapshot<S, R> {
+    /// Of a task that nothing has happened to yet.
+    fn default() -> Self {
+        Self {
+            status: TaskState::Submitted,
+            stage: None,
+            deadline: None,
+            open: Vec::new(),
+            questions: Vec::new(),
+            answer: None,
+            error: None,
+            program: S::default(),
+        }
+    }
+}
+
+impl<S, R> Snapshot<S, R> {
+    /// Ends a task that has not ended before its program could.
+    pub(crate) fn stop(&mut self, status: TaskState, cause: String) {
+        if !self.status.is_final() {
+            self.finish(status, Some(cause));
+        }
+    }
+
+    /// Ends a task, with whatever is still open.
+    pub(crate) fn finish(&mut self, status: TaskState, error: Option<String>) {
+        self.status = status;
+        self.error = error;
+        self.open.clear();
+        self.questions.clear();
+    }
+}
+
 /// Something that only a person can say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {

@@ -1,12 +1,15 @@
 //! The worker: claims tasks, drives many at once, and keeps their leases.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use convoke_model::TaskState;
 use convoke_store::{
-    Batch, Claim, Claimed, Fence, Hold, NewEntry, Scope, Standing, StoreError, text_of,
+    Batch, Claim, Claimed, Definition, Fence, Hold, NewEntry, Scope, Standing, StoreError, text_of,
 };
+use futures::FutureExt;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
@@ -15,13 +18,15 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::call::Executor;
-use crate::desk::{Handed, Place, Places};
+use crate::desk::Handed;
 use crate::drive::{Drive, Workshop};
-use crate::edition::{Edition, Editions};
-use crate::engine::Engine;
+use crate::edition::{Edition, EditionError, Editions};
+use crate::engine::{Engine, read_snapshot};
 use crate::error::EngineError;
 use crate::event::Event;
+use crate::permits::{Permit, Permits};
 use crate::program::Program;
+use crate::snapshot::Snapshot;
 
 /// What a worker may do, and how long things may take.
 #[derive(Debug, Clone)]
@@ -68,22 +73,22 @@ pub struct Worker<P: Program, X: Executor<P>> {
     engine: Engine<P>,
     executor: Arc<X>,
     options: Options,
-    places: Places,
-    handed: mpsc::UnboundedReceiver<(Handed<P>, Place)>,
+    permits: Permits,
+    handed: mpsc::UnboundedReceiver<(Handed<P>, Permit)>,
     editions: Option<Arc<dyn Editions<P, X>>>,
 }
 
 impl<P: Program, X: Executor<P>> Worker<P, X> {
     /// A worker for an engine's app. From now on the engine hands it tasks, which wait until it runs.
     pub fn new(engine: Engine<P>, executor: Arc<X>, options: Options) -> Self {
-        let places = Places::new(options.concurrent_tasks);
+        let permits = Permits::new(options.concurrent_tasks);
         let desk = &engine.0.desk;
         Self {
-            handed: desk.open(&options.worker, options.lease, places.clone()),
+            handed: desk.open(&options.worker, options.lease, permits.clone()),
             engine,
             executor,
             options,
-            places,
+            permits,
             editions: None,
         }
     }
@@ -105,7 +110,7 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
                 executor: self.executor,
                 options: self.options,
                 stop,
-                places: self.places,
+                permits: self.permits,
             }),
             handed: self.handed,
             running: JoinSet::new(),
@@ -129,7 +134,7 @@ struct Held {
 /// A worker at work.
 struct Bench<P: Program, X: Executor<P>> {
     workshop: Arc<Workshop<P, X>>,
-    handed: mpsc::UnboundedReceiver<(Handed<P>, Place)>,
+    handed: mpsc::UnboundedReceiver<(Handed<P>, Permit)>,
     running: JoinSet<(Uuid, u64)>,
     held: HashMap<Uuid, Held>,
     editions: Option<Arc<dyn Editions<P, X>>>,
@@ -146,7 +151,7 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
         // Whether there may be something to claim.
         let mut look = true;
         loop {
-            let room = workshop.places.free();
+            let room = workshop.permits.free();
             if look && room > 0 && !workshop.stop.is_cancelled() {
                 let claimed = self.claim(room).await?;
                 look = claimed.len() == room;
@@ -160,7 +165,7 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
                 _ = renew.tick() => self.renew().await?,
                 _ = poll.tick() => look = true,
                 () = work.changed() => look = true,
-                Some((handed, place)) = self.handed.recv() => self.begin(handed, place),
+                Some((handed, permit)) = self.handed.recv() => self.begin(handed, permit),
                 Some(ended) = self.running.join_next() => self.forget(ended),
             }
         }
@@ -170,8 +175,8 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
     async fn finish(&mut self) {
         self.workshop.engine.0.desk.close();
         self.handed.close();
-        while let Ok((handed, place)) = self.handed.try_recv() {
-            self.begin(handed, place);
+        while let Ok((handed, permit)) = self.handed.try_recv() {
+            self.begin(handed, permit);
         }
         let finish = async { while self.running.join_next().await.is_some() {} };
         if tokio::time::timeout(self.workshop.options.grace, finish)
@@ -195,17 +200,31 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
         Ok(self.workshop.engine.0.store.claim(claim).await?)
     }
 
+    /// Goes to work on a task, unless it cannot be worked on. Claims are counted before anything of the
+    /// task is opened, so that a task which takes its worker with it is set aside all the same.
     async fn take_up(&mut self, claimed: Claimed) -> Result<(), EngineError> {
         let (task, epoch) = (claimed.record.id, claimed.record.epoch);
+        let claims = claimed.record.claims;
+        if claims > self.workshop.options.max_claims {
+            return self.set_aside(claimed, Event::Poisoned { claims }).await;
+        }
         let workshop = match self.workshop_of(&claimed.record.definition).await? {
             Ok(workshop) => workshop,
-            Err(why) => return self.put_back(claimed, why).await,
+            Err(EditionError::Unavailable(why)) => return self.put_back(claimed, why).await,
+            Err(EditionError::Invalid(cause)) => {
+                return self.set_aside(claimed, Event::SetAside { cause }).await;
+            }
         };
-        let place = self.workshop.places.take();
-        match Drive::claimed(workshop, claimed) {
-            Ok(drive) => self.start(drive, task, epoch, place),
-            Err(error) => tell_dropped(task, &error),
-        }
+        let snapshot = match read_snapshot(task, &claimed.entry.state) {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                let cause = error.to_string();
+                return self.set_aside(claimed, Event::SetAside { cause }).await;
+            }
+        };
+        let permit = self.workshop.permits.take();
+        let drive = Drive::claimed(workshop, claimed, snapshot, permit);
+        self.start(drive, task, epoch);
         Ok(())
     }
 
@@ -213,7 +232,7 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
     async fn workshop_of(
         &mut self,
         definition: &str,
-    ) -> Result<Result<Arc<Workshop<P, X>>, String>, EngineError> {
+    ) -> Result<Result<Arc<Workshop<P, X>>, EditionError>, EngineError> {
         let current = &self.workshop.engine.0;
         if current.definition.hash == definition {
             return Ok(Ok(Arc::clone(&self.workshop)));
@@ -222,20 +241,20 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
             return Ok(Ok(Arc::clone(workshop)));
         }
         let Some(editions) = &self.editions else {
-            return Ok(Err("only the app as it is now is run here".into()));
+            let why = "only the app as it is now is run here";
+            return Ok(Err(EditionError::Unavailable(why.into())));
         };
         let Some(kept) = current.store.definition(definition).await? else {
-            return Ok(Err(
-                "what the task was begun with is not in the store".into()
-            ));
+            let why = "what the task was begun with is not in the store";
+            return Ok(Err(EditionError::Unavailable(why.into())));
         };
         let Edition {
             program,
             executor,
             task_time,
-        } = match editions.open(kept.clone()).await {
+        } = match open(editions.as_ref(), kept.clone()).await {
             Ok(edition) => edition,
-            Err(why) => return Ok(Err(why)),
+            Err(error) => return Ok(Err(error)),
         };
         let engine = Engine::new(
             program,
@@ -251,7 +270,7 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
             executor,
             options: self.workshop.options.clone(),
             stop: self.workshop.stop.clone(),
-            places: self.workshop.places.clone(),
+            permits: self.workshop.permits.clone(),
         });
         self.earlier
             .insert(definition.to_owned(), Arc::clone(&workshop));
@@ -260,50 +279,85 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
 
     /// Leaves a task to somebody who can run it, and takes no more of its kind.
     async fn put_back(&self, claimed: Claimed, why: String) -> Result<(), EngineError> {
-        let fence = claimed.fence();
-        let record = claimed.record;
+        let record = &claimed.record;
         tracing::warn!(task = %record.id, definition = record.definition, why, "a task cannot be run here");
         let engine = &self.workshop.engine;
-        engine.cannot_run(record.definition, why.clone());
-        let now = engine.0.clock.now();
-        let event: Event<Value> = Event::PutBack { why };
+        engine.cannot_run(record.definition.clone(), why.clone());
+        let standing = Standing {
+            status: record.status,
+            stage: record.stage,
+            hold: Hold::Release {
+                wake_at: Some(engine.0.clock.now()),
+            },
+            result: None,
+            error: None,
+            // Nobody has tried, so that nobody has failed.
+            progress: true,
+        };
+        let state = claimed.entry.state.as_str().to_owned();
+        self.let_go(&claimed, Event::PutBack { why }, state, standing)
+            .await
+    }
+
+    /// Ends a task that nobody can work on, with the cause. Needs neither its program nor a state that can
+    /// be read.
+    async fn set_aside(&self, claimed: Claimed, event: Event<Value>) -> Result<(), EngineError> {
+        let task = claimed.record.id;
+        let mut snapshot: Snapshot<Value, Value> =
+            read_snapshot(task, &claimed.entry.state).unwrap_or_default();
+        if let Some(cause) = event.set_aside_cause() {
+            tracing::error!(%task, cause, "a task is set aside");
+            snapshot.stop(TaskState::Failed, cause);
+        }
+        let standing = Standing {
+            status: snapshot.status,
+            stage: snapshot.stage,
+            hold: Hold::Release { wake_at: None },
+            result: snapshot.answer.as_ref().map(|answer| answer.text.clone()),
+            error: snapshot.error.clone(),
+            progress: false,
+        };
+        self.let_go(&claimed, event, text_of(&snapshot), standing)
+            .await
+    }
+
+    /// Writes the last entry that this worker writes for a task it never went to work on.
+    async fn let_go(
+        &self,
+        claimed: &Claimed,
+        event: Event<Value>,
+        state: String,
+        standing: Standing,
+    ) -> Result<(), EngineError> {
+        let engine = &self.workshop.engine;
         let batch = Batch {
             entries: vec![NewEntry {
-                at: now,
+                at: engine.0.clock.now(),
                 kind: event.kind().into(),
                 event: text_of(&event),
-                state: claimed.entry.state.as_str().to_owned(),
+                state,
             }],
             messages: Vec::new(),
             consumed: Vec::new(),
-            standing: Some(Standing {
-                status: record.status,
-                stage: record.stage,
-                hold: Hold::Release { wake_at: Some(now) },
-                result: None,
-                error: None,
-                // Nobody has tried, so that nobody has failed.
-                progress: true,
-            }),
+            standing: Some(standing),
         };
-        match engine.0.store.append(fence, batch).await {
+        match engine.0.store.append(claimed.fence(), batch).await {
             Ok(_) | Err(StoreError::Fenced { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn begin(&mut self, handed: Handed<P>, place: Place) {
+    fn begin(&mut self, handed: Handed<P>, permit: Permit) {
         let (task, epoch) = (handed.fence.task, handed.fence.epoch);
-        let drive = Drive::handed(Arc::clone(&self.workshop), handed);
-        self.start(drive, task, epoch, Some(place));
+        let drive = Drive::handed(Arc::clone(&self.workshop), handed, permit);
+        self.start(drive, task, epoch);
     }
 
-    fn start(&mut self, drive: Drive<P, X>, task: Uuid, epoch: u64, place: Option<Place>) {
+    fn start(&mut self, drive: Drive<P, X>, task: Uuid, epoch: u64) {
         let signalled = Arc::new(Notify::new());
         let inbox = Arc::clone(&signalled);
         // In a box, because a task of the runtime is moved several times before it stays.
         let work = Box::pin(async move {
-            let _place = place;
             if let Err(error) = drive.run(&inbox).await {
                 tell_dropped(task, &error);
             }
@@ -366,6 +420,16 @@ impl<P: Program, X: Executor<P>> Drop for Bench<P, X> {
     fn drop(&mut self) {
         self.workshop.engine.0.desk.close();
     }
+}
+
+/// Opens an edition. One that panics on the way is as broken as one that says so.
+async fn open<P: Program, X: Executor<P>>(
+    editions: &dyn Editions<P, X>,
+    definition: Definition,
+) -> Result<Edition<P, X>, EditionError> {
+    let opened = AssertUnwindSafe(editions.open(definition)).catch_unwind();
+    let panicked = |_| Err(EditionError::Invalid("opening it panicked".into()));
+    opened.await.unwrap_or_else(panicked)
 }
 
 fn interval(period: Duration) -> Interval {

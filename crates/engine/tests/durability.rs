@@ -513,6 +513,10 @@ async fn a_worker_that_stops_while_an_outcome_is_verified_does_not_make_the_call
     let next = world.worker();
     let ended = world.engine.wait(task).await.unwrap();
     assert_eq!(ended.status, TaskState::Completed);
-    assert_eq!(world.performed(), ["one", "one"], "found not done, made once");
+    assert_eq!(
+        world.performed(),
+        ["one", "one"],
+        "found not done, made once"
+    );
     next.stop().await;
 }

@@ -139,6 +139,7 @@ impl Reader {
                 step("poisoned", entry.at, ""),
                 &format!("set aside after {claims} claims without progress"),
             ),
+            Event::SetAside { cause } => failed(step("set_aside", entry.at, ""), &cause),
         };
         StepRecord::new(fields).map(Some)
     }

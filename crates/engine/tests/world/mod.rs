@@ -2,14 +2,15 @@
 //! what it performed, and workers that can be stopped or killed.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use convoke_engine::machine::Machine;
 use convoke_engine::{
-    Call, Edition, Editions, Effect, Ended, Ending, Engine, Event, Executor, Facts, Failure,
-    FailureKind, NewCall, NewRequest, Options, Outcome, Performing, Program, Snapshot, Step,
-    Verdict, View, Worker,
+    Call, Edition, EditionError, Editions, Effect, Ended, Ending, Engine, Event, Executor, Facts,
+    Failure, FailureKind, NewCall, NewChild, NewRequest, Options, Outcome, Performing, Program,
+    Snapshot, Step, Verdict, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
 use convoke_store::{Claim, Definition, MemoryStore, NewSignal, Store};
@@ -28,7 +29,11 @@ use uuid::Uuid;
 pub(crate) struct Words;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Left(Vec<String>);
+pub(crate) struct Left {
+    words: Vec<String>,
+    /// Calls that have not returned.
+    open: usize,
+}
 
 impl Program for Words {
     type State = Left;
@@ -50,7 +55,7 @@ impl Program for Words {
     fn step(&self, view: View<'_, Value>, state: &mut Left, event: Event<Value>) -> Step<Value> {
         match event {
             Event::Submitted { .. } => {
-                state.0 = view.messages[0]
+                state.words = view.messages[0]
                     .content
                     .split(' ')
                     .map(str::to_owned)
@@ -62,10 +67,15 @@ impl Program for Words {
             } => {
                 return fail(&failure.message);
             }
+            Event::Returned { .. } => state.open -= 1,
             Event::DeadlineReached => return fail("too late"),
             _ => {}
         }
-        if state.0.is_empty() {
+        // Words with a `&` between them are performed at once, and the last to return leads on.
+        if state.open > 0 {
+            return Step::default();
+        }
+        if state.words.is_empty() {
             let said = view.messages[0].content.clone();
             let answer = Answer::new(AnswerFields::of(said)).unwrap();
             return Step {
@@ -73,15 +83,17 @@ impl Program for Words {
                 ..Step::default()
             };
         }
-        let word = state.0.remove(0);
+        let words = state.words.remove(0);
         // A word with a question mark needs somebody's leave.
-        let call = NewCall {
-            label: word.clone(),
+        let calls = words.split('&').map(|word| NewCall {
+            label: word.to_owned(),
             request: json!({ "arguments": { "word": word } }),
             approval: word.ends_with('?').then(|| format!("May I do {word}")),
-        };
+        });
+        let calls: Vec<_> = calls.collect();
+        state.open = calls.len();
         Step {
-            calls: vec![call],
+            calls,
             ..Step::default()
         }
     }
@@ -130,6 +142,32 @@ pub(crate) struct Hands {
     /// What everybody passes who asks what a call may do to the world, or whether it did.
     pub(crate) classification: Gate,
     pub(crate) verification: Gate,
+    pub(crate) at_work: Gauge,
+}
+
+/// How many are at work, and how many were at the most.
+#[derive(Default)]
+pub(crate) struct Gauge {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Gauge {
+    pub(crate) fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+
+    fn enter(&self) -> impl Drop + '_ {
+        struct Leave<'a>(&'a AtomicUsize);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        Leave(&self.now)
+    }
 }
 
 /// Holds up whoever comes to it while it is closed.
@@ -187,7 +225,19 @@ impl Executor<Words> for Hands {
         }
     }
 
-    async fn perform(&self, _: &Performing, call: &Call<Value>) -> Outcome<Value> {
+    async fn perform(&self, performing: &Performing, call: &Call<Value>) -> Outcome<Value> {
+        // A word with a colon is a task of its own: the words behind it.
+        if let Some((_, words)) = call.label.split_once(':') {
+            let text = words.replace('+', " ");
+            let child = NewChild {
+                key: call.id.to_string(),
+                message: Message::user(text, Timestamp::UNIX_EPOCH).unwrap(),
+                input: json!({}),
+            };
+            let ended = performing.children.run(child, performing.deadline).await;
+            return Outcome::Done(json!(ended.unwrap().status));
+        }
+        let _working = self.at_work.enter();
         {
             self.performed
                 .lock()
@@ -198,6 +248,9 @@ impl Executor<Words> for Hands {
                 .unwrap()
                 .push(call.request["arguments"].clone());
             self.changed.send_modify(|count| *count += 1);
+            if call.label == "slow" {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
             let mut hanging = self.hanging.subscribe();
             hanging
                 .wait_for(|word| word.as_deref() != Some(&call.label))
@@ -355,6 +408,19 @@ impl World {
         self.worker_of(&self.engine, None)
     }
 
+    /// A worker that works on so many tasks at once.
+    pub(crate) fn worker_with_room_for(&self, tasks: usize) -> Running {
+        let options = Options {
+            concurrent_tasks: tasks,
+            ..worker_options()
+        };
+        Running::start(Worker::new(
+            self.engine.clone(),
+            Arc::clone(&self.hands),
+            options,
+        ))
+    }
+
     /// An engine for another edition of the app, over the same store.
     pub(crate) fn edition(&self, definition: &str) -> Engine<Words> {
         let (clock, ids) = (&self.clock, &self.ids);
@@ -366,23 +432,12 @@ impl World {
         engine: &Engine<Words>,
         editions: Option<Arc<dyn Editions<Words, Hands>>>,
     ) -> Running {
-        static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-        let options = Options {
-            poll: Duration::from_millis(5),
-            repeat_pause: Duration::from_millis(1),
-            ..Options::for_worker(format!("worker-{number}"))
-        };
-        let stop = CancellationToken::new();
-        let mut worker = Worker::new(engine.clone(), Arc::clone(&self.hands), options);
+        let hands = Arc::clone(&self.hands);
+        let mut worker = Worker::new(engine.clone(), hands, worker_options());
         if let Some(editions) = editions {
             worker = worker.with_editions(editions);
         }
-        let runtime = tokio::runtime::Handle::current();
-        Running {
-            stop: stop.clone(),
-            task: runtime.spawn(async move { worker.run(stop).await.unwrap() }),
-        }
+        Running::start(worker)
     }
 
     /// A worker that claims whatever there is and is never heard of again.
@@ -454,9 +509,13 @@ impl Editions<Words, Hands> for Shelf {
     fn open(
         &self,
         definition: Definition,
-    ) -> BoxFuture<'static, Result<Edition<Words, Hands>, String>> {
-        let opened = if definition.hash == "broken" {
-            Err("it is broken".to_owned())
+    ) -> BoxFuture<'static, Result<Edition<Words, Hands>, EditionError>> {
+        let opened = if definition.hash == "elsewhere" {
+            Err(EditionError::Unavailable("a secret is missing".into()))
+        } else if definition.hash == "broken" {
+            Err(EditionError::Invalid("it is broken".into()))
+        } else if definition.hash == "panics" {
+            return async { panic!("a definition nobody thought of") }.boxed();
         } else {
             Ok(Edition {
                 program: Arc::new(Words),
@@ -469,6 +528,17 @@ impl Editions<Words, Hands> for Shelf {
     }
 }
 
+/// What a worker of the tests may do, under a name of its own.
+fn worker_options() -> Options {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::SeqCst);
+    Options {
+        poll: Duration::from_millis(5),
+        repeat_pause: Duration::from_millis(1),
+        ..Options::for_worker(format!("worker-{number}"))
+    }
+}
+
 /// A worker under way.
 pub(crate) struct Running {
     stop: CancellationToken,
@@ -476,6 +546,15 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    fn start(worker: Worker<Words, Hands>) -> Self {
+        let stop = CancellationToken::new();
+        let runtime = tokio::runtime::Handle::current();
+        Self {
+            stop: stop.clone(),
+            task: runtime.spawn(async move { worker.run(stop).await.unwrap() }),
+        }
+    }
+
     /// Ends it as SIGKILL would: at once, with nothing tidied up.
     pub(crate) fn kill(self) {
         self.task.abort();
