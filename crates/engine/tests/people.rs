@@ -257,8 +257,9 @@ async fn a_question_that_was_open_is_asked_again_in_a_fork() {
 async fn a_task_goes_on_with_what_it_was_begun_with() {
     let world = World::new();
     let old = world.edition("old").submit(world.request("one")).await;
-    let broken = world.edition("broken").submit(world.request("two")).await;
-    let (old, broken) = (old.unwrap().id(), broken.unwrap().id());
+    let elsewhere = world.edition("elsewhere");
+    let foreign = elsewhere.submit(world.request("two")).await;
+    let (old, foreign) = (old.unwrap().id(), foreign.unwrap().id());
     let shelf = Arc::new(Shelf {
         hands: Arc::clone(&world.hands),
         ..Shelf::default()
@@ -272,11 +273,14 @@ async fn a_task_goes_on_with_what_it_was_begun_with() {
     let new = world.submit("three").await;
     world.until_ended(new).await;
     worker.stop().await;
-    assert_eq!(world.engine.unrunnable()["broken"], "it is broken");
+    assert_eq!(
+        world.engine.unrunnable()["elsewhere"],
+        "a secret is missing"
+    );
     let mut opened = shelf.opened.lock().unwrap().clone();
     opened.sort();
-    assert_eq!(opened, ["broken", "old"]);
-    let left = world.store.load(broken, 1).await.unwrap().unwrap();
+    assert_eq!(opened, ["elsewhere", "old"]);
+    let left = world.store.load(foreign, 1).await.unwrap().unwrap();
     assert_eq!((left.record.claims, left.record.worker), (0, None));
     assert_eq!(left.entries.last().unwrap().kind, "put_back");
     let mut performed = world.performed();
@@ -284,10 +288,13 @@ async fn a_task_goes_on_with_what_it_was_begun_with() {
     assert_eq!(performed, ["one", "three"]);
 
     // Whoever can run it goes on with it.
-    let worker = world.worker_of(&world.edition("broken"), None);
-    assert_eq!(world.until_ended(broken).await.status, TaskState::Completed);
+    let worker = world.worker_of(&elsewhere, None);
+    assert_eq!(
+        world.until_ended(foreign).await.status,
+        TaskState::Completed
+    );
     worker.stop().await;
-    world.assert_replays(broken).await;
+    world.assert_replays(foreign).await;
 }
 
 #[tokio::test]

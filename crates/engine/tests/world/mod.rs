@@ -13,7 +13,7 @@ use convoke_engine::{
     Snapshot, Step, Verdict, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
-use convoke_store::{Claim, Definition, MemoryStore, NewSignal, Store};
+use convoke_store::{Claim, Claimed, Definition, MemoryStore, NewSignal, Store};
 use convoke_testkit::{CountedIds, GatedStore, SimClock};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -84,11 +84,12 @@ impl Program for Words {
             };
         }
         let words = state.words.remove(0);
-        // A word with a question mark needs somebody's leave.
+        // A word with a question mark needs an approval. A child asks for its own.
         let calls = words.split('&').map(|word| NewCall {
             label: word.to_owned(),
             request: json!({ "arguments": { "word": word } }),
-            approval: word.ends_with('?').then(|| format!("May I do {word}")),
+            approval: (word.ends_with('?') && !word.contains(':'))
+                .then(|| format!("May I do {word}")),
         });
         let calls: Vec<_> = calls.collect();
         state.open = calls.len();
@@ -441,7 +442,7 @@ impl World {
     }
 
     /// A worker that claims whatever there is and is never heard of again.
-    pub(crate) async fn claim_and_forget(&self) {
+    pub(crate) async fn claim_and_forget(&self) -> Vec<Claimed> {
         let claim = Claim {
             worker: "lost".into(),
             apps: vec!["words".into()],
@@ -449,7 +450,9 @@ impl World {
             lease: Duration::from_secs(10),
             limit: 10,
         };
-        assert!(!self.store.claim(claim).await.unwrap().is_empty());
+        let claimed = self.store.claim(claim).await.unwrap();
+        assert!(!claimed.is_empty());
+        claimed
     }
 
     pub(crate) async fn until_ended(&self, task: Uuid) -> Ended {
