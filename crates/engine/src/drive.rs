@@ -28,6 +28,7 @@ use crate::desk::Handed;
 use crate::engine::{Ended, Engine};
 use crate::error::EngineError;
 use crate::event::{Answered, Event};
+use crate::live::Live;
 use crate::machine::{Machine, Transition};
 use crate::permits::{Permit, Permits};
 use crate::program::{Facts, Program};
@@ -176,6 +177,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         claimed: Claimed,
         snapshot: Snapshot<P::State, P::Request>,
         permit: Option<Permit>,
+        live: Option<Live>,
     ) -> Self {
         let fence = claimed.fence();
         let record = &claimed.record;
@@ -191,6 +193,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         drive.row.status = record.status;
         drive.row.stage = record.stage;
         drive.permit = permit;
+        drive.performing.live = live;
         drive.signals = claimed.signals;
         drive.states = StateWriter::after(&claimed.entry.state);
         drive

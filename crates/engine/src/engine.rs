@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_model::{Answer, Channel, Clock, Ids, Message, TaskState};
 use convoke_store::{
     Definition, FIRST_EPOCH, Fence, NewEntry, NewMessage, NewSignal, NewTask, Scope, Signalled,
-    StateText, Store, Submitted, text_of,
+    StateText, Store, StoreError, Submitted, text_of,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -18,6 +18,7 @@ use crate::desk::{Desk, Handed};
 use crate::drive::Durable;
 use crate::error::EngineError;
 use crate::event::Event;
+use crate::listeners::Listeners;
 use crate::live::Live;
 use crate::machine::Machine;
 use crate::program::{Facts, Program};
@@ -41,6 +42,8 @@ pub(crate) struct Parts<P: Program> {
     pub(crate) task_time: Duration,
     /// Where the worker of this process takes tasks.
     pub(crate) desk: Desk<P>,
+    /// Who listens to tasks that were not handed to it at once.
+    pub(crate) listeners: Listeners,
 }
 
 impl<P: Program> Clone for Engine<P> {
@@ -115,6 +118,7 @@ impl<P: Program> Engine<P> {
             unrunnable: Mutex::default(),
             task_time,
             desk: Desk::default(),
+            listeners: Listeners::default(),
         }))
     }
 
@@ -233,9 +237,15 @@ impl<P: Program> Engine<P> {
             messages,
             hold: seat.as_ref().map(|(seat, _)| seat.lease().clone()),
         };
+        let mut live = request.live;
+        let queues = seat.is_none() || !at_once;
+        if queues && let Some(live) = live.take() {
+            // A task can be claimed as soon as it is in the store, so its listener is there first.
+            self.0.listeners.add(id, live);
+        }
         let submitted = self.0.store.submit(task);
         let Some((seat, permit)) = seat else {
-            return Ok(submitted.await?);
+            return self.queued(id, submitted.await);
         };
         let fence = Fence {
             task: id,
@@ -245,17 +255,18 @@ impl<P: Program> Engine<P> {
         let durable = if at_once {
             Durable::of(submitted)
         } else {
-            let submitted = submitted.await?;
-            if !matches!(submitted, Submitted::Created { held: true, .. }) {
-                return Ok(submitted);
+            let submitted = submitted.await;
+            if !matches!(submitted, Ok(Submitted::Created { held: true, .. })) {
+                return self.queued(id, submitted);
             }
+            live = self.0.listeners.take(id);
             Durable::Now
         };
         let handed = Handed {
             machine,
             fence,
             durable: durable.clone(),
-            live: request.live,
+            live,
             waiter,
         };
         seat.hand_over(handed, permit);
@@ -263,6 +274,18 @@ impl<P: Program> Engine<P> {
             durable.wait().await?;
         }
         Ok(Submitted::Created { id, held: true })
+    }
+
+    /// What became of a task that is left to be claimed. Nobody claims one that was not created.
+    fn queued(
+        &self,
+        id: Uuid,
+        submitted: Result<Submitted, StoreError>,
+    ) -> Result<Submitted, EngineError> {
+        if !matches!(submitted, Ok(Submitted::Created { .. })) {
+            self.0.listeners.take(id);
+        }
+        Ok(submitted?)
     }
 
     /// Tells a running or waiting task something.

@@ -17,6 +17,7 @@ mod engine;
 mod error;
 mod event;
 mod fork;
+mod listeners;
 mod live;
 pub mod machine;
 mod permits;

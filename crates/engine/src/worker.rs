@@ -223,7 +223,8 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
             }
         };
         let permit = self.workshop.permits.take();
-        let drive = Drive::claimed(workshop, claimed, snapshot, permit);
+        let live = self.workshop.engine.0.listeners.take(task);
+        let drive = Drive::claimed(workshop, claimed, snapshot, permit, live);
         self.start(drive, task, epoch);
         Ok(())
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use convoke_engine::machine::Machine;
 use convoke_engine::{
     Call, Edition, EditionError, Editions, Effect, Ended, Ending, Engine, Event, Executor, Facts,
-    Failure, FailureKind, NewCall, NewChild, NewRequest, Options, Outcome, Performing, Program,
-    Snapshot, Step, Verdict, View, Worker,
+    Failure, FailureKind, Heard, NewCall, NewChild, NewRequest, Options, Outcome, Performing,
+    Program, Snapshot, Step, Verdict, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
 use convoke_store::{Claim, Claimed, Definition, MemoryStore, NewSignal, Store};
@@ -239,6 +239,9 @@ impl Executor<Words> for Hands {
             return Outcome::Done(json!(ended.unwrap().status));
         }
         let _working = self.at_work.enter();
+        if let Some(live) = &performing.live {
+            live.say(Heard::Text(&call.label));
+        }
         {
             self.performed
                 .lock()
