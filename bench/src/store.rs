@@ -170,6 +170,7 @@ fn task(number: usize) -> anyhow::Result<NewTask> {
     Ok(NewTask {
         id: Uuid::from_u128(number as u128 + 1),
         key: None,
+        fingerprint: None,
         owner: Uuid::nil(),
         conversation: None,
         channel: Channel::Terminal,

@@ -360,11 +360,11 @@ pub(crate) enum TasksCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// Remove ended tasks whose time is over
+    /// Remove ended tasks of an app whose time is over
     Prune {
-        /// The app whose retention policy holds [default: 7 days for everything]
+        /// The app whose tasks are looked at, and whose retention policy holds for them
         #[arg(long, value_name = "FOLDER")]
-        app: Option<PathBuf>,
+        app: PathBuf,
         /// Only say what would be removed
         #[arg(long)]
         dry_run: bool,

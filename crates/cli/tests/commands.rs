@@ -413,11 +413,10 @@ fn an_interrupt_stops_softly_and_the_task_goes_on_later() {
 fn pruning_leaves_alone_what_is_not_over_yet() {
     let program = Program::new();
     program.run(&["run", &program.app(), "remind me to buy milk"]);
-    for arguments in [
-        vec!["--json", "tasks", "prune", "--dry-run"],
-        vec!["--json", "tasks", "prune", "--app", &program.app()],
-    ] {
-        let output = program.run(&arguments);
+    let app = program.app();
+    let prune = ["--json", "tasks", "prune", "--app", &app];
+    for arguments in [&[&prune[..], &["--dry-run"]].concat()[..], &prune] {
+        let output = program.run(arguments);
         assert!(output.status.success(), "{output:?}");
         let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
         assert_eq!(report["tasks"].as_array().unwrap().len(), 0);

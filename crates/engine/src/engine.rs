@@ -11,6 +11,7 @@ use convoke_store::{
 };
 use jiff::Timestamp;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -204,6 +205,11 @@ impl<P: Program> Engine<P> {
         // A task with neither a key nor a conversation can meet no other, so that work on it begins
         // while the store still writes it down.
         let at_once = request.key.is_none() && request.conversation.is_none();
+        // What a parent asks of a child may be worded otherwise after a crash, and is still the same call.
+        let fingerprint = match (&request.key, parent) {
+            (Some(_), None) => Some(fingerprint(&request)),
+            _ => None,
+        };
         let mut machine = Machine::new(Arc::clone(&self.0.program), facts);
         let description = request.message.content.clone();
         let mut messages = vec![NewMessage::spoken(&request.message)];
@@ -216,6 +222,7 @@ impl<P: Program> Engine<P> {
         let seat = self.0.desk.take();
         let task = NewTask {
             id,
+            fingerprint,
             key: request.key,
             owner: request.owner,
             conversation: request.conversation,
@@ -327,6 +334,18 @@ impl<P: Program> Engine<P> {
         let mut hint = self.0.store.watch(Scope::Task(task));
         let _ = tokio::time::timeout(WAIT_POLL, hint.changed()).await;
     }
+}
+
+/// A hash of what is asked, as hexadecimal digits.
+fn fingerprint(request: &NewRequest) -> String {
+    let asked = (
+        request.conversation,
+        &request.message.content,
+        &request.input,
+    );
+    let digest = Sha256::digest(text_of(&asked));
+    let digits = digest.iter().map(|byte| format!("{byte:02x}"));
+    digits.collect()
 }
 
 pub(crate) fn read_snapshot<S, R>(

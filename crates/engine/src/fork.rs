@@ -64,6 +64,7 @@ impl<P: Program> Engine<P> {
         let task = NewTask {
             id,
             key: None,
+            fingerprint: None,
             owner: record.owner,
             conversation: None,
             channel: record.channel,

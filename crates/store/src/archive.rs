@@ -16,6 +16,8 @@ pub struct Archive {
     pub record: TaskRecord,
     /// The owner's key for it.
     pub key: Option<String>,
+    /// The hash of what was asked under it.
+    pub fingerprint: Option<String>,
     /// The conversation that it belongs to.
     pub conversation: Option<ArchivedConversation>,
     /// The whole journal.

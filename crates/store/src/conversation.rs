@@ -12,6 +12,8 @@ pub struct ConversationRecord {
     pub id: Uuid,
     /// The user whose conversation it is.
     pub owner: Uuid,
+    /// The app that it is held with.
+    pub app: String,
     /// The channel it began on.
     pub channel: Channel,
     /// When the first message came.

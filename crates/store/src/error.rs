@@ -33,6 +33,12 @@ pub enum StoreError {
         /// The newest version known here.
         known: i64,
     },
+    /// The key stands for another request of the same owner.
+    #[error("the key was used before, for another request: task {task}")]
+    KeyReused {
+        /// The task that was submitted under it.
+        task: Uuid,
+    },
     /// Something in the store cannot be read as what it should be. It stays with what it is part of: the
     /// rest of the store is as good as before.
     #[error("a stored value cannot be read: {0}")]
@@ -51,6 +57,7 @@ impl StoreError {
             Self::ForeignConversation { .. } => "store.conversation_not_found",
             Self::IdTaken { .. } => "store.id_taken",
             Self::TooNew { .. } => "store.too_new",
+            Self::KeyReused { .. } => "store.key_reused",
             Self::Corrupt(_) => "store.corrupt",
             Self::Broken(_) => "store.broken",
         }

@@ -29,7 +29,6 @@ mod watch;
 
 use std::time::Duration;
 
-use convoke_model::RetentionPolicy;
 use futures::future::BoxFuture;
 use uuid::Uuid;
 
@@ -45,8 +44,8 @@ pub use signal::{NewSignal, Signal, Signalled};
 pub use sqlite::SqliteStore;
 pub use state::{StateText, StateWriter};
 pub use task::{
-    Claim, Claimed, FIRST_EPOCH, Filter, Lease, Loaded, NewTask, Page, Renewed, Submitted, Swept,
-    TaskPage, TaskRecord,
+    Claim, Claimed, FIRST_EPOCH, Filter, Lease, Loaded, NewTask, Page, Renewed, Submitted, Sweep,
+    Swept, TaskPage, TaskRecord,
 };
 pub use watch::{Hint, Scope};
 
@@ -60,11 +59,13 @@ pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
 /// may go on and look at the future later.
 pub trait Store: Send + Sync + 'static {
     /// Accepts a task, or finds the one that the same owner submitted under the same key. A worker that
-    /// is named holds it from the start, unless something earlier in its conversation is unfinished.
+    /// is named holds it from the start, unless it has to wait its turn in its conversation. A conversation
+    /// of somebody else, or with another app, is refused as one that is not there.
     fn submit(&self, task: NewTask) -> StoreFuture<Submitted>;
 
-    /// Takes ownership of tasks that are ready: nobody holds them, nothing earlier in their
-    /// conversation is unfinished. Claiming raises a task's epoch in the same step.
+    /// Takes ownership of tasks that are ready. Of a conversation one task is held at a time: the one that
+    /// was at work goes on first, then the earliest that is ready. A task that waits for a person holds up
+    /// nobody, and takes its turn once it is answered. Claiming raises a task's epoch in the same step.
     fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>>;
 
     /// Adds entries and messages to a task's journal and sets where it stands, all or nothing.
@@ -95,8 +96,13 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> StoreFuture<Option<ConversationRecord>>;
 
-    /// Conversations of one owner, the one spoken in last first.
-    fn conversations(&self, owner: Uuid, limit: usize) -> StoreFuture<Vec<ConversationRecord>>;
+    /// Conversations of one owner with one app, the one spoken in last first.
+    fn conversations(
+        &self,
+        owner: Uuid,
+        app: &str,
+        limit: usize,
+    ) -> StoreFuture<Vec<ConversationRecord>>;
 
     /// What tasks were begun with, by its hash. It is kept while there is a task that names it.
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>>;
@@ -110,7 +116,7 @@ pub trait Store: Send + Sync + 'static {
     /// A hint that something in the scope may have changed.
     fn watch(&self, scope: Scope) -> Hint;
 
-    /// Removes ended tasks whose time is over, and definitions that no task names any more; never a
-    /// live task, nor the child of a live one.
-    fn sweep(&self, policy: RetentionPolicy, dry_run: bool) -> StoreFuture<Swept>;
+    /// Removes an app's ended tasks whose time is over, and definitions that no task names any more; never
+    /// a live task, nor the child of a live one.
+    fn sweep(&self, sweep: Sweep) -> StoreFuture<Swept>;
 }

@@ -2,12 +2,16 @@
 //! every other backend is compared with. Clear before fast.
 
 mod archive;
+mod claim;
+mod conversation;
+mod kept;
+mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use convoke_model::{Channel, Clock, RetentionPolicy, TaskState};
+use convoke_model::{Clock, TaskState};
 use futures::FutureExt;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -16,15 +20,15 @@ use crate::archive::{Archive, BroughtIn};
 use crate::conversation::ConversationRecord;
 use crate::definition::Definition;
 use crate::error::StoreError;
-use crate::journal::{Batch, Entry, Fence, Hold, NewEntry, NewMessage, Standing, StoredMessage};
+use crate::journal::{Batch, Entry, Fence, NewEntry, NewMessage, Standing};
 use crate::signal::{NewSignal, Signal, Signalled};
-use crate::state::{StateReader, misfit};
 use crate::task::{
-    Claim, Claimed, FIRST_EPOCH, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept,
-    TaskPage, TaskRecord, expired, lease_end, unreadable,
+    Claim, Claimed, FIRST_EPOCH, Filter, Loaded, NewTask, Page, Renewed, Submitted, Sweep, Swept,
+    TaskPage, TaskRecord, lease_end,
 };
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
+use conversation::Conversation;
 
 /// How much a store in memory keeps, which is no place to keep everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +68,8 @@ struct Inner {
     ordinals: HashMap<Uuid, u64>,
     /// Those that were started by another task, by that task.
     children: HashMap<Uuid, Vec<u64>>,
-    keys: HashMap<(Uuid, String), Uuid>,
+    /// By app and owner.
+    keys: HashMap<(String, Uuid, String), Uuid>,
     conversations: BTreeMap<Uuid, Conversation>,
     definitions: HashMap<String, Arc<Definition>>,
     /// Counted, not derived, so that neither is ever given out twice.
@@ -76,6 +81,7 @@ struct Inner {
 struct Kept {
     record: TaskRecord,
     key: Option<String>,
+    fingerprint: Option<String>,
     /// As they came in, one after the other up to the newest; they are read only when asked for.
     entries: Vec<NewEntry>,
     /// As they came in, with the sequence of the entry that added each.
@@ -88,16 +94,6 @@ struct KeptSignal {
     signal: Signal,
     key: String,
     consumed: bool,
-}
-
-#[derive(Debug)]
-struct Conversation {
-    /// How many of the kept tasks belong to it. It goes with the last of them.
-    tasks: usize,
-    owner: Uuid,
-    channel: Channel,
-    created_at: Timestamp,
-    updated_at: Timestamp,
 }
 
 impl MemoryStore {
@@ -236,12 +232,17 @@ impl Store for MemoryStore {
         self.with(|inner, _| inner.conversation(id, before, limit))
     }
 
-    fn conversations(&self, owner: Uuid, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
+    fn conversations(
+        &self,
+        owner: Uuid,
+        app: &str,
+        limit: usize,
+    ) -> StoreFuture<Vec<ConversationRecord>> {
         self.with(|inner, _| {
             let found: Result<Vec<_>, _> = inner
                 .conversations
                 .iter()
-                .filter(|(_, conversation)| conversation.owner == owner)
+                .filter(|(_, conversation)| conversation.owner == owner && conversation.app == app)
                 .filter_map(|(id, _)| inner.conversation(*id, None, 0).transpose())
                 .collect();
             let mut found = found?;
@@ -271,8 +272,8 @@ impl Store for MemoryStore {
         self.hints.watch(scope)
     }
 
-    fn sweep(&self, policy: RetentionPolicy, dry_run: bool) -> StoreFuture<Swept> {
-        self.with(|inner, now| Ok(inner.sweep(&policy, dry_run, now)))
+    fn sweep(&self, sweep: Sweep) -> StoreFuture<Swept> {
+        self.with(|inner, now| Ok(inner.sweep(&sweep, now)))
     }
 }
 
@@ -287,30 +288,21 @@ impl Inner {
 
     fn submit(&mut self, task: NewTask, now: Timestamp) -> Result<Submitted, StoreError> {
         if let Some(key) = &task.key
-            && let Some(existing) = self.keys.get(&(task.owner, key.clone()))
+            && let Some(existing) = self.keys.get(&(task.app.clone(), task.owner, key.clone()))
         {
-            return Ok(Submitted::Existing(*existing));
+            let known = self.kept(*existing);
+            let fingerprint = known.and_then(|kept| kept.fingerprint.as_deref());
+            return task.existing(*existing, fingerprint);
         }
         if self.ordinals.contains_key(&task.id) {
             return Err(StoreError::IdTaken { task: task.id });
         }
         if let Some(id) = task.conversation {
-            let conversation = self.conversations.entry(id).or_insert(Conversation {
-                tasks: 0,
-                owner: task.owner,
-                channel: task.channel,
-                created_at: now,
-                updated_at: now,
-            });
-            if conversation.owner != task.owner {
-                return Err(StoreError::ForeignConversation { conversation: id });
-            }
-            conversation.updated_at = now;
-            conversation.tasks += 1;
+            let new = || Conversation::new(task.owner, &task.app, task.channel, now);
+            self.own_conversation(id, new)?.updated_at = now;
         }
         self.submitted += 1;
         let ordinal = self.submitted;
-        self.live.insert(ordinal);
         let record = TaskRecord {
             id: task.id,
             ordinal,
@@ -339,7 +331,8 @@ impl Inner {
         };
         let mut kept = Kept {
             record,
-            key: task.key.clone(),
+            key: task.key,
+            fingerprint: task.fingerprint,
             entries: Vec::new(),
             messages: Vec::new(),
             inbox: Vec::new(),
@@ -349,7 +342,9 @@ impl Inner {
             self.definitions.insert(hash, task.definition);
         }
         kept.write(vec![task.entry], task.messages);
-        let lease = task.hold.filter(|_| !self.waits_its_turn(&kept.record));
+        let lease = task
+            .hold
+            .filter(|_| !self.waits_its_turn(&kept.record, now));
         let held = lease.is_some();
         if let Some(lease) = lease {
             kept.record.epoch = FIRST_EPOCH;
@@ -364,93 +359,6 @@ impl Inner {
             self.signal(NewSignal::parent_ended(task.id), now);
         }
         Ok(Submitted::Created { id: task.id, held })
-    }
-
-    fn claim(&mut self, claim: &Claim, now: Timestamp) -> Result<Vec<Claimed>, StoreError> {
-        let mut ready: Vec<_> = self
-            .live
-            .iter()
-            .filter_map(|ordinal| self.tasks.get(ordinal))
-            .map(|kept| &kept.record)
-            .filter(|record| record.ready_at.is_some_and(|ready| ready <= now))
-            .filter(|record| claim.apps.contains(&record.app))
-            .filter(|record| !claim.except.contains(&record.definition))
-            .filter(|record| !self.waits_its_turn(record))
-            .map(|record| (record.ready_at, record.ordinal))
-            .collect();
-        ready.sort_unstable();
-        ready.truncate(claim.limit);
-        let mut claimed = Vec::with_capacity(ready.len());
-        for (_, ordinal) in ready {
-            match self.hold(ordinal, claim, now) {
-                Ok(task) => claimed.extend(task),
-                Err(StoreError::Corrupt(cause)) => self.set_aside(ordinal, &cause, now),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(claimed)
-    }
-
-    /// Makes a task the worker's.
-    fn hold(
-        &mut self,
-        ordinal: u64,
-        claim: &Claim,
-        now: Timestamp,
-    ) -> Result<Option<Claimed>, StoreError> {
-        let Some(kept) = self.tasks.get_mut(&ordinal) else {
-            return Ok(None);
-        };
-        // All is read before anything is changed.
-        let entry = kept.entries_from(kept.record.seq)?.pop();
-        let entry = entry.ok_or_else(|| StoreError::Corrupt("the task has no entry".into()))?;
-        let (messages, signals) = (kept.messages()?, kept.waiting());
-        let record = &mut kept.record;
-        record.epoch += 1;
-        record.claims += 1;
-        record.worker = Some(claim.worker.clone());
-        record.ready_at = Some(lease_end(now, claim.lease));
-        record.started_at.get_or_insert(now);
-        if record.status == TaskState::Submitted {
-            record.status = TaskState::Working;
-        }
-        Ok(Some(Claimed {
-            record: record.clone(),
-            entry,
-            messages,
-            signals,
-        }))
-    }
-
-    /// Ends a task that cannot be read, so that it is in nobody's way. Its journal stays as it is.
-    fn set_aside(&mut self, ordinal: u64, cause: &str, now: Timestamp) {
-        tracing::error!(ordinal, cause, "a task cannot be read and is set aside");
-        if let Some(kept) = self.tasks.get_mut(&ordinal) {
-            let record = &mut kept.record;
-            record.status = TaskState::Failed;
-            record.error = Some(unreadable(cause));
-            record.completed_at = Some(now);
-            record.worker = None;
-            record.ready_at = None;
-            self.live.remove(&ordinal);
-            self.ended.push_back(ordinal);
-        }
-    }
-
-    /// Messages of one conversation are processed in order, one at a time.
-    fn waits_its_turn(&self, record: &TaskRecord) -> bool {
-        record.conversation.is_some()
-            && self
-                .live
-                .range(..record.ordinal)
-                .filter_map(|ordinal| self.tasks.get(ordinal))
-                .any(|earlier| {
-                    earlier.record.conversation == record.conversation
-                        && matches!(
-                            earlier.record.status,
-                            TaskState::Submitted | TaskState::Working
-                        )
-                })
     }
 
     fn append(
@@ -491,8 +399,7 @@ impl Inner {
         }
         if ends {
             scopes.extend(self.call_off_children(fence.task, now));
-            self.live.remove(&ordinal);
-            self.ended.push_back(ordinal);
+            self.note_end(ordinal);
             self.forget_oldest();
         }
         Ok((seq, scopes))
@@ -519,13 +426,37 @@ impl Inner {
         let record = &kept.record;
         let (id, ordinal) = (record.id, record.ordinal);
         self.ordinals.insert(id, ordinal);
-        if let Some(key) = &kept.key {
-            self.keys.insert((record.owner, key.clone()), id);
+        if let Some(key) = kept.unique_key() {
+            self.keys.insert(key, id);
+        }
+        let open = !record.status.is_final();
+        if open {
+            self.live.insert(ordinal);
+        } else {
+            self.ended.push_back(ordinal);
+        }
+        let conversation = record.conversation;
+        if let Some(conversation) = conversation.and_then(|id| self.conversations.get_mut(&id)) {
+            conversation.tasks.insert(ordinal);
+            if open {
+                conversation.open.insert(ordinal);
+            }
         }
         if let Some(parent) = record.parent {
             self.children.entry(parent).or_default().push(ordinal);
         }
         self.tasks.insert(ordinal, kept);
+    }
+
+    /// Notes that a task has ended.
+    fn note_end(&mut self, ordinal: u64) {
+        self.live.remove(&ordinal);
+        self.ended.push_back(ordinal);
+        let kept = self.tasks.get(&ordinal);
+        let conversation = kept.and_then(|kept| kept.record.conversation);
+        if let Some(conversation) = conversation.and_then(|id| self.conversations.get_mut(&id)) {
+            conversation.open.remove(&ordinal);
+        }
     }
 
     /// Of the ended tasks only the newest stay, and only the newest of those with their journals.
@@ -559,14 +490,15 @@ impl Inner {
                 self.children.remove(&parent);
             }
         }
-        if let Some(key) = kept.key {
-            self.keys.remove(&(kept.record.owner, key));
+        if let Some(key) = kept.unique_key() {
+            self.keys.remove(&key);
         }
         if let Some(id) = kept.record.conversation
             && let Some(conversation) = self.conversations.get_mut(&id)
         {
-            conversation.tasks -= 1;
-            if conversation.tasks == 0 {
+            conversation.tasks.remove(&ordinal);
+            conversation.open.remove(&ordinal);
+            if conversation.tasks.is_empty() {
                 self.conversations.remove(&id);
             }
         }
@@ -615,156 +547,5 @@ impl Inner {
         }
         self.signals = id;
         Signalled::Accepted
-    }
-
-    fn conversation(
-        &self,
-        id: Uuid,
-        before: Option<Uuid>,
-        limit: usize,
-    ) -> Result<Option<ConversationRecord>, StoreError> {
-        let Some(conversation) = self.conversations.get(&id) else {
-            return Ok(None);
-        };
-        let end = before
-            .and_then(|task| self.ordinals.get(&task))
-            .copied()
-            .unwrap_or(u64::MAX);
-        let spoken: Vec<_> = self
-            .tasks
-            .range(..end)
-            .filter(|(_, kept)| kept.record.conversation == Some(id))
-            .flat_map(|(_, kept)| kept.messages.iter().filter(|(_, message)| message.spoken))
-            .collect();
-        let older = spoken.len().saturating_sub(limit);
-        let messages: Result<_, _> = spoken[older..]
-            .iter()
-            .map(|(_, stored)| serde_json::from_str(&stored.message))
-            .collect();
-        Ok(Some(ConversationRecord {
-            id,
-            owner: conversation.owner,
-            channel: conversation.channel,
-            created_at: conversation.created_at,
-            updated_at: conversation.updated_at,
-            messages: messages?,
-            older,
-        }))
-    }
-
-    fn sweep(&mut self, policy: &RetentionPolicy, dry_run: bool, now: Timestamp) -> Swept {
-        let live = |task: Uuid| {
-            self.kept(task)
-                .is_some_and(|kept| !kept.record.status.is_final())
-        };
-        let over: Vec<_> = self
-            .tasks
-            .values()
-            .map(|kept| &kept.record)
-            .filter(|record| expired(record, policy, now))
-            .filter(|record| !record.parent.is_some_and(live))
-            .map(|record| (record.ordinal, record.id))
-            .collect();
-        if !dry_run {
-            for (ordinal, _) in &over {
-                self.remove(*ordinal);
-            }
-            let tasks = &self.tasks;
-            let named = |hash: &str| tasks.values().any(|kept| kept.record.definition == *hash);
-            self.definitions.retain(|hash, _| named(hash));
-        }
-        Swept {
-            tasks: over.into_iter().map(|(_, id)| id).collect(),
-        }
-    }
-}
-
-impl Kept {
-    fn entries_from(&self, from: u64) -> Result<Vec<Entry>, StoreError> {
-        let first = self.record.seq + 1 - self.entries.len() as u64;
-        let skipped = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
-        let skipped = skipped.min(self.entries.len());
-        // What changed can be told only from the last state that was written in full.
-        let needs_earlier = |entry: &NewEntry| StateReader::default().needs_earlier(&entry.state);
-        let read_from = (0..=skipped)
-            .rev()
-            .find(|place| !self.entries.get(*place).is_some_and(needs_earlier))
-            .unwrap_or(0);
-        let mut states = StateReader::default();
-        let entries = (first..).zip(&self.entries).skip(read_from);
-        let read = entries.map(|(seq, entry)| {
-            Ok(Entry {
-                seq,
-                at: entry.at,
-                kind: entry.kind.to_string(),
-                event: serde_json::from_str(&entry.event)?,
-                state: states.read(&entry.state).ok_or_else(|| misfit(seq))?,
-            })
-        });
-        read.skip(skipped - read_from).collect()
-    }
-
-    fn messages(&self) -> Result<Vec<StoredMessage>, StoreError> {
-        let read = |(seq, new): &(u64, NewMessage)| {
-            Ok(StoredMessage {
-                seq: *seq,
-                spoken: new.spoken,
-                message: serde_json::from_str(&new.message)?,
-            })
-        };
-        self.messages.iter().map(read).collect()
-    }
-
-    /// Signals that were not taken in yet.
-    fn waiting(&self) -> Vec<Signal> {
-        let waiting = self.inbox.iter().filter(|kept| !kept.consumed);
-        waiting.map(|kept| kept.signal.clone()).collect()
-    }
-
-    fn is_signalled(&self) -> bool {
-        self.inbox.iter().any(|kept| !kept.consumed)
-    }
-
-    /// Keeps the newest entry and what was spoken.
-    fn forget_journal(&mut self) {
-        let newest = self.entries_from(self.record.seq);
-        if let Ok(mut newest) = newest
-            && let (Some(newest), Some(last)) = (newest.pop(), self.entries.last_mut())
-        {
-            newest.state.as_str().clone_into(&mut last.state);
-        }
-        self.entries.drain(..self.entries.len().saturating_sub(1));
-        self.entries.shrink_to_fit();
-        self.messages.retain(|(_, message)| message.spoken);
-        self.messages.shrink_to_fit();
-    }
-
-    fn write(&mut self, entries: Vec<NewEntry>, messages: Vec<NewMessage>) {
-        self.record.seq += entries.len() as u64;
-        self.entries.extend(entries);
-        let seq = self.record.seq;
-        self.messages
-            .extend(messages.into_iter().map(|message| (seq, message)));
-    }
-
-    fn stand(&mut self, standing: Standing, now: Timestamp) {
-        let waiting = self.is_signalled();
-        let record = &mut self.record;
-        record.status = standing.status;
-        record.stage = standing.stage;
-        record.result = standing.result.or(record.result.take());
-        record.error = standing.error.or(record.error.take());
-        if standing.progress {
-            record.claims = 0;
-        }
-        if standing.status.is_final() {
-            record.worker = None;
-            record.ready_at = None;
-            record.completed_at = Some(now);
-        } else if let Hold::Release { wake_at } = standing.hold {
-            record.worker = None;
-            // A signal that came while the task was at work must not wait for the next one.
-            record.ready_at = if waiting { Some(now) } else { wake_at };
-        }
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::definition::Definition;
+use crate::error::StoreError;
 use crate::journal::{Entry, Fence, NewEntry, NewMessage, StoredMessage};
 use crate::signal::Signal;
 
@@ -17,8 +18,10 @@ use crate::signal::Signal;
 pub struct NewTask {
     /// Minted by the caller.
     pub id: Uuid,
-    /// The same owner's same key is the same task.
+    /// The same key of the same owner in the same app is the same task.
     pub key: Option<String>,
+    /// A hash of what is asked under the key. The key with another hash is refused.
+    pub fingerprint: Option<String>,
     /// The user whose task it is.
     pub owner: Uuid,
     /// The conversation it belongs to, if any. It is created with its first task.
@@ -48,6 +51,20 @@ pub struct NewTask {
     /// The worker that goes to work on it at once, unless it has to wait its turn. Otherwise it
     /// waits for whoever claims it.
     pub hold: Option<Lease>,
+}
+
+impl NewTask {
+    /// What becomes of a task whose key is taken. A task of an older file has no fingerprint.
+    pub(crate) fn existing(
+        &self,
+        task: Uuid,
+        fingerprint: Option<&str>,
+    ) -> Result<Submitted, StoreError> {
+        match (&self.fingerprint, fingerprint) {
+            (Some(new), Some(known)) if new != known => Err(StoreError::KeyReused { task }),
+            _ => Ok(Submitted::Existing(task)),
+        }
+    }
 }
 
 /// Who holds a task, and for how long unless that is renewed.
@@ -244,6 +261,17 @@ pub struct TaskPage {
     pub next: Option<u64>,
 }
 
+/// Which ended tasks are removed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// Tasks of this app alone.
+    pub app: String,
+    /// How long they are kept.
+    pub policy: RetentionPolicy,
+    /// Only tells what would be removed.
+    pub dry_run: bool,
+}
+
 /// What a sweep removed, or would remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swept {
@@ -276,13 +304,32 @@ pub(crate) fn lease_end(now: Timestamp, lease: Duration) -> Timestamp {
     now.checked_add(lease).unwrap_or(Timestamp::MAX)
 }
 
+/// What decides how long an ended task is kept.
+#[derive(Debug)]
+pub(crate) struct Ended<'a> {
+    pub(crate) at: Timestamp,
+    pub(crate) status: TaskState,
+    pub(crate) retention_days: Option<u32>,
+    pub(crate) tags: &'a [String],
+}
+
+impl<'a> Ended<'a> {
+    /// Nothing of a task that has not ended.
+    pub(crate) fn of(record: &'a TaskRecord) -> Option<Self> {
+        Some(Self {
+            at: record.completed_at?,
+            status: record.status,
+            retention_days: record.retention_days,
+            tags: &record.tags,
+        })
+    }
+}
+
 /// Whether an ended task's time is over.
-pub(crate) fn expired(record: &TaskRecord, policy: &RetentionPolicy, now: Timestamp) -> bool {
-    let Some(completed_at) = record.completed_at else {
-        return false;
-    };
-    let days = policy.days_for(record.retention_days, &record.tags, record.status);
-    completed_at
+pub(crate) fn expired(ended: &Ended<'_>, policy: &RetentionPolicy, now: Timestamp) -> bool {
+    let days = policy.days_for(ended.retention_days, ended.tags, ended.status);
+    ended
+        .at
         .checked_add(Duration::from_secs(u64::from(days) * 86_400))
         .is_ok_and(|end| end <= now)
 }

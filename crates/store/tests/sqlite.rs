@@ -83,7 +83,7 @@ fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
         refused,
         StoreError::TooNew {
             found: 99,
-            known: 3
+            known: 4
         }
     );
     let version: i64 = file

@@ -69,9 +69,10 @@ macro_rules! passes_on {
         fn conversations(
             &self,
             owner: uuid::Uuid,
+            app: &str,
             limit: usize,
         ) -> $crate::store::StoreFuture<Vec<$crate::store::ConversationRecord>> {
-            self.$field.conversations(owner, limit)
+            self.$field.conversations(owner, app, limit)
         }
 
         fn definition(&self, hash: &str) -> $crate::store::StoreFuture<Option<$crate::store::Definition>> {
@@ -96,10 +97,9 @@ macro_rules! passes_on {
 
         fn sweep(
             &self,
-            policy: $crate::RetentionPolicy,
-            dry_run: bool,
+            sweep: $crate::store::Sweep,
         ) -> $crate::store::StoreFuture<$crate::store::Swept> {
-            self.$field.sweep(policy, dry_run)
+            self.$field.sweep(sweep)
         }
     };
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use convoke::Runtime;
+use convoke_store::Sweep;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
@@ -46,7 +47,12 @@ async fn prune(runtime: &Runtime) -> anyhow::Result<()> {
     now_and_then.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         now_and_then.tick().await;
-        let swept = runtime.store().sweep(app.retention.clone(), false).await?;
+        let sweep = Sweep {
+            app: app.config.name.to_string(),
+            policy: app.retention.clone(),
+            dry_run: false,
+        };
+        let swept = runtime.store().sweep(sweep).await?;
         if !swept.tasks.is_empty() {
             tracing::info!(
                 tasks = swept.tasks.len(),

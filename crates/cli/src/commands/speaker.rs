@@ -23,7 +23,10 @@ impl Speaker {
         let conversation = match &args.conversation {
             Some(text) => parse_id("conversation", text)?,
             None if args.r#continue => {
-                let last = runtime.store().conversations(user.uuid(), 1).await?;
+                let last = runtime
+                    .store()
+                    .conversations(user.uuid(), runtime.app().config.name.as_str(), 1)
+                    .await?;
                 last.first().map(|conversation| conversation.id).ok_or_else(|| {
                     UsageError::new(
                         "conversation.none",

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{Conversation, Inner, Kept, KeptSignal};
+use super::conversation::Conversation;
+use super::{Inner, Kept, KeptSignal};
 use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, BroughtIn};
 use crate::definition::Definition;
 use crate::error::StoreError;
@@ -27,6 +28,7 @@ impl Inner {
         Ok(Some(Archive {
             record: kept.record.clone(),
             key: kept.key.clone(),
+            fingerprint: kept.fingerprint.clone(),
             conversation: conversation.map(|kept| ArchivedConversation {
                 channel: kept.channel,
                 created_at: kept.created_at,
@@ -43,10 +45,11 @@ impl Inner {
         archive: Archive,
         definition: Option<Definition>,
     ) -> Result<BroughtIn, StoreError> {
-        let owner = archive.record.owner;
-        let key = archive.key.clone().map(|key| (owner, key));
+        let record = &archive.record;
+        let key = archive.key.clone();
+        let key = key.map(|key| (record.app.clone(), record.owner, key));
         let known = key.is_some_and(|key| self.keys.contains_key(&key));
-        if known || self.ordinals.contains_key(&archive.record.id) {
+        if known || self.ordinals.contains_key(&record.id) {
             return Ok(BroughtIn::Existing);
         }
         self.bring_in_conversation(&archive)?;
@@ -61,6 +64,7 @@ impl Inner {
         let mut kept = Kept {
             record: archive.record.clone(),
             key: archive.key.clone(),
+            fingerprint: archive.fingerprint.clone(),
             entries: Vec::new(),
             messages: Vec::new(),
             inbox: Vec::new(),
@@ -84,11 +88,6 @@ impl Inner {
                 consumed: signal.consumed,
             });
         }
-        if kept.record.status.is_final() {
-            self.ended.push_back(ordinal);
-        } else {
-            self.live.insert(ordinal);
-        }
         self.insert(kept);
         self.forget_oldest();
         Ok(BroughtIn::Created)
@@ -98,17 +97,9 @@ impl Inner {
         let (Some(id), Some(told)) = (archive.record.conversation, &archive.conversation) else {
             return Ok(());
         };
-        let kept = self.conversations.entry(id).or_insert(Conversation {
-            tasks: 0,
-            owner: archive.record.owner,
-            channel: told.channel,
-            created_at: told.created_at,
-            updated_at: told.updated_at,
-        });
-        if kept.owner != archive.record.owner {
-            return Err(StoreError::ForeignConversation { conversation: id });
-        }
-        kept.tasks += 1;
+        let record = &archive.record;
+        let new = || Conversation::new(record.owner, &record.app, told.channel, told.created_at);
+        let kept = self.own_conversation(id, new)?;
         kept.created_at = kept.created_at.min(told.created_at);
         kept.updated_at = kept.updated_at.max(told.updated_at);
         Ok(())

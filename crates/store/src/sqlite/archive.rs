@@ -55,9 +55,9 @@ pub(super) fn take_out(connection: &Connection, task: Uuid) -> Result<Option<Arc
     let Some(loaded) = read::load_in_snapshot(connection, task, 1)? else {
         return Ok(None);
     };
-    let key = connection
-        .prepare_cached("SELECT key FROM tasks WHERE id = ?1")?
-        .query_row([task.to_string()], |row| row.get(0))?;
+    let (key, fingerprint) = connection
+        .prepare_cached("SELECT key, fingerprint FROM tasks WHERE id = ?1")?
+        .query_row([task.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let conversation = match loaded.record.conversation {
         None => None,
         Some(id) => read::rows(
@@ -77,6 +77,7 @@ pub(super) fn take_out(connection: &Connection, task: Uuid) -> Result<Option<Arc
     Ok(Some(Archive {
         record: loaded.record,
         key,
+        fingerprint,
         conversation,
         entries: loaded.entries,
         messages: loaded.messages,
@@ -109,11 +110,14 @@ pub(super) fn bring_in(
 ) -> Result<BroughtIn, StoreError> {
     let record = &archive.record;
     let taken = connection
-        .prepare_cached("SELECT 1 FROM tasks WHERE id = ?1 OR (owner = ?2 AND key = ?3)")?
+        .prepare_cached(
+            "SELECT 1 FROM tasks WHERE id = ?1 OR (app = ?4 AND owner = ?2 AND key = ?3)",
+        )?
         .exists(params![
             record.id.to_string(),
             record.owner.to_string(),
-            archive.key
+            archive.key,
+            record.app
         ])?;
     if taken {
         return Ok(BroughtIn::Existing);
@@ -126,8 +130,9 @@ pub(super) fn bring_in(
         .prepare_cached(
             "INSERT INTO tasks (id, key, owner, conversation, channel, app, definition, \
              description, parent, status, stage, epoch, ready_at, claims, created_at, started_at, \
-             completed_at, deadline, retention_days, tags, result, error) VALUES (?1, ?2, ?3, ?4, \
-             ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+             completed_at, deadline, retention_days, tags, result, error, fingerprint) VALUES (?1, \
+             ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+             ?21, ?22, ?23)",
         )?
         .execute(params![
             record.id.to_string(),
@@ -152,6 +157,7 @@ pub(super) fn bring_in(
             serde_json::to_string(&record.tags)?,
             record.result,
             record.error,
+            archive.fingerprint,
         ])?;
     let ordinal = connection.last_insert_rowid();
     for (before, (entry, messages)) in (0..).zip(archive.steps()) {
@@ -181,26 +187,31 @@ fn bring_in_conversation(connection: &Connection, archive: &Archive) -> Result<(
     let (Some(id), Some(told)) = (archive.record.conversation, &archive.conversation) else {
         return Ok(());
     };
-    let owner: Option<String> = connection
-        .prepare_cached("SELECT owner FROM conversations WHERE id = ?1")?
-        .query_row([id.to_string()], |row| row.get(0))
+    let record = &archive.record;
+    let known: Option<bool> = connection
+        .prepare_cached("SELECT owner = ?2 AND app = ?3 FROM conversations WHERE id = ?1")?
+        .query_row(
+            params![id.to_string(), record.owner.to_string(), record.app],
+            |row| row.get(0),
+        )
         .optional()?;
-    if owner.is_some_and(|owner| owner != archive.record.owner.to_string()) {
+    if known == Some(false) {
         return Err(StoreError::ForeignConversation { conversation: id });
     }
     connection
         .prepare_cached(
-            "INSERT INTO conversations (id, owner, channel, created_at, updated_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO UPDATE SET \
+            "INSERT INTO conversations (id, owner, channel, created_at, updated_at, app) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO UPDATE SET \
              created_at = min(created_at, excluded.created_at), \
              updated_at = max(updated_at, excluded.updated_at)",
         )?
         .execute(params![
             id.to_string(),
-            archive.record.owner.to_string(),
+            record.owner.to_string(),
             word(&told.channel)?,
             millis(told.created_at),
             millis(told.updated_at),
+            record.app,
         ])?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use convoke_model::{Clock, RetentionPolicy};
+use convoke_model::Clock;
 use futures::FutureExt;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::Semaphore;
@@ -27,8 +27,8 @@ use crate::error::StoreError;
 use crate::journal::{Batch, Entry, Fence};
 use crate::signal::{NewSignal, Signalled};
 use crate::task::{
-    Claim, Claimed, Filter, Loaded, NewTask, Page, Renewed, Submitted, Swept, TaskPage, TaskRecord,
-    lease_end,
+    Claim, Claimed, Filter, Loaded, NewTask, Page, Renewed, Submitted, Sweep, Swept, TaskPage,
+    TaskRecord, lease_end,
 };
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
@@ -48,7 +48,8 @@ const PAGE_SIZE: u32 = 16_384;
 /// Connections that read at a time.
 const READERS: usize = 4;
 
-/// Tasks removed in one transaction of a sweep, so that other writers get their turn.
+/// Ended tasks looked at in one step of a sweep, and so removed in one transaction, so that other writers
+/// get their turn.
 const SWEEP_GROUP: usize = 500;
 
 /// A store in a file.
@@ -241,8 +242,14 @@ impl Store for SqliteStore {
         self.read(move |connection| read::conversation(connection, id, before, limit))
     }
 
-    fn conversations(&self, owner: Uuid, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
-        self.read(move |connection| read::conversations(connection, owner, limit))
+    fn conversations(
+        &self,
+        owner: Uuid,
+        app: &str,
+        limit: usize,
+    ) -> StoreFuture<Vec<ConversationRecord>> {
+        let app = app.to_owned();
+        self.read(move |connection| read::conversations(connection, owner, &app, limit))
     }
 
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>> {
@@ -267,28 +274,39 @@ impl Store for SqliteStore {
         self.inner.hints.watch(scope)
     }
 
-    fn sweep(&self, policy: RetentionPolicy, dry_run: bool) -> StoreFuture<Swept> {
+    fn sweep(&self, sweep: Sweep) -> StoreFuture<Swept> {
         let now = self.inner.clock.now();
         let store = self.clone();
+        let sweep = Arc::new(sweep);
         async move {
             let mut swept = Swept::default();
-            let candidates = store
-                .read(move |connection| read::expired(connection, &policy, now))
-                .await?;
-            if dry_run {
-                swept.tasks = candidates;
-                return Ok(swept);
-            }
-            for group in candidates.chunks(SWEEP_GROUP) {
-                let group = group.to_vec();
-                let removed = store
-                    .write(move |connection| Ok((write::remove(connection, &group)?, Vec::new())))
+            let mut after = 0;
+            loop {
+                let looking = Arc::clone(&sweep);
+                let group = store
+                    .read(move |connection| read::expired(connection, &looking, after, now))
                     .await?;
-                swept.tasks.extend(removed);
+                if sweep.dry_run {
+                    swept.tasks.extend(group.expired);
+                } else if !group.expired.is_empty() {
+                    let expired = group.expired;
+                    let removed = store
+                        .write(move |connection| {
+                            Ok((write::remove(connection, &expired)?, Vec::new()))
+                        })
+                        .await?;
+                    swept.tasks.extend(removed);
+                }
+                match group.next {
+                    Some(next) => after = next,
+                    None => break,
+                }
             }
-            store
-                .write(|connection| Ok((archive::forget_unused(connection)?, Vec::new())))
-                .await?;
+            if !sweep.dry_run {
+                store
+                    .write(|connection| Ok((archive::forget_unused(connection)?, Vec::new())))
+                    .await?;
+            }
             Ok(swept)
         }
         .boxed()

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use convoke_model::RetentionPolicy;
+use convoke_model::TaskState;
 use jiff::Timestamp;
 use rusqlite::types::Value as Column;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
@@ -14,7 +14,9 @@ use crate::error::StoreError;
 use crate::journal::{Entry, StoredMessage};
 use crate::signal::Signal;
 use crate::state::StateReader;
-use crate::task::{Filter, Loaded, Page, TaskPage, TaskRecord, expired as is_expired};
+use crate::task::{
+    Ended, Filter, Loaded, Page, Sweep, TaskPage, TaskRecord, expired as is_expired,
+};
 
 /// Reads every row of a query.
 pub(super) fn rows<T>(
@@ -194,46 +196,52 @@ pub(super) fn query(
     filter: &Filter,
     page: Page,
 ) -> Result<TaskPage, StoreError> {
-    let mut conditions = Vec::new();
+    let mut conditions = String::new();
     let mut parameters: Vec<Column> = Vec::new();
-    let mut equal = |column: &str, text: String| {
-        conditions.push(format!("{column} = ?"));
-        parameters.push(text.into());
+    let mut add = |condition: &str, value: Column| {
+        parameters.push(value);
+        conditions.push_str(" AND ");
+        conditions.push_str(&condition.replace('?', &format!("?{}", parameters.len())));
     };
     if let Some(owner) = filter.owner {
-        equal("owner", owner.to_string());
+        add("owner = ?", owner.to_string().into());
     }
     if let Some(conversation) = filter.conversation {
-        equal("conversation", conversation.to_string());
+        add("conversation = ?", conversation.to_string().into());
     }
     if let Some(app) = &filter.app {
-        equal("app", app.clone());
+        add("app = ?", app.clone().into());
     }
     if let Some(parent) = filter.parent {
-        equal("parent", parent.to_string());
+        add("parent = ?", parent.to_string().into());
     }
     if let Some(before) = page.before {
-        conditions.push("ordinal < ?".into());
-        parameters.push(i64::try_from(before).unwrap_or(i64::MAX).into());
+        let before = i64::try_from(before).unwrap_or(i64::MAX);
+        add("ordinal < ?", before.into());
     }
-    if !filter.states.is_empty() {
-        conditions.push(format!(
-            "status IN ({})",
-            vec!["?"; filter.states.len()].join(", ")
-        ));
-        for state in &filter.states {
-            parameters.push(columns::word(state)?.into());
-        }
-    }
-    let all = if conditions.is_empty() {
-        "1".into()
+    let limit = page.limit.saturating_add(1).min(usize::from(u16::MAX));
+    // Within one state an index has the tasks in their order, so that each walk ends after a page.
+    let by_state = |state: &TaskState| -> Result<String, StoreError> {
+        let state = columns::word(state)?;
+        Ok(format!(
+            "SELECT * FROM (SELECT ordinal FROM tasks WHERE status = '{state}'{conditions} \
+             ORDER BY ordinal DESC LIMIT {limit})"
+        ))
+    };
+    let states = match filter.states.as_slice() {
+        [] if filter.owner.is_some() || filter.app.is_some() => &TaskState::ALL,
+        states => states,
+    };
+    let part: Result<Vec<_>, _> = states.iter().map(by_state).collect();
+    let part = part?.join(" UNION ALL ");
+    let which = if states.is_empty() {
+        format!("1{conditions}")
     } else {
-        conditions.join(" AND ")
+        format!("ordinal IN ({part})")
     };
     let sql = format!(
-        "SELECT {} FROM tasks t WHERE {all} ORDER BY ordinal DESC LIMIT {}",
+        "SELECT {} FROM tasks t WHERE {which} ORDER BY ordinal DESC LIMIT {limit}",
         columns::TASK,
-        page.limit.saturating_add(1).min(usize::from(u16::MAX)),
     );
     let mut found = rows(connection, &sql, params_from_iter(parameters), |row| {
         Ok((row.get(columns::ORDINAL)?, listed_task(row)?))
@@ -263,7 +271,8 @@ fn conversation_in_snapshot(
     before: Option<Uuid>,
     limit: usize,
 ) -> Result<Option<ConversationRecord>, StoreError> {
-    let sql = "SELECT id, owner, channel, created_at, updated_at FROM conversations WHERE id = ?1";
+    let sql =
+        "SELECT id, owner, channel, created_at, updated_at, app FROM conversations WHERE id = ?1";
     let Some(mut record) = rows(connection, sql, [id.to_string()], conversation_row)?.pop() else {
         return Ok(None);
     };
@@ -279,12 +288,13 @@ fn conversation_in_snapshot(
     let spoken = rows(
         connection,
         "SELECT e.seq, e.messages FROM tasks t JOIN entries e ON e.task = t.ordinal \
-         WHERE t.conversation = ?1 AND t.ordinal < ?2 AND e.spoken > 0 \
+         WHERE t.conversation = ?1 AND t.ordinal < ?2 AND t.app = ?4 AND e.spoken > 0 \
          ORDER BY t.ordinal DESC, e.seq DESC LIMIT ?3",
         params![
             id.to_string(),
             end,
-            i64::try_from(limit).unwrap_or(i64::MAX)
+            i64::try_from(limit).unwrap_or(i64::MAX),
+            record.app
         ],
         columns::messages,
     )?;
@@ -299,9 +309,9 @@ fn conversation_in_snapshot(
     let total: usize = connection
         .prepare_cached(
             "SELECT coalesce(sum(e.spoken), 0) FROM tasks t JOIN entries e ON e.task = t.ordinal \
-             WHERE t.conversation = ?1 AND t.ordinal < ?2 AND e.spoken > 0",
+             WHERE t.conversation = ?1 AND t.ordinal < ?2 AND t.app = ?3 AND e.spoken > 0",
         )?
-        .query_row(params![id.to_string(), end], |row| row.get(0))?;
+        .query_row(params![id.to_string(), end, record.app], |row| row.get(0))?;
     record.older = total.saturating_sub(messages.len());
     record.messages = messages;
     Ok(Some(record))
@@ -310,12 +320,18 @@ fn conversation_in_snapshot(
 pub(super) fn conversations(
     connection: &Connection,
     owner: Uuid,
+    app: &str,
     limit: usize,
 ) -> Result<Vec<ConversationRecord>, StoreError> {
     let ids = rows(
         connection,
-        "SELECT id FROM conversations WHERE owner = ?1 ORDER BY updated_at DESC, id DESC LIMIT ?2",
-        params![owner.to_string(), i64::try_from(limit).unwrap_or(i64::MAX)],
+        "SELECT id FROM conversations WHERE owner = ?1 AND app = ?2 \
+         ORDER BY updated_at DESC, id DESC LIMIT ?3",
+        params![
+            owner.to_string(),
+            app,
+            i64::try_from(limit).unwrap_or(i64::MAX)
+        ],
         |row| columns::id(&row.get::<_, String>(0)?),
     )?;
     let mut found = Vec::with_capacity(ids.len());
@@ -332,27 +348,62 @@ fn conversation_row(row: &Row<'_>) -> Result<ConversationRecord, StoreError> {
         channel: columns::value(&row.get::<_, String>(2)?)?,
         created_at: columns::time(row.get(3)?)?,
         updated_at: columns::time(row.get(4)?)?,
+        app: row.get(5)?,
         messages: Vec::new(),
         older: 0,
     })
 }
 
-/// Ended tasks whose time is over and whose parent, if any, has ended too.
+/// A part of an app's ended tasks that a sweep has looked at.
+pub(super) struct SweepGroup {
+    /// Those whose time is over and whose parent, if any, has ended too.
+    pub(super) expired: Vec<Uuid>,
+    /// Where the next part begins, if there is one.
+    pub(super) next: Option<i64>,
+}
+
+/// Looks at the ended tasks after an ordinal. Of each only what decides is read, not what it gave.
 pub(super) fn expired(
     connection: &Connection,
-    policy: &RetentionPolicy,
+    sweep: &Sweep,
+    after: i64,
     now: Timestamp,
-) -> Result<Vec<Uuid>, StoreError> {
-    let sql = format!(
-        "SELECT {} FROM tasks t WHERE completed_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tasks p \
-         WHERE p.id = t.parent AND p.completed_at IS NULL) ORDER BY ordinal",
-        columns::TASK
-    );
-    let ended = rows(connection, &sql, [], listed_task)?;
-    Ok(ended
-        .into_iter()
-        .flatten()
-        .filter(|record| is_expired(record, policy, now))
-        .map(|record| record.id)
-        .collect())
+) -> Result<SweepGroup, StoreError> {
+    let limit = super::SWEEP_GROUP;
+    let ended = rows(
+        connection,
+        "SELECT ordinal, id, status, completed_at, retention_days, tags, EXISTS (\
+           SELECT 1 FROM tasks p WHERE p.id = t.parent AND p.completed_at IS NULL) \
+         FROM tasks t WHERE app = ?1 AND completed_at IS NOT NULL AND ordinal > ?2 \
+         ORDER BY ordinal LIMIT ?3",
+        params![sweep.app, after, i64::try_from(limit).unwrap_or(i64::MAX)],
+        |row| Ok((row.get::<_, i64>(0)?, expired_task(row, sweep, now))),
+    )?;
+    let next = ended.last().filter(|_| ended.len() == limit);
+    let next = next.map(|(ordinal, _)| *ordinal);
+    let mut expired = Vec::new();
+    for (ordinal, task) in ended {
+        match task {
+            Ok(task) => expired.extend(task),
+            Err(StoreError::Corrupt(cause)) => {
+                tracing::error!(ordinal, cause, "a task cannot be read and is not removed");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(SweepGroup { expired, next })
+}
+
+fn expired_task(row: &Row<'_>, sweep: &Sweep, now: Timestamp) -> Result<Option<Uuid>, StoreError> {
+    let tags: Vec<String> = serde_json::from_str(&row.get::<_, String>(5)?)?;
+    let ended = Ended {
+        at: columns::time(row.get(3)?)?,
+        status: columns::value(&row.get::<_, String>(2)?)?,
+        retention_days: row.get(4)?,
+        tags: &tags,
+    };
+    let parent_lives: bool = row.get(6)?;
+    let expired = !parent_lives && is_expired(&ended, &sweep.policy, now);
+    let id = columns::id(&row.get::<_, String>(1)?)?;
+    Ok(expired.then_some(id))
 }

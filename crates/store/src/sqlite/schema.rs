@@ -5,7 +5,12 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use crate::error::StoreError;
 
 /// Each step brings a file from the version of its index to the next. Steps are never edited.
-const MIGRATIONS: &[&str] = &[FIRST, MESSAGES_WITH_THEIR_ENTRIES, DEFINITIONS];
+const MIGRATIONS: &[&str] = &[
+    FIRST,
+    MESSAGES_WITH_THEIR_ENTRIES,
+    DEFINITIONS,
+    ONE_APP_EACH,
+];
 
 const FIRST: &str = "
 CREATE TABLE conversations (
@@ -108,6 +113,28 @@ CREATE TABLE definitions (
   hash   TEXT PRIMARY KEY,
   files  TEXT NOT NULL
 );
+";
+
+/// A conversation and a key belong to one app. A conversation that two apps once spoke in stays with the
+/// first. The indices serve what is asked of many tasks at once: who is next in a conversation, lists, and
+/// what is to be removed.
+const ONE_APP_EACH: &str = "
+ALTER TABLE conversations ADD COLUMN app TEXT NOT NULL DEFAULT '';
+UPDATE conversations SET app = coalesce(
+  (SELECT t.app FROM tasks t WHERE t.conversation = conversations.id ORDER BY t.ordinal LIMIT 1), '');
+DROP INDEX conversations_by_owner;
+CREATE INDEX conversations_by_owner ON conversations (owner, app, updated_at);
+
+ALTER TABLE tasks ADD COLUMN fingerprint TEXT;
+DROP INDEX tasks_by_key;
+CREATE UNIQUE INDEX tasks_by_key ON tasks (app, owner, key) WHERE key IS NOT NULL;
+DROP INDEX tasks_by_owner;
+CREATE INDEX tasks_by_owner ON tasks (owner, status);
+CREATE INDEX tasks_by_app ON tasks (app, status);
+CREATE INDEX tasks_by_status ON tasks (status);
+DROP INDEX tasks_ended;
+CREATE INDEX tasks_ended ON tasks (app, completed_at) WHERE completed_at IS NOT NULL;
+CREATE INDEX tasks_turns ON tasks (conversation, ordinal) WHERE completed_at IS NULL;
 ";
 
 /// Brings a file up to the newest version, or refuses one that is newer than this program.

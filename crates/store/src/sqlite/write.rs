@@ -22,12 +22,16 @@ pub(super) fn submit(
     now: Timestamp,
 ) -> Result<Submitted, StoreError> {
     if let Some(key) = &task.key {
-        let existing: Option<String> = connection
-            .prepare_cached("SELECT id FROM tasks WHERE owner = ?1 AND key = ?2")?
-            .query_row(params![task.owner.to_string(), key], |row| row.get(0))
+        let existing: Option<(String, Option<String>)> = connection
+            .prepare_cached(
+                "SELECT id, fingerprint FROM tasks WHERE app = ?1 AND owner = ?2 AND key = ?3",
+            )?
+            .query_row(params![task.app, task.owner.to_string(), key], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
             .optional()?;
-        if let Some(existing) = existing {
-            return Ok(Submitted::Existing(columns::id(&existing)?));
+        if let Some((existing, fingerprint)) = existing {
+            return task.existing(columns::id(&existing)?, fingerprint.as_deref());
         }
     }
     let taken = connection
@@ -39,7 +43,7 @@ pub(super) fn submit(
     let mut lease = task.hold.as_ref();
     if let Some(conversation) = task.conversation {
         touch_conversation(connection, conversation, task, millis(now))?;
-        if is_busy(connection, conversation)? {
+        if is_busy(connection, conversation, now)? {
             lease = None;
         }
     }
@@ -54,8 +58,8 @@ pub(super) fn submit(
         .prepare_cached(
             "INSERT INTO tasks (id, key, owner, conversation, channel, app, definition, \
              description, parent, status, stage, epoch, worker, ready_at, created_at, started_at, \
-             deadline, retention_days, tags) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, \
-             ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
+             deadline, retention_days, tags, fingerprint) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, \
+             ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
         )?
         .execute(params![
             task.id.to_string(),
@@ -77,6 +81,7 @@ pub(super) fn submit(
             millis(task.deadline),
             task.retention_days,
             serde_json::to_string(&task.tags)?,
+            task.fingerprint,
         ])?;
     let ordinal = connection.last_insert_rowid();
     archive::keep(connection, &task.definition)?;
@@ -101,42 +106,51 @@ fn has_ended(connection: &Connection, task: Uuid) -> Result<bool, StoreError> {
         .exists([task.to_string()])?)
 }
 
-/// Whether something earlier in a conversation is unfinished.
-fn is_busy(connection: &Connection, conversation: Uuid) -> Result<bool, StoreError> {
+/// Whether a task of a conversation is at work or comes before a new one.
+fn is_busy(
+    connection: &Connection,
+    conversation: Uuid,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
     Ok(connection
         .prepare_cached(
-            "SELECT 1 FROM tasks WHERE conversation = ?1 AND status IN ('submitted', 'working')",
+            "SELECT 1 FROM tasks WHERE conversation = ?1 AND completed_at IS NULL \
+             AND (worker IS NOT NULL OR status IN ('submitted', 'working') OR ready_at <= ?2)",
         )?
-        .exists([conversation.to_string()])?)
+        .exists(params![conversation.to_string(), millis(now)])?)
 }
 
-/// Creates a conversation with its first task, and refuses one that belongs to somebody else.
+/// Creates a conversation with its first task, and refuses one of somebody else or of another app.
 fn touch_conversation(
     connection: &Connection,
     conversation: Uuid,
     task: &NewTask,
     now: i64,
 ) -> Result<(), StoreError> {
-    let owner: Option<String> = connection
-        .prepare_cached("SELECT owner FROM conversations WHERE id = ?1")?
-        .query_row([conversation.to_string()], |row| row.get(0))
+    let known: Option<bool> = connection
+        .prepare_cached("SELECT owner = ?2 AND app = ?3 FROM conversations WHERE id = ?1")?
+        .query_row(
+            params![conversation.to_string(), task.owner.to_string(), task.app],
+            |row| row.get(0),
+        )
         .optional()?;
-    match owner {
+    match known {
         None => connection
             .prepare_cached(
-                "INSERT INTO conversations (id, owner, channel, created_at, updated_at) \
-                 VALUES (?1, ?2, ?3, ?4, ?4)",
+                "INSERT INTO conversations (id, owner, channel, created_at, updated_at, app) \
+                 VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
             )?
             .execute(params![
                 conversation.to_string(),
                 task.owner.to_string(),
                 word(&task.channel)?,
-                now
+                now,
+                task.app
             ])?,
-        Some(owner) if owner == task.owner.to_string() => connection
+        Some(true) => connection
             .prepare_cached("UPDATE conversations SET updated_at = ?2 WHERE id = ?1")?
             .execute(params![conversation.to_string(), now])?,
-        Some(_) => return Err(StoreError::ForeignConversation { conversation }),
+        Some(false) => return Err(StoreError::ForeignConversation { conversation }),
     };
     Ok(())
 }
@@ -163,13 +177,17 @@ pub(super) fn claim(
     claim: &Claim,
     now: Timestamp,
 ) -> Result<Vec<Claimed>, StoreError> {
-    // A task waits its turn while an earlier one of its conversation is unfinished.
+    // Of a conversation, the task that is at work goes on first, and then the earliest that is ready.
     let sql = "SELECT ordinal FROM tasks t WHERE ready_at <= ?1 \
          AND app IN (SELECT value FROM json_each(?2)) \
          AND definition NOT IN (SELECT value FROM json_each(?4)) \
          AND (conversation IS NULL OR NOT EXISTS (SELECT 1 FROM tasks e \
-              WHERE e.conversation = t.conversation AND e.ordinal < t.ordinal \
-              AND e.status IN ('submitted', 'working'))) \
+              WHERE e.conversation = t.conversation AND e.completed_at IS NULL \
+              AND CASE \
+                WHEN e.ordinal = t.ordinal THEN 0 \
+                WHEN e.worker IS NOT NULL THEN t.worker IS NULL OR e.ordinal < t.ordinal \
+                WHEN t.worker IS NOT NULL OR e.ordinal > t.ordinal THEN 0 \
+                ELSE e.status IN ('submitted', 'working') OR e.ready_at <= ?1 END)) \
          ORDER BY ready_at, ordinal LIMIT ?3";
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
     let apps = serde_json::to_string(&claim.apps)?;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use convoke_model::{RetentionPolicy, RetentionPolicyFields, TaskState};
-use convoke_store::{BroughtIn, Claim, Filter, NewSignal, Page, Signalled, StateWriter};
+use convoke_model::{RetentionPolicy, TaskState};
+use convoke_store::{BroughtIn, Claim, Filter, NewSignal, Page, Signalled, StateWriter, Sweep};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -24,10 +24,14 @@ pub(crate) async fn a_definition_is_kept_while_a_task_names_it(world: &World) {
     let batch = world.batch(TaskState::Completed);
     world.store.append(claimed.fence(), batch).await.unwrap();
     world.clock.advance(Duration::from_hours(24 * 8));
-    let policy = RetentionPolicy::new(RetentionPolicyFields::default()).unwrap();
-    world.store.sweep(policy.clone(), true).await.unwrap();
+    let sweep = |dry_run| Sweep {
+        app: "todo".into(),
+        policy: RetentionPolicy::default(),
+        dry_run,
+    };
+    world.store.sweep(sweep(true)).await.unwrap();
     assert!(world.store.definition("old").await.unwrap().is_some());
-    world.store.sweep(policy, false).await.unwrap();
+    world.store.sweep(sweep(false)).await.unwrap();
     assert_eq!(world.store.definition("old").await.unwrap(), None);
     assert!(world.store.definition("live").await.unwrap().is_some());
 }

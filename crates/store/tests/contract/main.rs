@@ -6,17 +6,19 @@
     reason = "a test fails by panicking"
 )]
 
+mod conversations;
 mod endings;
 mod keeping;
 mod model;
 mod promises;
+mod sweeps;
 mod world;
 
 /// Runs every promise against one backend.
 macro_rules! backend {
     ($backend:ident, $world:expr) => {
         mod $backend {
-            use crate::{endings, keeping, promises};
+            use crate::{conversations, endings, keeping, promises, sweeps};
             use crate::world::World;
 
             backend!(@tests $world; keeping;
@@ -32,6 +34,26 @@ macro_rules! backend {
                 a_task_that_ends_calls_off_its_children,
                 a_child_of_an_ended_task_is_called_off_from_the_start,
                 a_task_that_cannot_be_read_is_set_aside_and_the_others_go_on,
+            );
+
+            backend!(@tests $world; conversations;
+                one_conversation_is_worked_on_in_order_one_at_a_time,
+                an_answered_task_waits_while_a_later_one_is_at_work,
+                an_answered_task_comes_before_later_ones_that_have_not_begun,
+                a_task_whose_worker_died_goes_on_before_an_answered_one,
+                a_foreign_conversation_is_refused,
+                a_conversation_belongs_to_one_app,
+                a_conversation_holds_what_was_spoken_before_a_task,
+                a_key_belongs_to_one_app,
+                the_same_key_with_another_request_is_refused,
+            );
+
+            backend!(@tests $world; sweeps;
+                a_sweep_never_touches_live_tasks,
+                a_sweep_keeps_children_of_live_parents,
+                a_sweep_touches_no_task_of_another_app,
+                a_sweep_goes_through_more_than_one_group,
+                a_dry_sweep_removes_nothing,
             );
 
             backend!(@tests $world; promises;
@@ -53,15 +75,9 @@ macro_rules! backend {
                 a_signal_is_taken_once_under_its_key,
                 a_signal_to_an_ended_or_missing_task_is_told_apart,
                 a_waiting_task_wakes_at_its_time,
-                one_conversation_is_worked_on_in_order_one_at_a_time,
-                a_foreign_conversation_is_refused,
-                a_conversation_holds_what_was_spoken_before_a_task,
                 only_known_apps_are_claimed,
                 claims_without_progress_are_counted,
                 queries_filter_and_page_newest_first,
-                a_sweep_never_touches_live_tasks,
-                a_sweep_keeps_children_of_live_parents,
-                a_dry_sweep_removes_nothing,
                 a_watcher_is_told_of_work_and_of_its_task,
                 many_writers_at_once_lose_nothing,
             );

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use convoke_model::{RetentionPolicy, RetentionPolicyFields, TaskState};
+use convoke_model::{RetentionPolicy, TaskState};
 use convoke_store::{
     Batch, FIRST_EPOCH, Fence, Filter, Hold, Lease, NewSignal, Page, Standing, Store, Submitted,
 };
@@ -182,10 +182,11 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
             format!(
                 "{:?}",
                 store
-                    .sweep(
-                        RetentionPolicy::new(RetentionPolicyFields::default()).unwrap(),
-                        dry_run
-                    )
+                    .sweep(convoke_store::Sweep {
+                        app: "todo".into(),
+                        policy: RetentionPolicy::default(),
+                        dry_run,
+                    })
                     .await
             )
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use convoke_model::{Clock, RetentionPolicy, RetentionPolicyFields, TaskState};
+use convoke_model::{Clock, TaskState};
 use convoke_store::{
     Claim, FIRST_EPOCH, Fence, Filter, Lease, NewSignal, Page, Scope, Signalled, StoreError,
     Submitted, TaskRecord,
@@ -11,10 +11,6 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::world::{ANN, BEN, LEASE, World, said, standing};
-
-fn policy() -> RetentionPolicy {
-    RetentionPolicy::new(RetentionPolicyFields::default()).unwrap()
-}
 
 const A_DAY: Duration = Duration::from_hours(24);
 
@@ -348,125 +344,6 @@ pub(crate) async fn a_waiting_task_wakes_at_its_time(world: &World) {
     world.claim_one("w").await;
 }
 
-pub(crate) async fn one_conversation_is_worked_on_in_order_one_at_a_time(world: &World) {
-    let conversation = Uuid::from_u128(500);
-    for id in 1..=3 {
-        let mut task = world.task(id);
-        task.conversation = Some(conversation);
-        world.submit(task).await;
-    }
-    world.submit(world.task(4)).await;
-    let first = world.claim("w", 9).await;
-    let ids = |claimed: &[convoke_store::Claimed]| {
-        claimed
-            .iter()
-            .map(|claimed| claimed.record.id.as_u128())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(ids(&first), [1, 4]);
-    world
-        .store
-        .append(first[0].fence(), world.batch(TaskState::Completed))
-        .await
-        .unwrap();
-    let second = world.claim("w", 9).await;
-    assert_eq!(ids(&second), [2]);
-    // A task that waits for a person does not hold up the conversation.
-    world
-        .store
-        .append(second[0].fence(), world.pause(None))
-        .await
-        .unwrap();
-    assert_eq!(ids(&world.claim("w", 9).await), [3]);
-}
-
-pub(crate) async fn a_foreign_conversation_is_refused(world: &World) {
-    let conversation = Uuid::from_u128(500);
-    let mut mine = world.task(1);
-    mine.conversation = Some(conversation);
-    world.submit(mine).await;
-    let mut theirs = world.task(2);
-    theirs.conversation = Some(conversation);
-    theirs.owner = BEN;
-    let refused = world.store.submit(theirs).await;
-    assert_eq!(
-        refused,
-        Err(StoreError::ForeignConversation { conversation })
-    );
-    assert!(
-        world
-            .store
-            .load(Uuid::from_u128(2), 1)
-            .await
-            .unwrap()
-            .is_none()
-    );
-}
-
-pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &World) {
-    let conversation = Uuid::from_u128(500);
-    for id in 1..=2 {
-        let mut task = world.task(id);
-        task.conversation = Some(conversation);
-        world.submit(task).await;
-    }
-    let claimed = world.claim_one("w").await;
-    world.clock.advance(Duration::from_secs(5));
-    let mut batch = world.batch(TaskState::Completed);
-    batch.messages = vec![said("answer 1", world.clock.now())];
-    let mut silent = said("not spoken", world.clock.now());
-    silent.spoken = false;
-    batch.messages.push(silent);
-    world.store.append(claimed.fence(), batch).await.unwrap();
-
-    let texts = |record: &convoke_store::ConversationRecord| {
-        record
-            .messages
-            .iter()
-            .map(|message| message.content.clone())
-            .collect::<Vec<_>>()
-    };
-    let all = world
-        .store
-        .conversation(conversation, None, 50)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(texts(&all), ["hello 1", "answer 1", "hello 2"]);
-    assert_eq!(
-        (all.owner, all.older, all.updated_at),
-        (ANN, 0, world.clock.now())
-    );
-    let before = Some(Uuid::from_u128(2));
-    let earlier = world
-        .store
-        .conversation(conversation, before, 50)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(texts(&earlier), ["hello 1", "answer 1"]);
-    let newest = world
-        .store
-        .conversation(conversation, None, 1)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(
-        (texts(&newest), newest.older),
-        (vec!["hello 2".to_owned()], 2)
-    );
-    assert!(
-        world
-            .store
-            .conversation(Uuid::from_u128(9), None, 1)
-            .await
-            .unwrap()
-            .is_none()
-    );
-    assert_eq!(world.store.conversations(ANN, 9).await.unwrap().len(), 1);
-    assert!(world.store.conversations(BEN, 9).await.unwrap().is_empty());
-}
-
 pub(crate) async fn only_known_apps_are_claimed(world: &World) {
     let mut task = world.task(1);
     task.app = "home".into();
@@ -567,114 +444,6 @@ pub(crate) async fn queries_filter_and_page_newest_first(world: &World) {
         ..Filter::default()
     };
     assert_eq!(ids(children, Page::default()).await.0, [5]);
-}
-
-pub(crate) async fn a_sweep_never_touches_live_tasks(world: &World) {
-    for id in 1..=3 {
-        world.submit(world.task(id)).await;
-    }
-    let done = world.claim_one("w").await;
-    world
-        .store
-        .append(done.fence(), world.batch(TaskState::Completed))
-        .await
-        .unwrap();
-    let paused = world.claim_one("w").await;
-    world
-        .store
-        .append(paused.fence(), world.pause(None))
-        .await
-        .unwrap();
-    let policy = policy();
-    world.clock.advance(6 * A_DAY);
-    assert!(
-        world
-            .store
-            .sweep(policy.clone(), false)
-            .await
-            .unwrap()
-            .tasks
-            .is_empty()
-    );
-    world.clock.advance(365 * A_DAY);
-    assert_eq!(
-        world.store.sweep(policy, false).await.unwrap().tasks,
-        [done.record.id]
-    );
-    assert!(world.store.load(done.record.id, 1).await.unwrap().is_none());
-    for id in [2, 3] {
-        assert!(
-            world
-                .store
-                .load(Uuid::from_u128(id), 1)
-                .await
-                .unwrap()
-                .is_some()
-        );
-    }
-}
-
-pub(crate) async fn a_sweep_keeps_children_of_live_parents(world: &World) {
-    world.submit(world.task(1)).await;
-    let mut child = world.task(2);
-    child.parent = Some(Uuid::from_u128(1));
-    world.submit(child).await;
-    let claimed = world.claim("w", 2).await;
-    world
-        .store
-        .append(claimed[1].fence(), world.batch(TaskState::Completed))
-        .await
-        .unwrap();
-    world.clock.advance(365 * A_DAY);
-    let policy = policy();
-    assert!(
-        world
-            .store
-            .sweep(policy.clone(), false)
-            .await
-            .unwrap()
-            .tasks
-            .is_empty()
-    );
-    let parent = world.claim_one("w").await;
-    world
-        .store
-        .append(parent.fence(), world.batch(TaskState::Failed))
-        .await
-        .unwrap();
-    assert_eq!(
-        world.store.sweep(policy, false).await.unwrap().tasks,
-        [Uuid::from_u128(2)]
-    );
-}
-
-pub(crate) async fn a_dry_sweep_removes_nothing(world: &World) {
-    let mut task = world.task(1);
-    task.conversation = Some(Uuid::from_u128(500));
-    let id = world.submit(task).await;
-    let claimed = world.claim_one("w").await;
-    world
-        .store
-        .append(claimed.fence(), world.batch(TaskState::Completed))
-        .await
-        .unwrap();
-    world.clock.advance(365 * A_DAY);
-    let policy = policy();
-    assert_eq!(
-        world.store.sweep(policy.clone(), true).await.unwrap().tasks,
-        [id]
-    );
-    assert!(world.store.load(id, 1).await.unwrap().is_some());
-    world.store.sweep(policy, false).await.unwrap();
-    let conversation = world
-        .store
-        .conversation(Uuid::from_u128(500), None, 9)
-        .await
-        .unwrap();
-    assert!(
-        conversation.is_none(),
-        "an empty conversation goes with its last task"
-    );
 }
 
 pub(crate) async fn a_watcher_is_told_of_work_and_of_its_task(world: &World) {

@@ -49,6 +49,7 @@ impl World {
         NewTask {
             id: Uuid::from_u128(id),
             key: None,
+            fingerprint: None,
             owner: ANN,
             conversation: None,
             channel: Channel::Terminal,

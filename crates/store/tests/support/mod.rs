@@ -13,6 +13,7 @@ pub(crate) fn task(id: u128, clock: &SimClock) -> NewTask {
     NewTask {
         id: Uuid::from_u128(id),
         key: None,
+        fingerprint: None,
         owner: Uuid::nil(),
         conversation: None,
         channel: Channel::Terminal,

@@ -78,6 +78,9 @@ pub(super) struct TaskFile {
     parent_task_id: Option<Uuid>,
     pub(super) owner: Uuid,
     pub(super) key: Option<String>,
+    /// A hash of what was asked under the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fingerprint: Option<String>,
     pub(super) conversation: Option<ConversationPart>,
     channel: Channel,
     app: String,
@@ -130,6 +133,7 @@ impl TaskFile {
             parent_task_id: record.parent,
             owner: record.owner,
             key: archive.key.clone(),
+            fingerprint: archive.fingerprint.clone(),
             channel: record.channel,
             app: record.app,
             definition: record.definition,
@@ -179,6 +183,7 @@ impl TaskFile {
                 error: self.error,
             },
             key: self.key,
+            fingerprint: self.fingerprint,
             conversation: told,
             entries,
             messages,

@@ -116,7 +116,7 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             app,
             dry_run,
             store,
-        } => prune::prune(app.as_deref(), *dry_run, store, json).await?,
+        } => prune::prune(app, *dry_run, store, json).await?,
         TasksCommand::Cancel { id, reason, store } => {
             let (store, task) = open(store, id).await?;
             return answer::cancel(&*store, task, reason.as_deref(), json).await;

@@ -1,28 +1,27 @@
-//! `convoke tasks prune`: removes ended tasks whose time is over, and never one that is live.
+//! `convoke tasks prune`: removes ended tasks of an app whose time is over, and never one that is live.
 
 use std::path::Path;
 
-use convoke_model::{RetentionPolicy, RetentionPolicyFields};
+use convoke_store::Sweep;
 use serde_json::json;
 
 use crate::cli::StoreArgs;
 use crate::{output, start};
 
 pub(super) async fn prune(
-    app: Option<&Path>,
+    app: &Path,
     dry_run: bool,
     args: &StoreArgs,
     json: bool,
 ) -> anyhow::Result<()> {
-    let policy = match app {
-        None => RetentionPolicy::new(RetentionPolicyFields::default())?,
-        Some(folder) => {
-            let app = start::load_app_as_written(folder, &args.data, json)?;
-            app.retention.clone()
-        }
-    };
+    let app = start::load_app_as_written(app, &args.data, json)?;
     let store = start::open_existing_store(args)?;
-    let swept = store.sweep(policy, dry_run).await?;
+    let sweep = Sweep {
+        app: app.config.name.to_string(),
+        policy: app.retention.clone(),
+        dry_run,
+    };
+    let swept = store.sweep(sweep).await?;
     if json {
         output::json_line(&json!({ "dry_run": dry_run, "tasks": swept.tasks }));
         return Ok(());

@@ -1,0 +1,115 @@
+//! Who works on what: tasks that are ready, in the order of their conversations.
+
+use convoke_model::TaskState;
+use jiff::Timestamp;
+
+use super::Inner;
+use crate::error::StoreError;
+use crate::task::{Claim, Claimed, TaskRecord, lease_end, unreadable};
+
+impl Inner {
+    pub(super) fn claim(
+        &mut self,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Result<Vec<Claimed>, StoreError> {
+        let mut ready: Vec<_> = self
+            .live
+            .iter()
+            .filter_map(|ordinal| self.tasks.get(ordinal))
+            .map(|kept| &kept.record)
+            .filter(|record| record.ready_at.is_some_and(|ready| ready <= now))
+            .filter(|record| claim.apps.contains(&record.app))
+            .filter(|record| !claim.except.contains(&record.definition))
+            .filter(|record| !self.waits_its_turn(record, now))
+            .map(|record| (record.ready_at, record.ordinal))
+            .collect();
+        ready.sort_unstable();
+        ready.truncate(claim.limit);
+        let mut claimed = Vec::with_capacity(ready.len());
+        for (_, ordinal) in ready {
+            match self.hold(ordinal, claim, now) {
+                Ok(task) => claimed.extend(task),
+                Err(StoreError::Corrupt(cause)) => self.set_aside(ordinal, &cause, now),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// Makes a task the worker's.
+    fn hold(
+        &mut self,
+        ordinal: u64,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Result<Option<Claimed>, StoreError> {
+        let Some(kept) = self.tasks.get_mut(&ordinal) else {
+            return Ok(None);
+        };
+        // All is read before anything is changed.
+        let entry = kept.entries_from(kept.record.seq)?.pop();
+        let entry = entry.ok_or_else(|| StoreError::Corrupt("the task has no entry".into()))?;
+        let (messages, signals) = (kept.messages()?, kept.waiting());
+        let record = &mut kept.record;
+        record.epoch += 1;
+        record.claims += 1;
+        record.worker = Some(claim.worker.clone());
+        record.ready_at = Some(lease_end(now, claim.lease));
+        record.started_at.get_or_insert(now);
+        if record.status == TaskState::Submitted {
+            record.status = TaskState::Working;
+        }
+        Ok(Some(Claimed {
+            record: record.clone(),
+            entry,
+            messages,
+            signals,
+        }))
+    }
+
+    /// Ends a task that cannot be read, so that it is in nobody's way. Its journal stays as it is.
+    fn set_aside(&mut self, ordinal: u64, cause: &str, now: Timestamp) {
+        tracing::error!(ordinal, cause, "a task cannot be read and is set aside");
+        if let Some(kept) = self.tasks.get_mut(&ordinal) {
+            let record = &mut kept.record;
+            record.status = TaskState::Failed;
+            record.error = Some(unreadable(cause));
+            record.completed_at = Some(now);
+            record.worker = None;
+            record.ready_at = None;
+            self.note_end(ordinal);
+        }
+    }
+
+    /// Of a conversation, the task that is at work goes on first, and then the earliest that is ready.
+    pub(super) fn waits_its_turn(&self, record: &TaskRecord, now: Timestamp) -> bool {
+        let Some(conversation) = record
+            .conversation
+            .and_then(|id| self.conversations.get(&id))
+        else {
+            return false;
+        };
+        let open = conversation
+            .open
+            .iter()
+            .filter_map(|ordinal| self.tasks.get(ordinal));
+        let mut others = open
+            .map(|kept| &kept.record)
+            .filter(|other| other.ordinal != record.ordinal);
+        others.any(|other| {
+            let earlier = other.ordinal < record.ordinal;
+            match (&other.worker, &record.worker) {
+                (Some(_), held) => held.is_none() || earlier,
+                (None, Some(_)) => false,
+                (None, None) => earlier && is_ready(other, now),
+            }
+        })
+    }
+}
+
+/// Whether a task that nobody holds is to be worked on before later ones.
+fn is_ready(record: &TaskRecord, now: Timestamp) -> bool {
+    matches!(record.status, TaskState::Submitted | TaskState::Working)
+        || record.ready_at.is_some_and(|ready| ready <= now)
+}

@@ -1,0 +1,92 @@
+//! Conversations in memory.
+
+use std::collections::BTreeSet;
+
+use convoke_model::Channel;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::Inner;
+use crate::conversation::ConversationRecord;
+use crate::error::StoreError;
+
+/// A conversation goes with the last of its tasks.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    /// The ordinals of its tasks that are kept.
+    pub(super) tasks: BTreeSet<u64>,
+    /// Those that have not ended.
+    pub(super) open: BTreeSet<u64>,
+    pub(super) owner: Uuid,
+    pub(super) app: String,
+    pub(super) channel: Channel,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+}
+
+impl Conversation {
+    pub(super) fn new(owner: Uuid, app: &str, channel: Channel, now: Timestamp) -> Self {
+        Self {
+            tasks: BTreeSet::new(),
+            open: BTreeSet::new(),
+            owner,
+            app: app.to_owned(),
+            channel,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+}
+
+impl Inner {
+    /// A conversation of this owner with this app, which is made if it is not there. One of somebody else,
+    /// or with another app, is refused.
+    pub(super) fn own_conversation(
+        &mut self,
+        id: Uuid,
+        new: impl FnOnce() -> Conversation,
+    ) -> Result<&mut Conversation, StoreError> {
+        let new = new();
+        let owner = (new.owner, new.app.clone());
+        let conversation = self.conversations.entry(id).or_insert(new);
+        if (conversation.owner, &conversation.app) != (owner.0, &owner.1) {
+            return Err(StoreError::ForeignConversation { conversation: id });
+        }
+        Ok(conversation)
+    }
+
+    pub(super) fn conversation(
+        &self,
+        id: Uuid,
+        before: Option<Uuid>,
+        limit: usize,
+    ) -> Result<Option<ConversationRecord>, StoreError> {
+        let Some(conversation) = self.conversations.get(&id) else {
+            return Ok(None);
+        };
+        let end = before
+            .and_then(|task| self.ordinals.get(&task))
+            .copied()
+            .unwrap_or(u64::MAX);
+        let tasks = conversation.tasks.range(..end);
+        let spoken: Vec<_> = tasks
+            .filter_map(|ordinal| self.tasks.get(ordinal))
+            .flat_map(|kept| kept.messages.iter().filter(|(_, message)| message.spoken))
+            .collect();
+        let older = spoken.len().saturating_sub(limit);
+        let messages: Result<_, _> = spoken[older..]
+            .iter()
+            .map(|(_, stored)| serde_json::from_str(&stored.message))
+            .collect();
+        Ok(Some(ConversationRecord {
+            id,
+            owner: conversation.owner,
+            app: conversation.app.clone(),
+            channel: conversation.channel,
+            created_at: conversation.created_at,
+            updated_at: conversation.updated_at,
+            messages: messages?,
+            older,
+        }))
+    }
+}

@@ -1,0 +1,38 @@
+//! What is removed from memory once its time is over.
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::Inner;
+use crate::task::{Ended, Sweep, Swept, expired};
+
+impl Inner {
+    pub(super) fn sweep(&mut self, sweep: &Sweep, now: Timestamp) -> Swept {
+        let live = |task: Uuid| {
+            self.kept(task)
+                .is_some_and(|kept| !kept.record.status.is_final())
+        };
+        let over: Vec<_> = self
+            .tasks
+            .values()
+            .map(|kept| &kept.record)
+            .filter(|record| record.app == sweep.app)
+            .filter(|record| {
+                Ended::of(record).is_some_and(|ended| expired(&ended, &sweep.policy, now))
+            })
+            .filter(|record| !record.parent.is_some_and(live))
+            .map(|record| (record.ordinal, record.id))
+            .collect();
+        if !sweep.dry_run {
+            for (ordinal, _) in &over {
+                self.remove(*ordinal);
+            }
+            let tasks = &self.tasks;
+            let named = |hash: &str| tasks.values().any(|kept| kept.record.definition == *hash);
+            self.definitions.retain(|hash, _| named(hash));
+        }
+        Swept {
+            tasks: over.into_iter().map(|(_, id)| id).collect(),
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Conversations: whose they are, with which app, what was said, and whose turn it is.
+
+use std::time::Duration;
+
+use convoke_model::{Clock, TaskState};
+use convoke_store::{Claimed, Lease, NewSignal, NewTask, StoreError, Submitted};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::world::{ANN, BEN, LEASE, World, said};
+
+const CONVERSATION: Uuid = Uuid::from_u128(500);
+
+fn ids(claimed: &[Claimed]) -> Vec<u128> {
+    let ids = claimed.iter().map(|claimed| claimed.record.id.as_u128());
+    ids.collect()
+}
+
+fn in_conversation(world: &World, id: u128) -> NewTask {
+    NewTask {
+        conversation: Some(CONVERSATION),
+        ..world.task(id)
+    }
+}
+
+async fn end(world: &World, claimed: &Claimed) {
+    let batch = world.batch(TaskState::Completed);
+    world.store.append(claimed.fence(), batch).await.unwrap();
+}
+
+async fn wait_for_person(world: &World, claimed: &Claimed) {
+    let pause = world.pause(None);
+    world.store.append(claimed.fence(), pause).await.unwrap();
+}
+
+async fn answer(world: &World, task: u128) {
+    let signal = NewSignal {
+        task: Uuid::from_u128(task),
+        kind: "answer".into(),
+        payload: json!({}),
+        key: "a".into(),
+    };
+    world.store.signal(signal).await.unwrap();
+}
+
+pub(crate) async fn one_conversation_is_worked_on_in_order_one_at_a_time(world: &World) {
+    let conversation = Uuid::from_u128(500);
+    for id in 1..=3 {
+        let mut task = world.task(id);
+        task.conversation = Some(conversation);
+        world.submit(task).await;
+    }
+    world.submit(world.task(4)).await;
+    let first = world.claim("w", 9).await;
+    assert_eq!(ids(&first), [1, 4]);
+    world
+        .store
+        .append(first[0].fence(), world.batch(TaskState::Completed))
+        .await
+        .unwrap();
+    let second = world.claim("w", 9).await;
+    assert_eq!(ids(&second), [2]);
+    // A task that waits for a person does not hold up the conversation.
+    world
+        .store
+        .append(second[0].fence(), world.pause(None))
+        .await
+        .unwrap();
+    assert_eq!(ids(&world.claim("w", 9).await), [3]);
+}
+
+pub(crate) async fn a_foreign_conversation_is_refused(world: &World) {
+    let conversation = Uuid::from_u128(500);
+    let mut mine = world.task(1);
+    mine.conversation = Some(conversation);
+    world.submit(mine).await;
+    let mut theirs = world.task(2);
+    theirs.conversation = Some(conversation);
+    theirs.owner = BEN;
+    let refused = world.store.submit(theirs).await;
+    assert_eq!(
+        refused,
+        Err(StoreError::ForeignConversation { conversation })
+    );
+    assert!(
+        world
+            .store
+            .load(Uuid::from_u128(2), 1)
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &World) {
+    let conversation = Uuid::from_u128(500);
+    for id in 1..=2 {
+        let mut task = world.task(id);
+        task.conversation = Some(conversation);
+        world.submit(task).await;
+    }
+    let claimed = world.claim_one("w").await;
+    world.clock.advance(Duration::from_secs(5));
+    let mut batch = world.batch(TaskState::Completed);
+    batch.messages = vec![said("answer 1", world.clock.now())];
+    let mut silent = said("not spoken", world.clock.now());
+    silent.spoken = false;
+    batch.messages.push(silent);
+    world.store.append(claimed.fence(), batch).await.unwrap();
+
+    let texts = |record: &convoke_store::ConversationRecord| {
+        record
+            .messages
+            .iter()
+            .map(|message| message.content.clone())
+            .collect::<Vec<_>>()
+    };
+    let all = world
+        .store
+        .conversation(conversation, None, 50)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(texts(&all), ["hello 1", "answer 1", "hello 2"]);
+    assert_eq!(
+        (all.owner, all.older, all.updated_at),
+        (ANN, 0, world.clock.now())
+    );
+    let before = Some(Uuid::from_u128(2));
+    let earlier = world
+        .store
+        .conversation(conversation, before, 50)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(texts(&earlier), ["hello 1", "answer 1"]);
+    let newest = world
+        .store
+        .conversation(conversation, None, 1)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (texts(&newest), newest.older),
+        (vec!["hello 2".to_owned()], 2)
+    );
+    assert!(
+        world
+            .store
+            .conversation(Uuid::from_u128(9), None, 1)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(
+        world
+            .store
+            .conversations(ANN, "todo", 9)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+    assert!(
+        world
+            .store
+            .conversations(BEN, "todo", 9)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+pub(crate) async fn an_answered_task_waits_while_a_later_one_is_at_work(world: &World) {
+    world.submit(in_conversation(world, 1)).await;
+    world.submit(in_conversation(world, 2)).await;
+    wait_for_person(world, &world.claim_one("w").await).await;
+    let later = world.claim_one("w").await;
+    assert_eq!(later.record.id, Uuid::from_u128(2));
+    answer(world, 1).await;
+    assert!(world.claim("w", 9).await.is_empty(), "one at a time");
+    end(world, &later).await;
+    assert_eq!(ids(&world.claim("w", 9).await), [1], "then it is its turn");
+}
+
+pub(crate) async fn an_answered_task_comes_before_later_ones_that_have_not_begun(world: &World) {
+    for id in 1..=2 {
+        world.submit(in_conversation(world, id)).await;
+    }
+    wait_for_person(world, &world.claim_one("w").await).await;
+    answer(world, 1).await;
+    // Neither one claim of several nor a worker that would hold a new task at once takes two.
+    let mut new = in_conversation(world, 3);
+    new.hold = Some(Lease {
+        worker: "w".into(),
+        time: LEASE,
+    });
+    let submitted = world.store.submit(new).await.unwrap();
+    assert!(matches!(submitted, Submitted::Created { held: false, .. }));
+    let claimed = world.claim("w", 9).await;
+    assert_eq!(ids(&claimed), [1]);
+    // Claimed, it still stands as one that waits, and holds up the others all the same.
+    assert_eq!(claimed[0].record.status, TaskState::InputRequired);
+    assert!(world.claim("w", 9).await.is_empty());
+    end(world, &claimed[0]).await;
+    assert_eq!(ids(&world.claim("w", 9).await), [2]);
+}
+
+pub(crate) async fn a_task_whose_worker_died_goes_on_before_an_answered_one(world: &World) {
+    world.submit(in_conversation(world, 1)).await;
+    world.submit(in_conversation(world, 2)).await;
+    wait_for_person(world, &world.claim_one("w").await).await;
+    assert_eq!(ids(&world.claim("w", 9).await), [2]);
+    answer(world, 1).await;
+    world.clock.advance(LEASE);
+    let claimed = world.claim("v", 9).await;
+    assert_eq!(ids(&claimed), [2]);
+    end(world, &claimed[0]).await;
+    assert_eq!(ids(&world.claim("v", 9).await), [1]);
+}
+
+pub(crate) async fn a_conversation_belongs_to_one_app(world: &World) {
+    world.submit(in_conversation(world, 1)).await;
+    let other = NewTask {
+        app: "home".into(),
+        ..in_conversation(world, 2)
+    };
+    assert_eq!(
+        world.store.submit(other).await,
+        Err(StoreError::ForeignConversation {
+            conversation: CONVERSATION
+        })
+    );
+    let kept = world.store.conversation(CONVERSATION, None, 9).await;
+    let kept = kept.unwrap().unwrap();
+    assert_eq!((kept.app.as_str(), kept.messages.len()), ("todo", 1));
+    let with = async |app: &str| world.store.conversations(ANN, app, 9).await.unwrap().len();
+    assert_eq!((with("todo").await, with("home").await), (1, 0));
+}
+
+pub(crate) async fn a_key_belongs_to_one_app(world: &World) {
+    let keyed = |id, app: &str| NewTask {
+        key: Some("k".into()),
+        app: app.into(),
+        ..world.task(id)
+    };
+    world.submit(keyed(1, "todo")).await;
+    world.submit(keyed(2, "home")).await;
+    let again = world.store.submit(keyed(3, "home")).await;
+    assert_eq!(again, Ok(Submitted::Existing(Uuid::from_u128(2))));
+}
+
+pub(crate) async fn the_same_key_with_another_request_is_refused(world: &World) {
+    let keyed = |id, fingerprint: Option<&str>| NewTask {
+        key: Some("k".into()),
+        fingerprint: fingerprint.map(str::to_owned),
+        ..world.task(id)
+    };
+    let task = world.submit(keyed(1, Some("milk"))).await;
+    let same = world.store.submit(keyed(2, Some("milk"))).await;
+    assert_eq!(same, Ok(Submitted::Existing(task)));
+    let other = world.store.submit(keyed(3, Some("bread"))).await;
+    assert_eq!(other, Err(StoreError::KeyReused { task }));
+    assert_eq!(
+        world.claim("w", 9).await.len(),
+        1,
+        "what was refused is not there"
+    );
+    // Whoever gives no fingerprint, such as a parent that asks its child again, gets the task.
+    let unknown = world.store.submit(keyed(4, None)).await;
+    assert_eq!(unknown, Ok(Submitted::Existing(task)));
+}
