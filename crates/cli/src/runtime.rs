@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use convoke_app::App;
 use convoke_engine::{Answered, Ended, Engine, EngineError};
-use convoke_flow::{Assistant, Incoming, receive};
+use convoke_flow::{Assistant, Incoming, check_answer, receive};
 use convoke_model::{Answer, Channel, Clock, Ids, TaskState, UserId};
 use convoke_store::Store;
 use tokio::runtime::Handle;
@@ -132,6 +132,7 @@ impl Runtime {
         question: Option<Uuid>,
         answer: Answered,
     ) -> Result<Ended, RuntimeError> {
+        check_answer(&answer)?;
         let newest = self.store().newest(task).await.map_err(EngineError::from)?;
         let seq = newest.map_or(0, |(record, _)| record.seq);
         self.engine.answer(task, question, answer).await?;

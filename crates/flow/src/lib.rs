@@ -34,5 +34,8 @@ pub use assistant::{Assistant, Progress};
 pub use calls::{Reply, Request};
 pub use error::FlowError;
 pub use performer::{Performer, PerformerOptions};
-pub use receive::{Incoming, MAX_TAG_CHARACTERS, MAX_TAGS, receive};
+pub use receive::{
+    Incoming, MAX_ANSWER_BYTES, MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS, MAX_TAGS, check_answer,
+    check_key, check_tags, receive,
+};
 pub use trace::trace;

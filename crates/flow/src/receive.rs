@@ -1,7 +1,7 @@
 //! The way in: bounds a request before anything works on it, and makes it what the engine accepts.
 
 use convoke_app::Limits;
-use convoke_engine::{Keeping, Live, NewRequest};
+use convoke_engine::{Answered, Keeping, Live, NewRequest};
 use convoke_model::{Channel, Invalid, Message, Request, RequestLimits, UserId};
 use jiff::Timestamp;
 use serde_json::json;
@@ -26,6 +26,12 @@ pub struct Incoming {
     pub keeping: Keeping,
 }
 
+/// Characters that a request's key may have.
+pub const MAX_KEY_CHARACTERS: usize = 256;
+
+/// Bytes that an answer to a question may have, written as JSON.
+pub const MAX_ANSWER_BYTES: usize = 64 * 1024;
+
 /// Tags that a request may have.
 pub const MAX_TAGS: usize = 20;
 
@@ -44,6 +50,9 @@ pub fn receive(incoming: Incoming, limits: &Limits, at: Timestamp) -> Result<New
         Vec::new(),
         &request_limits,
     )?;
+    if let Some(key) = &incoming.key {
+        check_key(key)?;
+    }
     check_keeping(&incoming.keeping)?;
     Ok(NewRequest {
         owner: incoming.user.uuid(),
@@ -57,17 +66,99 @@ pub fn receive(incoming: Incoming, limits: &Limits, at: Timestamp) -> Result<New
     })
 }
 
-fn check_keeping(keeping: &Keeping) -> Result<(), Invalid> {
-    let fits = |tag: &String| !tag.trim().is_empty() && tag.chars().count() <= MAX_TAG_CHARACTERS;
-    if keeping.tags.len() > MAX_TAGS || !keeping.tags.iter().all(fits) {
-        let message = format!(
-            "a request has at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARACTERS} characters"
-        );
-        return Err(Invalid::one("request.tags", message));
+/// Checks a key by which the same request is known again. It is not repeated in the message.
+pub fn check_key(key: &str) -> Result<(), Invalid> {
+    if is_word(key, MAX_KEY_CHARACTERS) {
+        return Ok(());
     }
+    let message =
+        format!("a key has 1 to {MAX_KEY_CHARACTERS} characters, none of them a control character");
+    Err(Invalid::one("request.key", message))
+}
+
+/// Checks the tags of a request.
+pub fn check_tags(tags: &[String]) -> Result<(), Invalid> {
+    let fits = |tag: &String| !tag.trim().is_empty() && is_word(tag, MAX_TAG_CHARACTERS);
+    if tags.len() <= MAX_TAGS && tags.iter().all(fits) {
+        return Ok(());
+    }
+    let message = format!(
+        "a request has at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARACTERS} characters, none of them \
+         a control character"
+    );
+    Err(Invalid::one("request.tags", message))
+}
+
+/// Checks what a person says to a question. A refused answer changes nothing.
+pub fn check_answer(answer: &Answered) -> Result<(), Invalid> {
+    if json!(answer).to_string().len() <= MAX_ANSWER_BYTES {
+        return Ok(());
+    }
+    let message = format!("an answer has at most {MAX_ANSWER_BYTES} bytes, written as JSON");
+    Err(Invalid::one("answer.too_large", message))
+}
+
+fn is_word(text: &str, most: usize) -> bool {
+    let mut characters = text.chars();
+    !text.is_empty()
+        && characters.by_ref().take(most).all(|one| !one.is_control())
+        && characters.next().is_none()
+}
+
+fn check_keeping(keeping: &Keeping) -> Result<(), Invalid> {
+    check_tags(&keeping.tags)?;
     if keeping.days == Some(0) {
         let message = "a task is kept for at least 1 day";
         return Err(Invalid::one("request.keep_days", message));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_a_word_of_bounded_length() {
+        let longest = "ä".repeat(MAX_KEY_CHARACTERS);
+        assert!(check_key(&longest).is_ok() && check_key("order 7").is_ok());
+        let longer = format!("{longest}k");
+        for key in ["", "a\nb", "a\u{1b}[2K", "\u{0}", &longer] {
+            let invalid = check_key(key).unwrap_err();
+            assert!(invalid.has("request.key"), "{key:?}");
+        }
+        let endless = check_key(&"k".repeat(100_000)).unwrap_err();
+        assert!(endless.to_string().len() < 200, "the key is not repeated");
+    }
+
+    #[test]
+    fn tags_are_few_and_short() {
+        let tags = |number, tag: &str| check_tags(&vec![tag.to_owned(); number]);
+        assert!(tags(MAX_TAGS, &"t".repeat(MAX_TAG_CHARACTERS)).is_ok());
+        for (number, tag) in [
+            (MAX_TAGS + 1, "t"),
+            (1, ""),
+            (1, "  "),
+            (1, "a\u{7}"),
+            (1, &"t".repeat(MAX_TAG_CHARACTERS + 1)),
+        ] {
+            let invalid = tags(number, tag).unwrap_err();
+            assert!(invalid.has("request.tags"), "{number} of {tag:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_bounded_whatever_it_says() {
+        let approve = |length| Answered::Approve {
+            message: Some("m".repeat(length)),
+        };
+        assert!(check_answer(&approve(MAX_ANSWER_BYTES - 100)).is_ok());
+        let modify = Answered::Modify {
+            value: json!({ "text": "m".repeat(MAX_ANSWER_BYTES) }),
+        };
+        for answer in [approve(MAX_ANSWER_BYTES), modify] {
+            let invalid = check_answer(&answer).unwrap_err();
+            assert!(invalid.has("answer.too_large"));
+        }
+    }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use convoke_app::Limits;
 use convoke_engine::Answered;
+use convoke_flow::check_answer;
 use convoke_store::{NewSignal, Signalled, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -30,6 +32,7 @@ pub(super) async fn answer(
     json: bool,
 ) -> anyhow::Result<Exit> {
     let answer = answered(said)?;
+    check_answer(&answer)?;
     let question = said
         .question
         .map(|text| parse_id("question", text))
@@ -81,6 +84,11 @@ pub(super) async fn cancel(
     reason: Option<&str>,
     json: bool,
 ) -> anyhow::Result<Exit> {
+    let most = Limits::default().message_characters as usize;
+    if reason.is_some_and(|reason| reason.chars().count() > most) {
+        let message = format!("the reason has more than {most} characters");
+        return Err(UsageError::new("cancel.reason_long", message).into());
+    }
     let signal = NewSignal {
         task,
         kind: "cancel".into(),
