@@ -18,6 +18,7 @@ use crate::document::ParsedList;
 use crate::environment::Secrets;
 use crate::evals::EvalCase;
 use crate::hash;
+use crate::kept::KeptApp;
 use crate::origin::{AppFiles, Origin};
 use crate::references::{self, is_same_tool};
 use crate::spelling::one_of;
@@ -113,7 +114,8 @@ impl App {
     }
 
     /// Reads an app as it once was, from the files that were kept of it. What is relative in it is
-    /// relative to `folder`.
+    /// relative to `folder`. Files that do not give the hash are refused with `app.definition_changed`:
+    /// tasks go by the hash, and would go on with something else.
     pub fn load_kept(
         files: &AppFiles,
         hash: &str,
@@ -121,6 +123,13 @@ impl App {
         environment: &dyn Fn(&str) -> Option<String>,
         program_servers: &BTreeSet<String>,
     ) -> Result<Self, Diagnostics> {
+        if !KeptApp::read(files)?.has_hash(hash) {
+            let message = format!("the files that were kept are not those with the hash {hash}");
+            let mut problems = Diagnostics::default();
+            let code = "app.definition_changed";
+            problems.add(Diagnostic::of_file(Severity::Error, ".", code, message));
+            return Err(problems);
+        }
         let origin = Origin::Kept(files);
         let loaded = Self::read(folder, origin, environment, Purpose::Run, program_servers)?;
         Ok(Self {
@@ -167,7 +176,7 @@ impl App {
         if problems.has_errors() {
             return Err(problems.sorted());
         }
-        let hash = hash::of(&contents);
+        let hash = hash::of(&contents.covered());
         if let Some(app) = Self::assemble(folder, contents, hash) {
             return Ok(Loaded {
                 app,

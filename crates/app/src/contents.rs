@@ -14,6 +14,7 @@ use crate::environment::Secrets;
 use crate::evals::{EvalCase, EvalFile};
 use crate::files::{ChannelsFile, DomainsFile, McpServersFile};
 use crate::folder::{Files, survey};
+use crate::hash::Covered;
 use crate::origin::{AppFiles, Origin};
 use crate::templates::Templates;
 use crate::yaml::push;
@@ -156,25 +157,27 @@ impl Contents {
         contents
     }
 
+    /// The files that matter for running: all but the evals.
+    pub(crate) fn covered(&self) -> Covered<'_> {
+        Covered {
+            config: self.config.as_ref().map(|file| &file.document),
+            agents: self.agents.iter().map(|file| &file.document).collect(),
+            workflows: self.workflows.iter().map(|file| &file.document).collect(),
+            servers: self.servers.as_ref().map(|file| &file.document),
+            domains: self.domains.as_ref().map(|file| &file.document),
+            channels: self.channels.as_ref().map(|file| &file.document),
+            style_guide: self.style_guide.as_ref().map(|file| &file.document),
+            retention: self.retention.as_ref().map(|file| &file.document),
+        }
+    }
+
     /// The files as they are written, but for the evals.
     pub(crate) fn as_written(&self) -> AppFiles {
-        let agents = self.agents.iter().map(|file| &file.document);
-        let workflows = self.workflows.iter().map(|file| &file.document);
-        agents
-            .chain(workflows)
-            .chain(self.config.as_ref().map(|file| &file.document))
-            .chain(self.servers.as_ref().map(|file| &file.document))
-            .chain(self.domains.as_ref().map(|file| &file.document))
-            .chain(self.channels.as_ref().map(|file| &file.document))
-            .chain(self.style_guide.as_ref().map(|file| &file.document))
-            .chain(self.retention.as_ref().map(|file| &file.document))
-            .map(|document| {
-                (
-                    document.source.file().to_owned(),
-                    document.source.text().to_owned(),
-                )
-            })
-            .collect()
+        let source = |document: &Document| {
+            let source = &document.source;
+            (source.file().to_owned(), source.text().to_owned())
+        };
+        self.covered().all().map(source).collect()
     }
 
     fn check(&self, has_agent_files: bool, problems: &mut Diagnostics) {

@@ -101,9 +101,16 @@ pub(crate) fn substitute(
 
 /// Whether a text takes anything from the environment.
 pub(crate) fn has_variable(text: &str) -> bool {
-    variables(text)
-        .iter()
-        .any(|variable| matches!(variable.kind, VariableKind::Named { .. }))
+    names(text).next().is_some()
+}
+
+/// The names that a text asks the environment for.
+pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
+    let names = variables(text).into_iter();
+    names.filter_map(|variable| match variable.kind {
+        VariableKind::Named { name, .. } => Some(name),
+        VariableKind::Escape | VariableKind::Malformed => None,
+    })
 }
 
 struct Variable<'a> {

@@ -7,18 +7,45 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::config::AppConfig;
-use crate::contents::Contents;
 use crate::document::Document;
 use crate::origin::AppFiles;
 
 /// Changes when the way of hashing does, so that hashes of two ways never meet by accident.
 const FORMAT: u32 = 1;
 
+/// The files of an app that its hash covers.
+pub(crate) struct Covered<'a> {
+    pub(crate) config: Option<&'a Document>,
+    pub(crate) agents: Vec<&'a Document>,
+    pub(crate) workflows: Vec<&'a Document>,
+    pub(crate) servers: Option<&'a Document>,
+    pub(crate) domains: Option<&'a Document>,
+    pub(crate) channels: Option<&'a Document>,
+    pub(crate) style_guide: Option<&'a Document>,
+    pub(crate) retention: Option<&'a Document>,
+}
+
+impl<'a> Covered<'a> {
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'a Document> {
+        let singles = [
+            self.config,
+            self.servers,
+            self.domains,
+            self.channels,
+            self.style_guide,
+            self.retention,
+        ];
+        let lists = self.agents.iter().chain(&self.workflows).copied();
+        lists.chain(singles.into_iter().flatten())
+    }
+}
+
 /// The hash, in hexadecimal. Formatting, comments, the order of keys, file names, evals and the
 /// values of secrets leave it as it is.
-pub(crate) fn of(contents: &Contents) -> String {
+pub(crate) fn of(covered: &Covered<'_>) -> String {
     let single = |document: Option<&Document>| document.map_or(Value::Null, Document::normal_value);
-    let mut config = single(contents.config.as_ref().map(|config| &config.document));
+    let mut config = single(covered.config);
     if let Some(config) = config.as_object_mut() {
         // The bar of the evals says nothing about how the app runs.
         config.remove("evals");
@@ -26,22 +53,38 @@ pub(crate) fn of(contents: &Contents) -> String {
     let whole = json!({
         "format": FORMAT,
         "config": config,
-        "agents": by_name(contents.agents.iter().map(|agent| &agent.document)),
-        "workflows": by_name(contents.workflows.iter().map(|workflow| &workflow.document)),
-        "servers": single(contents.servers.as_ref().map(|list| &list.document)),
-        "domains": single(contents.domains.as_ref().map(|list| &list.document)),
-        "channels": single(contents.channels.as_ref().map(|list| &list.document)),
-        "style_guide": single(contents.style_guide.as_ref().map(|guide| &guide.document)),
-        "retention": single(contents.retention.as_ref().map(|policy| &policy.document)),
+        "agents": by_name(covered.agents.iter().map(|agent| agent.normal_value())),
+        "workflows": by_name(covered.workflows.iter().map(|workflow| workflow.normal_value())),
+        "servers": single(covered.servers),
+        "domains": single(covered.domains),
+        "channels": single(covered.channels),
+        "style_guide": single(covered.style_guide),
+        "retention": single(covered.retention),
     });
     hexadecimal(&whole)
 }
 
 /// The hash of an app that stands in no folder. Keys leave it as it is.
 pub(crate) fn of_agents(config: &AppConfig, agents: &[Agent]) -> String {
-    let mut agents: Vec<Value> = agents.iter().map(without_keys).collect();
-    agents.sort_by_cached_key(|value| value["name"].to_string());
-    hexadecimal(&json!({ "format": FORMAT, "name": config.name, "agents": agents }))
+    agents_hash(&json!(config.name), agents.iter().map(without_keys))
+}
+
+/// The same hash from the files that [`agent_files`] made. None for files that it cannot have made.
+pub(crate) fn of_agent_files(covered: &Covered<'_>) -> Option<String> {
+    let config = covered.config?;
+    let [name] = config.written.entries() else {
+        return None;
+    };
+    let is_made_of_agents = covered.all().count() == covered.agents.len() + 1;
+    if name.key != "name" || !is_made_of_agents {
+        return None;
+    }
+    let agents = covered.agents.iter().map(|agent| agent.written.to_value());
+    Some(agents_hash(&name.node.to_value(), agents))
+}
+
+fn agents_hash(name: &Value, agents: impl Iterator<Item = Value>) -> String {
+    hexadecimal(&json!({ "format": FORMAT, "name": name, "agents": by_name(agents) }))
 }
 
 /// The files that an app of agents alone would stand in, without its keys.
@@ -74,8 +117,8 @@ fn hexadecimal(whole: &Value) -> String {
     hash
 }
 
-fn by_name<'a>(documents: impl Iterator<Item = &'a Document>) -> Vec<Value> {
-    let mut values: Vec<Value> = documents.map(Document::normal_value).collect();
+fn by_name(values: impl Iterator<Item = Value>) -> Vec<Value> {
+    let mut values: Vec<Value> = values.collect();
     values.sort_by_cached_key(|value| value["name"].to_string());
     values
 }

@@ -14,6 +14,7 @@ mod evals;
 mod files;
 mod folder;
 mod hash;
+mod kept;
 mod mentions;
 mod origin;
 mod references;
@@ -42,6 +43,7 @@ pub use evals::{
 };
 pub use files::{ChannelsFile, DomainsFile, McpServersFile};
 pub use folder::MAX_FILES;
+pub use kept::{KeptApp, Reach, ReachedAddress, ReachedCommand, ReachedModel};
 pub use mentions::{ToolMention, ToolMentions};
 pub use origin::AppFiles;
 pub use scaffold::{ScaffoldError, new_app};

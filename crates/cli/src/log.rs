@@ -100,10 +100,12 @@ mod tests {
                 "name: app\nredaction: {remove: [email_addresses]}\n".to_owned(),
             ),
             ("agents/a.yaml".to_owned(), agent.to_owned()),
-        ];
+        ]
+        .into();
         let environment = |_: &str| Some("hush-hush".to_owned());
         let none = BTreeSet::new();
-        let app = App::load_kept(&files.into(), "h", "".as_ref(), &environment, &none).unwrap();
+        let hash = convoke_app::KeptApp::read(&files).unwrap().hash;
+        let app = App::load_kept(&files, &hash, "".as_ref(), &environment, &none).unwrap();
         let line = "wrote to ann@example.org and +49 170 1234567 with hush-hush\n";
         assert_eq!(
             Wanted::default().clean(line),

@@ -108,9 +108,11 @@ mod tests {
             ("convoke.yaml".to_owned(), "name: house\n".to_owned()),
             ("agents/light.yaml".to_owned(), agent("light", "turn_on")),
             ("agents/music.yaml".to_owned(), agent("music", "play")),
-        ];
+        ]
+        .into();
         let (environment, none) = (|_: &str| None, BTreeSet::new());
-        App::load_kept(&files.into(), "h", "".as_ref(), &environment, &none).unwrap()
+        let hash = convoke_app::KeptApp::read(&files).unwrap().hash;
+        App::load_kept(&files, &hash, "".as_ref(), &environment, &none).unwrap()
     }
 
     fn compared(wanted: &[&str], routing: &Value) -> Vec<Pair> {
