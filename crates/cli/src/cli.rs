@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use convoke_model::{Channel, TaskState, ToolMode};
 
+use crate::commands::tasks::ImportLimits;
+
 /// Runs assistants described in a folder of YAML. Every step is journaled: kill it anywhere, and it
 /// resumes with nothing lost and no effect repeated.
 #[derive(Debug, Parser)]
@@ -351,12 +353,14 @@ pub(crate) enum TasksCommand {
         store: StoreArgs,
     },
     /// Bring in tasks that were exported from another store
-    Import {
-        /// The folder that `convoke tasks export` wrote
-        dir: PathBuf,
-        /// Unfinished tasks too, which go on here; the store that they come from must not go on with them
+    Import(ImportArgs),
+    /// Let an app run that came with imported tasks, once it is shown what it would start, call and read
+    Trust {
+        /// The hash of its definition, or the beginning of it
+        hash: String,
+        /// Do not ask
         #[arg(long)]
-        take_over: bool,
+        yes: bool,
         #[command(flatten)]
         store: StoreArgs,
     },
@@ -388,6 +392,27 @@ pub(crate) enum TasksCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
+}
+
+/// An export, and what of it is brought in.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The folder that `convoke tasks export` wrote
+    pub(crate) dir: PathBuf,
+
+    /// Unfinished tasks too, which go on here; the store that they come from must not go on with them
+    #[arg(long)]
+    pub(crate) take_over: bool,
+
+    /// Let this definition run here, too: its hash, or the beginning of it. May be given several times
+    #[arg(long, value_name = "HASH")]
+    pub(crate) trust: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) limits: ImportLimits,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
 }
 
 /// What can be said to a question.

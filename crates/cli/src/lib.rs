@@ -10,7 +10,7 @@ mod wire;
 pub use builder::RuntimeBuilder;
 pub use error::RuntimeError;
 pub use runtime::{Runtime, local_user};
-pub use wire::{StoreChoice, edition_error, engine, tool_servers};
+pub use wire::{StoreChoice, edition_error, engine, engine_of_kept, tool_servers};
 
 pub use convoke_app::{App, Diagnostics};
 pub use convoke_engine::{Answered, EditionError, Ended, Engine, Heard, Keeping, Live};

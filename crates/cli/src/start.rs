@@ -262,6 +262,16 @@ pub(crate) async fn app_of(
         }
         return Ok(app);
     }
+    let (app, _) = kept_app(store, record, args).await?;
+    Ok(app)
+}
+
+/// The app that a task was begun with, as the store kept it. Nothing of it is started.
+async fn kept_app(
+    store: &dyn Store,
+    record: &TaskRecord,
+    args: &StoreArgs,
+) -> anyhow::Result<(Arc<App>, Definition)> {
     let unreadable = |why: String| {
         let message = format!("the app as it was when the task was begun cannot be read: {why}");
         UsageError::new("task.definition", message)
@@ -271,7 +281,7 @@ pub(crate) async fn app_of(
     let folder = Path::new("");
     let app = read_kept(&kept, folder, &args.data, &ModelArgs::default())
         .map_err(|error| unreadable(error.to_string()))?;
-    Ok(Arc::new(app))
+    Ok((Arc::new(app), kept))
 }
 
 /// An engine for the app that a task was begun with, or the one in a folder. Nobody works for it.
@@ -282,8 +292,12 @@ pub(crate) async fn engine_of(
     args: &StoreArgs,
     json: bool,
 ) -> anyhow::Result<Engine<Assistant>> {
-    let app = app_of(&*store, record, folder, args, json).await?;
-    Ok(convoke::engine(&app, store)?)
+    if folder.is_some() {
+        let app = app_of(&*store, record, folder, args, json).await?;
+        return Ok(convoke::engine(&app, store)?);
+    }
+    let (app, kept) = kept_app(&*store, record, args).await?;
+    Ok(convoke::engine_of_kept(&app, kept, store)?)
 }
 
 fn default_file(args: &StoreArgs) -> PathBuf {

@@ -217,6 +217,9 @@ impl Editions<Assistant, Performer> for AppEditions {
     ) -> BoxFuture<'static, Result<Edition<Assistant, Performer>, EditionError>> {
         let editions = self.clone();
         async move {
+            if !definition.trusted {
+                return Err(EditionError::Unavailable(untrusted(&definition.hash)));
+            }
             let app = (editions.0.parts.read_kept)(&definition)?;
             let edition = editions.edition(&Arc::new(app));
             edition.map_err(|error| match error {
@@ -229,12 +232,24 @@ impl Editions<Assistant, Performer> for AppEditions {
     }
 }
 
-/// Why an app that was kept cannot be opened. What is missing here may be set where another worker runs.
+/// Why what somebody else wrote is not run, and what its user can do.
+fn untrusted(hash: &str) -> String {
+    format!(
+        "it came with tasks from another store and is not trusted yet; `convoke tasks trust {hash}` \
+         shows what it would run, and lets it"
+    )
+}
+
+/// Codes of problems that another worker may not have, or this one later.
+const UNAVAILABLE: [&str; 2] = ["app.environment_missing", "app.definition_changed"];
+
+/// Why an app that was kept cannot be opened. What is missing here may be set where another worker runs, and
+/// what was changed be changed back.
 pub fn edition_error(problems: &Diagnostics) -> EditionError {
     let mut errors = problems
         .iter()
         .filter(|problem| problem.severity == Severity::Error);
-    if errors.all(|problem| problem.code == "app.environment_missing") {
+    if errors.all(|problem| UNAVAILABLE.contains(&problem.code)) {
         EditionError::Unavailable(problems.to_string())
     } else {
         EditionError::Invalid(problems.to_string())
@@ -243,22 +258,33 @@ pub fn edition_error(problems: &Diagnostics) -> EditionError {
 
 /// An engine for an app that accepts tasks and what is said to them, and leaves the work to others.
 pub fn engine(app: &Arc<App>, store: Arc<dyn Store>) -> Result<Engine<Assistant>, RuntimeError> {
+    engine_of_kept(app, definition(app), store)
+}
+
+/// The same for an app that was read from this definition. Its tasks are trusted as far as the definition
+/// is.
+pub fn engine_of_kept(
+    app: &Arc<App>,
+    definition: Definition,
+    store: Arc<dyn Store>,
+) -> Result<Engine<Assistant>, RuntimeError> {
     Ok(Engine::new(
         Arc::new(Assistant::new(Arc::clone(app))?),
         store,
         clock(),
         ids(),
         app.config.name.as_str(),
-        Arc::new(definition(app)),
+        Arc::new(definition),
         task_time(app),
     ))
 }
 
-/// What is kept of an app with its tasks.
+/// What is kept of an app with its tasks. Whoever runs an app trusts it.
 fn definition(app: &App) -> Definition {
     Definition {
         hash: app.hash.clone(),
         files: (*app.files).clone(),
+        trusted: true,
     }
 }
 

@@ -119,7 +119,7 @@ fn what_comes_out_is_what_went_in() {
 #[test]
 fn help_for_every_command() {
     let program = Program::new();
-    let commands: [&[&str]; 26] = [
+    let commands: [&[&str]; 27] = [
         &[],
         &["run"],
         &["chat"],
@@ -145,6 +145,7 @@ fn help_for_every_command() {
         &["tasks", "prune"],
         &["tasks", "export"],
         &["tasks", "import"],
+        &["tasks", "trust"],
         &["no-such-command"],
     ];
     let views = commands.map(|command| view(&program, &[command, &["--help"]].concat()));

@@ -12,4 +12,7 @@ pub struct Definition {
     pub hash: String,
     /// The text of each file, by its path in the app folder.
     pub files: BTreeMap<String, String>,
+    /// Whether it may run here: its user began a task with it, or said so. One that only came along with a
+    /// task from another store may not.
+    pub trusted: bool,
 }

@@ -61,6 +61,7 @@ pub trait Store: Send + Sync + 'static {
     /// Accepts a task, or finds the one that the same owner submitted under the same key. A worker that
     /// is named holds it from the start, unless it has to wait its turn in its conversation. A conversation
     /// of somebody else, or with another app, is refused as one that is not there.
+    /// A trusted definition takes the place of one with its hash that is not.
     fn submit(&self, task: NewTask) -> StoreFuture<Submitted>;
 
     /// Takes ownership of tasks that are ready. Of a conversation one task is held at a time: the one that
@@ -110,7 +111,11 @@ pub trait Store: Send + Sync + 'static {
     /// A task with all that is its own, to be brought into another store.
     fn take_out(&self, task: Uuid) -> StoreFuture<Option<Archive>>;
 
-    /// Brings a task in as it was taken out, with what it was begun with. Nobody holds it.
+    /// Says that a definition may run here, and tells whether there is such a definition.
+    fn trust(&self, hash: &str) -> StoreFuture<bool>;
+
+    /// Brings a task in as it was taken out, with what it was begun with. Nobody holds it. A definition
+    /// that is not here yet is kept as one that is not trusted, whatever it says itself.
     fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<BroughtIn>;
 
     /// A hint that something in the scope may have changed.

@@ -258,6 +258,12 @@ impl Store for MemoryStore {
         self.with(|inner, _| Ok(inner.definitions.get(hash).map(|kept| (**kept).clone())))
     }
 
+    fn trust(&self, hash: &str) -> StoreFuture<bool> {
+        let known = self.with(|inner, _| Ok(inner.trust(hash)));
+        self.hints.tell(Scope::Work);
+        known
+    }
+
     fn take_out(&self, task: Uuid) -> StoreFuture<Option<Archive>> {
         self.with(|inner, _| inner.take_out(task))
     }
@@ -337,10 +343,7 @@ impl Inner {
             messages: Vec::new(),
             inbox: Vec::new(),
         };
-        if !self.definitions.contains_key(&task.definition.hash) {
-            let hash = task.definition.hash.clone();
-            self.definitions.insert(hash, task.definition);
-        }
+        self.keep(task.definition);
         kept.write(vec![task.entry], task.messages);
         let lease = task
             .hold

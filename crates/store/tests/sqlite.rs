@@ -83,7 +83,7 @@ fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
         refused,
         StoreError::TooNew {
             found: 99,
-            known: 4
+            known: 5
         }
     );
     let version: i64 = file
@@ -161,4 +161,20 @@ async fn a_file_of_the_first_version_keeps_everything() {
     let spoken = conversation.unwrap().messages;
     assert_eq!(spoken.len(), 2, "the request and the answer");
     assert_eq!(spoken[0].content, "add it");
+}
+
+#[tokio::test]
+async fn what_tasks_of_an_older_file_were_begun_with_stays_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let old = rusqlite::Connection::open(&path).unwrap();
+    old.execute_batch(include_str!("fixtures/version_3.sql"))
+        .unwrap();
+    drop(old);
+    let store = open(&path, &Arc::new(SimClock::new()));
+    let tasks = store.query(Filter::default(), Page::default()).await;
+    let record = tasks.unwrap().tasks.remove(0);
+    let kept = store.definition(&record.definition).await.unwrap().unwrap();
+    assert!(kept.trusted);
+    assert_eq!(kept.files["convoke.yaml"], "name: desk\n");
 }

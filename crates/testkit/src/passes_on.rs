@@ -79,6 +79,10 @@ macro_rules! passes_on {
             self.$field.definition(hash)
         }
 
+        fn trust(&self, hash: &str) -> $crate::store::StoreFuture<bool> {
+            self.$field.trust(hash)
+        }
+
         fn take_out(&self, task: uuid::Uuid) -> $crate::store::StoreFuture<Option<$crate::store::Archive>> {
             self.$field.take_out(task)
         }

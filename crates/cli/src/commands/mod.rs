@@ -9,7 +9,7 @@ mod run;
 mod schema;
 mod serve;
 mod speaker;
-mod tasks;
+pub(crate) mod tasks;
 mod telling;
 mod tools;
 

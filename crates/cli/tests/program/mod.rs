@@ -93,6 +93,19 @@ impl Program {
             .unwrap()
     }
 
+    /// Runs with no more than 4 GiB of address space, threads included.
+    pub(crate) fn limited(&self, arguments: &[&str]) -> Output {
+        let limit = "ulimit -v 4194304 && exec \"$0\" \"$@\"";
+        Command::new("sh")
+            .args(["-c", limit, env!("CARGO_BIN_EXE_convoke")])
+            .args(arguments)
+            .current_dir(self.folder())
+            .env_remove("CONVOKE_DATA")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
         self.command(arguments)
             .stdin(Stdio::piped())

@@ -12,6 +12,22 @@ use crate::error::StoreError;
 use crate::signal::Signal;
 
 impl Inner {
+    /// Keeps a definition. What is trusted takes the place of what is not.
+    pub(super) fn keep(&mut self, definition: Arc<Definition>) {
+        let known = self.definitions.get(&definition.hash);
+        if known.is_none_or(|known| !known.trusted && definition.trusted) {
+            let hash = definition.hash.clone();
+            self.definitions.insert(hash, definition);
+        }
+    }
+
+    pub(super) fn trust(&mut self, hash: &str) -> bool {
+        let known = self.definitions.get_mut(hash);
+        known
+            .map(|kept| Arc::make_mut(kept).trusted = true)
+            .is_some()
+    }
+
     pub(super) fn take_out(&self, task: Uuid) -> Result<Option<Archive>, StoreError> {
         let Some(kept) = self.kept(task) else {
             return Ok(None);
@@ -53,11 +69,9 @@ impl Inner {
             return Ok(BroughtIn::Existing);
         }
         self.bring_in_conversation(&archive)?;
-        if let Some(definition) = definition {
-            let hash = definition.hash.clone();
-            self.definitions
-                .entry(hash)
-                .or_insert_with(|| Arc::new(definition));
+        if let Some(mut definition) = definition {
+            definition.trusted = false;
+            self.keep(Arc::new(definition));
         }
         self.submitted += 1;
         let ordinal = self.submitted;

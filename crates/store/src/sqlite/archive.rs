@@ -9,36 +9,54 @@ use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, BroughtIn};
 use crate::definition::Definition;
 use crate::error::StoreError;
 
-/// Keeps a definition, unless it is kept already, which it nearly always is.
-pub(super) fn keep(connection: &Connection, definition: &Definition) -> Result<(), StoreError> {
-    let known = connection
-        .prepare_cached("SELECT 1 FROM definitions WHERE hash = ?1")?
-        .exists([&definition.hash])?;
-    if !known {
-        connection
-            .prepare_cached("INSERT INTO definitions (hash, files) VALUES (?1, ?2)")?
-            .execute(params![
-                definition.hash,
-                serde_json::to_string(&definition.files)?
-            ])?;
+/// Keeps a definition, unless it is kept already, which it nearly always is. What is trusted takes the
+/// place of what is not: two sets of files may have one hash, and only one of them is its user's.
+pub(super) fn keep(
+    connection: &Connection,
+    definition: &Definition,
+    trusted: bool,
+) -> Result<(), StoreError> {
+    let known: Option<bool> = connection
+        .prepare_cached("SELECT trusted FROM definitions WHERE hash = ?1")?
+        .query_row([&definition.hash], |row| row.get(0))
+        .optional()?;
+    if known.is_some_and(|known| known || !trusted) {
+        return Ok(());
     }
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO definitions (hash, files, trusted) VALUES (?1, ?2, ?3)",
+        )?
+        .execute(params![
+            definition.hash,
+            serde_json::to_string(&definition.files)?,
+            trusted
+        ])?;
     Ok(())
+}
+
+pub(super) fn trust(connection: &Connection, hash: &str) -> Result<bool, StoreError> {
+    let changed = connection
+        .prepare_cached("UPDATE definitions SET trusted = 1 WHERE hash = ?1")?
+        .execute([hash])?;
+    Ok(changed > 0)
 }
 
 pub(super) fn definition(
     connection: &Connection,
     hash: &str,
 ) -> Result<Option<Definition>, StoreError> {
-    let files: Option<String> = connection
-        .prepare_cached("SELECT files FROM definitions WHERE hash = ?1")?
-        .query_row([hash], |row| row.get(0))
+    let kept: Option<(String, bool)> = connection
+        .prepare_cached("SELECT files, trusted FROM definitions WHERE hash = ?1")?
+        .query_row([hash], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some(files) = files else {
+    let Some((files, trusted)) = kept else {
         return Ok(None);
     };
     Ok(Some(Definition {
         hash: hash.to_owned(),
         files: serde_json::from_str(&files)?,
+        trusted,
     }))
 }
 
@@ -124,7 +142,7 @@ pub(super) fn bring_in(
     }
     bring_in_conversation(connection, archive)?;
     if let Some(definition) = definition {
-        keep(connection, definition)?;
+        keep(connection, definition, false)?;
     }
     connection
         .prepare_cached(

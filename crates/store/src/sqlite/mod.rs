@@ -257,6 +257,11 @@ impl Store for SqliteStore {
         self.read(move |connection| archive::definition(connection, &hash))
     }
 
+    fn trust(&self, hash: &str) -> StoreFuture<bool> {
+        let hash = hash.to_owned();
+        self.write(move |connection| Ok((archive::trust(connection, &hash)?, vec![Scope::Work])))
+    }
+
     fn take_out(&self, task: Uuid) -> StoreFuture<Option<Archive>> {
         self.read(move |connection| {
             read::in_snapshot(connection, || archive::take_out(connection, task))

@@ -10,6 +10,7 @@ const MIGRATIONS: &[&str] = &[
     MESSAGES_WITH_THEIR_ENTRIES,
     DEFINITIONS,
     ONE_APP_EACH,
+    TRUST_IN_DEFINITIONS,
 ];
 
 const FIRST: &str = "
@@ -135,6 +136,12 @@ CREATE INDEX tasks_by_status ON tasks (status);
 DROP INDEX tasks_ended;
 CREATE INDEX tasks_ended ON tasks (app, completed_at) WHERE completed_at IS NOT NULL;
 CREATE INDEX tasks_turns ON tasks (conversation, ordinal) WHERE completed_at IS NULL;
+";
+
+/// A definition that came from another store waits for its user's word. Those of an older file have run
+/// already.
+const TRUST_IN_DEFINITIONS: &str = "
+ALTER TABLE definitions ADD COLUMN trusted INTEGER NOT NULL DEFAULT 1;
 ";
 
 /// Brings a file up to the newest version, or refuses one that is newer than this program.

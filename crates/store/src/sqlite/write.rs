@@ -84,7 +84,7 @@ pub(super) fn submit(
             task.fingerprint,
         ])?;
     let ordinal = connection.last_insert_rowid();
-    archive::keep(connection, &task.definition)?;
+    archive::keep(connection, &task.definition, task.definition.trusted)?;
     insert(
         connection,
         ordinal,

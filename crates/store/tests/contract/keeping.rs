@@ -1,9 +1,12 @@
 //! What the port promises of definitions, and of tasks that move from one store to another.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_model::{RetentionPolicy, TaskState};
-use convoke_store::{BroughtIn, Claim, Filter, NewSignal, Page, Signalled, StateWriter, Sweep};
+use convoke_store::{
+    BroughtIn, Claim, Definition, Filter, NewSignal, Page, Signalled, StateWriter, Sweep,
+};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -133,6 +136,64 @@ pub(crate) async fn a_task_brought_in_goes_on_where_it_stood(world: &World) {
     assert_eq!(signalled, Signalled::Duplicate);
     let batch = world.batch(TaskState::Completed);
     assert_eq!(world.store.append(claimed.fence(), batch).await, Ok(3));
+}
+
+/// Brings a task into a store, with what it was begun with.
+async fn bring_in(world: &World, definition: &Definition) {
+    let source = World::memory();
+    let id = paused(&source).await;
+    let taken = source.store.take_out(id).await.unwrap().unwrap();
+    let definition = Some(definition.clone());
+    let brought_in = world.store.bring_in(taken, definition).await.unwrap();
+    assert_eq!(brought_in, BroughtIn::Created);
+}
+
+async fn is_trusted(world: &World, hash: &str) -> bool {
+    let kept = world.store.definition(hash).await.unwrap();
+    kept.unwrap().trusted
+}
+
+pub(crate) async fn a_definition_that_came_with_a_task_is_trusted_once_that_is_said(world: &World) {
+    assert!(!world.store.trust("d1").await.unwrap(), "there is none yet");
+    bring_in(world, &definition("d1")).await;
+    assert!(!is_trusted(world, "d1").await, "whatever it says itself");
+    assert!(!world.store.trust("other").await.unwrap());
+    assert!(!is_trusted(world, "d1").await);
+    assert!(world.store.trust("d1").await.unwrap());
+    assert!(is_trusted(world, "d1").await);
+    assert!(
+        world.store.trust("d1").await.unwrap(),
+        "once more is no harm"
+    );
+}
+
+pub(crate) async fn a_trusted_definition_takes_the_place_of_one_that_is_not(world: &World) {
+    let mut foreign = (*definition("d1")).clone();
+    foreign
+        .files
+        .insert("agents/a.yaml".into(), "theirs".into());
+    bring_in(world, &foreign).await;
+    let kept = world.store.definition("d1").await.unwrap().unwrap();
+    assert_eq!((&kept.files, kept.trusted), (&foreign.files, false));
+    world.submit(world.task(2)).await;
+    let kept = world.store.definition("d1").await.unwrap();
+    assert_eq!(kept.as_ref(), Some(&*definition("d1")));
+
+    // The other way round, what is its user's stays.
+    let own = World::memory();
+    own.submit(own.task(2)).await;
+    bring_in(&own, &foreign).await;
+    let kept = own.store.definition("d1").await.unwrap();
+    assert_eq!(kept.as_ref(), Some(&*definition("d1")));
+}
+
+pub(crate) async fn a_task_begun_with_what_is_not_trusted_does_not_make_it_so(world: &World) {
+    bring_in(world, &definition("d1")).await;
+    let mut fork = world.task(2);
+    let kept = world.store.definition("d1").await.unwrap().unwrap();
+    fork.definition = Arc::new(kept);
+    world.submit(fork).await;
+    assert!(!is_trusted(world, "d1").await);
 }
 
 /// A state that grows with every step, and is long from the first on.

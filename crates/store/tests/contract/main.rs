@@ -27,6 +27,9 @@ macro_rules! backend {
                 a_task_that_is_taken_out_and_brought_in_is_the_same,
                 a_task_that_is_there_already_is_not_brought_in,
                 a_task_brought_in_goes_on_where_it_stood,
+                a_definition_that_came_with_a_task_is_trusted_once_that_is_said,
+                a_trusted_definition_takes_the_place_of_one_that_is_not,
+                a_task_begun_with_what_is_not_trusted_does_not_make_it_so,
                 a_long_state_is_read_back_at_every_point,
             );
 

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::archive_checkpoint::agent_at;
 use crate::exit::UsageError;
+use crate::output;
 
 /// The folder that holds one folder for each task, under its id.
 pub(super) const TASKS: &str = "tasks";
@@ -54,9 +55,26 @@ pub(super) fn is_folder_name(hash: &str) -> bool {
     !hash.is_empty() && hash.chars().all(fits)
 }
 
+/// The most characters of a message about an export. What stands in one may be longer.
+const MAX_MESSAGE: usize = 1_000;
+
 /// Something in an export that keeps it from being read or written.
 pub(super) fn refused(code: &'static str, path: &Path, why: impl std::fmt::Display) -> UsageError {
-    UsageError::new(code, format!("{}: {why}", path.display()))
+    let message = visible(&format!("{}: {why}", path.display()));
+    UsageError::new(code, output::short(&message, MAX_MESSAGE))
+}
+
+/// A text that somebody else wrote, with everything that moves the cursor, turns the direction or cannot be
+/// seen written out.
+pub(super) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '\'' | '\\' => shown.push(letter),
+            letter => shown.extend(letter.escape_debug()),
+        }
+    }
+    shown
 }
 
 /// `task.json`: a task without its journal. What belongs to the store that it was in, its ordinal and who
@@ -83,7 +101,7 @@ pub(super) struct TaskFile {
     fingerprint: Option<String>,
     pub(super) conversation: Option<ConversationPart>,
     channel: Channel,
-    app: String,
+    pub(super) app: String,
     pub(super) definition: String,
     /// Tasks of old stores have no definition; only then is this told.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
@@ -94,7 +112,7 @@ pub(super) struct TaskFile {
     ready_at: Option<Timestamp>,
     claims: u32,
     deadline: Timestamp,
-    tags: Vec<String>,
+    pub(super) tags: Vec<String>,
     pub(super) signals: Vec<ArchivedSignal>,
 }
 

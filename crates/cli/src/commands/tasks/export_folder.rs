@@ -205,6 +205,7 @@ mod tests {
             let definition = Definition {
                 hash: "abc".into(),
                 files: BTreeMap::from([(file.into(), String::new())]),
+                trusted: true,
             };
             let error = folder.put_definition(&definition).unwrap_err();
             let error = error.downcast_ref::<UsageError>().unwrap();

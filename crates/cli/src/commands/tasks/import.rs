@@ -6,30 +6,30 @@ use std::sync::Arc;
 
 use convoke::StoreChoice;
 use convoke_store::{BroughtIn, Store, StoreFuture};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::archive::refused;
 use super::import_folder::{ImportFolder, Listed};
-use crate::cli::StoreArgs;
+use super::import_limits::ImportLimits;
+use super::trust::{self, Disclosure};
+use crate::cli::{ImportArgs, StoreArgs};
 use crate::exit::{Exit, UsageError};
 use crate::{output, progress, start};
 
 /// Tasks that are on their way into the store at once: one wait for the disk serves them all.
 const AT_ONCE: usize = 64;
 
-pub(super) async fn import(
-    dir: &Path,
-    take_over: bool,
-    args: &StoreArgs,
-    json: bool,
-) -> anyhow::Result<Exit> {
+pub(super) async fn import(args: &ImportArgs, json: bool) -> anyhow::Result<Exit> {
     // Before the store is so much as made.
-    let folder = ImportFolder::read(dir)?;
-    let store = open(args)?;
+    let folder = ImportFolder::read(&args.dir, args.limits.clone())?;
+    let known = folder.definitions.keys().map(String::as_str);
+    let trusted = trust::named(&args.trust, &known.collect::<Vec<_>>())?;
+    let store = open(&args.store)?;
     check_conversations(&*store, &folder.tasks).await?;
     let mut import = Import {
         store: &*store,
         folder: &folder,
+        limits: &args.limits,
         kept: HashSet::new(),
         under_way: VecDeque::new(),
         imported: 0,
@@ -38,12 +38,13 @@ pub(super) async fn import(
     };
     let bar = progress::bar(folder.tasks.len(), "importing");
     for task in &folder.tasks {
-        import.take(task, take_over).await?;
+        import.take(task, args.take_over).await?;
         bar.inc(1);
     }
-    import.settle(0).await?;
+    import.settle(0, 0).await?;
     bar.finish_and_clear();
-    import.tell(json);
+    let trust = import.trust(&trusted).await?;
+    import.tell(&trust, json);
     Ok(Exit::Done)
 }
 
@@ -60,7 +61,7 @@ fn open(args: &StoreArgs) -> anyhow::Result<Arc<dyn Store>> {
     Ok(choice.open()?)
 }
 
-/// A conversation belongs to one user, here as there.
+/// A conversation belongs to one user and one app, here as there.
 async fn check_conversations(store: &dyn Store, tasks: &[Listed]) -> anyhow::Result<()> {
     let mut known = HashSet::new();
     for task in tasks {
@@ -68,9 +69,19 @@ async fn check_conversations(store: &dyn Store, tasks: &[Listed]) -> anyhow::Res
             continue;
         };
         let here = store.conversation(id, None, 0).await?;
-        if here.is_some_and(|here| here.owner != task.owner) {
-            let why = format!("the conversation {id} belongs to somebody else in this store");
-            return Err(refused("archive.foreign_conversation", &task.folder, why).into());
+        let Some(here) = here else {
+            continue;
+        };
+        let whose = if here.owner != task.owner {
+            Some("somebody else")
+        } else if here.app != task.app {
+            Some("another app")
+        } else {
+            None
+        };
+        if let Some(whose) = whose {
+            let why = format!("the conversation {id} belongs to {whose} in this store");
+            return Err(refused("archive.foreign_conversation", &task.path, why).into());
         }
     }
     Ok(())
@@ -80,13 +91,31 @@ async fn check_conversations(store: &dyn Store, tasks: &[Listed]) -> anyhow::Res
 struct Import<'a> {
     store: &'a dyn Store,
     folder: &'a ImportFolder,
+    limits: &'a ImportLimits,
     /// The definitions that are known to be in the store, because a task that names them is.
     kept: HashSet<&'a str>,
-    /// Tasks on their way, oldest first, each with its definition.
-    under_way: VecDeque<(&'a str, StoreFuture<BroughtIn>)>,
+    /// Tasks on their way, oldest first.
+    under_way: VecDeque<UnderWay<'a>>,
     imported: usize,
     existing: usize,
     skipped: usize,
+}
+
+/// A task on its way into the store.
+struct UnderWay<'a> {
+    definition: &'a str,
+    /// How much of it is held in memory.
+    bytes: u64,
+    brought_in: StoreFuture<BroughtIn>,
+}
+
+/// What may run here of that which was brought in.
+#[derive(Default)]
+struct Trust {
+    /// What the command line said of, just now.
+    trusted: Vec<Disclosure>,
+    /// What is left to its user.
+    untrusted: Vec<Disclosure>,
 }
 
 impl<'a> Import<'a> {
@@ -98,25 +127,35 @@ impl<'a> Import<'a> {
             }
             return Ok(());
         }
+        let most = self.limits.task_bytes().number;
+        self.settle(AT_ONCE - 1, most.saturating_sub(task.bytes))
+            .await?;
         let hash = task.definition.as_str();
-        let definition = self.folder.definitions.get(hash);
-        let definition = definition.filter(|_| !self.kept.contains(hash)).cloned();
+        let read = self.folder.definitions.get(hash);
+        let definition = read.filter(|_| !self.kept.contains(hash));
+        let definition = definition.map(|read| read.definition.clone());
         // It takes its place in the order from here on, whenever it is waited for.
-        let brought_in = self.store.bring_in(task.archive()?, definition);
-        self.under_way.push_back((hash, brought_in));
-        self.settle(AT_ONCE).await
+        let brought_in = self.store.bring_in(self.folder.archive(task)?, definition);
+        self.under_way.push_back(UnderWay {
+            definition: hash,
+            bytes: task.bytes,
+            brought_in,
+        });
+        Ok(())
     }
 
-    /// Waits until no more than so many are under way.
-    async fn settle(&mut self, most: usize) -> anyhow::Result<()> {
-        while self.under_way.len() > most {
-            let Some((hash, brought_in)) = self.under_way.pop_front() else {
+    /// Waits until no more than so many are under way, and no more than so many bytes of them.
+    async fn settle(&mut self, most: usize, most_bytes: u64) -> anyhow::Result<()> {
+        let mut bytes: u64 = self.under_way.iter().map(|task| task.bytes).sum();
+        while self.under_way.len() > most || bytes > most_bytes {
+            let Some(first) = self.under_way.pop_front() else {
                 break;
             };
-            match brought_in.await? {
+            bytes -= first.bytes;
+            match first.brought_in.await? {
                 BroughtIn::Created => {
                     self.imported += 1;
-                    self.kept.insert(hash);
+                    self.kept.insert(first.definition);
                 }
                 BroughtIn::Existing => self.existing += 1,
             }
@@ -124,11 +163,37 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    fn tell(&self, json: bool) {
+    /// Trusts the definitions that were named, and finds those that still are not trusted.
+    async fn trust(&self, named: &HashSet<String>) -> anyhow::Result<Trust> {
+        let mut trust = Trust::default();
+        let mut hashes: Vec<_> = self.folder.definitions.keys().collect();
+        hashes.sort();
+        for hash in hashes {
+            // One whose tasks were all left out is not here.
+            let Some(kept) = self.store.definition(hash).await? else {
+                continue;
+            };
+            if kept.trusted {
+                continue;
+            }
+            let disclosure = Disclosure::of(&kept)?;
+            if named.contains(hash) {
+                self.store.trust(hash).await?;
+                trust.trusted.push(disclosure);
+            } else {
+                trust.untrusted.push(disclosure);
+            }
+        }
+        Ok(trust)
+    }
+
+    fn tell(&self, trust: &Trust, json: bool) {
         let (imported, existing, skipped) = (self.imported, self.existing, self.skipped);
         if json {
+            let listed = |some: &[Disclosure]| some.iter().map(Disclosure::json).collect::<Value>();
             output::json_line(&json!({
                 "imported": imported, "existing": existing, "skipped": skipped,
+                "trusted": listed(&trust.trusted), "untrusted": listed(&trust.untrusted),
             }));
         } else {
             let tasks = if imported == 1 { "task" } else { "tasks" };
@@ -140,6 +205,16 @@ impl<'a> Import<'a> {
             let existing = besides(existing, "here already");
             let left_out = besides(skipped, "left out");
             output::line(format!("Imported {imported} {tasks}{existing}{left_out}."));
+            for disclosure in &trust.trusted {
+                output::note(format!("{disclosure}It is trusted now."));
+            }
+            for disclosure in &trust.untrusted {
+                output::note(format!(
+                    "{disclosure}It is not trusted, and its unfinished tasks wait. To let it run: convoke \
+                     tasks trust {}",
+                    disclosure.hash
+                ));
+            }
         }
         if skipped > 0 {
             output::note(

@@ -10,13 +10,17 @@ mod export_folder;
 mod fork;
 mod history;
 mod import;
+mod import_definition;
 mod import_folder;
+mod import_limits;
+mod import_source;
 mod list;
 mod prune;
 mod record;
 mod replay;
 mod show;
 mod trace;
+mod trust;
 
 use std::sync::Arc;
 
@@ -24,6 +28,7 @@ use convoke_store::{Filter, Page, Store};
 use uuid::Uuid;
 
 pub(crate) use fork::fields;
+pub(crate) use import_limits::ImportLimits;
 pub(crate) use show::questions;
 pub(crate) use trace::trace;
 
@@ -107,11 +112,10 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
         TasksCommand::Export { dir, task, store } => {
             return export::export(dir, task, store, json).await;
         }
-        TasksCommand::Import {
-            dir,
-            take_over,
-            store,
-        } => return import::import(dir, *take_over, store, json).await,
+        TasksCommand::Import(args) => return import::import(args, json).await,
+        TasksCommand::Trust { hash, yes, store } => {
+            return trust::trust(hash, *yes, store, json).await;
+        }
         TasksCommand::Prune {
             app,
             dry_run,
