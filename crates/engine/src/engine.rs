@@ -338,11 +338,8 @@ impl<P: Program> Engine<P> {
 
 /// A hash of what is asked, as hexadecimal digits.
 fn fingerprint(request: &NewRequest) -> String {
-    let asked = (
-        request.conversation,
-        &request.message.content,
-        &request.input,
-    );
+    // Whoever repeats a request may mint another conversation for it.
+    let asked = (&request.message.content, &request.input);
     let digest = Sha256::digest(text_of(&asked));
     let digits = digest.iter().map(|byte| format!("{byte:02x}"));
     digits.collect()
