@@ -222,8 +222,17 @@ pub(crate) fn store_for(args: &StoreArgs, app: &App) -> Result<StoreChoice, Runt
     }
 }
 
-/// Opens a store that must be there already, for looking at it.
+/// Opens a store that must be there already.
 pub(crate) fn open_existing_store(args: &StoreArgs) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(existing_store(args)?.open()?)
+}
+
+/// Opens a store that must be there already, for looking at it: also where nobody may write to it.
+pub(crate) fn open_store_to_read(args: &StoreArgs) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(existing_store(args)?.open_to_read()?)
+}
+
+fn existing_store(args: &StoreArgs) -> anyhow::Result<StoreChoice> {
     let choice = match &args.store {
         Some(url) => StoreChoice::of_url(url, &absolute(Path::new("")))?,
         None => StoreChoice::Sqlite(default_file(args)),
@@ -242,7 +251,7 @@ pub(crate) fn open_existing_store(args: &StoreArgs) -> anyhow::Result<Arc<dyn St
             "a store in memory holds nothing once its process is gone; name a file",
         )
         .into()),
-        _ => Ok(choice.open()?),
+        _ => Ok(choice),
     }
 }
 

@@ -11,7 +11,7 @@ use convoke_flow::{Assistant, Performer, PerformerOptions};
 use convoke_llm::ModelClient;
 use convoke_mcp::ToolServers;
 use convoke_model::{Clock, Ids, Invalid, SystemClock, SystemIds};
-use convoke_store::{Definition, MemoryStore, SqliteStore, Store};
+use convoke_store::{Definition, MemoryStore, SqliteStore, Store, StoreError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
@@ -61,6 +61,28 @@ impl StoreChoice {
             source,
         })?;
         Ok(Arc::new(store))
+    }
+
+    /// Opens it for looking at what is there. Where nobody may write to its file or folder, it is open all the same,
+    /// and refuses to be changed.
+    pub fn open_to_read(&self) -> Result<Arc<dyn Store>, RuntimeError> {
+        match (self, self.open()) {
+            (
+                Self::Sqlite(path),
+                Err(RuntimeError::Open {
+                    source: StoreError::Broken(_),
+                    ..
+                }),
+            ) => {
+                let store = SqliteStore::open_read_only(path, clock());
+                let store = store.map_err(|source| RuntimeError::Open {
+                    path: path.clone(),
+                    source,
+                })?;
+                Ok(Arc::new(store))
+            }
+            (_, opened) => opened,
+        }
     }
 }
 

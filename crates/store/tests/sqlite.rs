@@ -178,3 +178,44 @@ async fn what_tasks_of_an_older_file_were_begun_with_stays_trusted() {
     assert!(kept.trusted);
     assert_eq!(kept.files["convoke.yaml"], "name: desk\n");
 }
+
+#[tokio::test]
+async fn a_file_can_be_read_without_leave_to_write_it() {
+    let folder = tempfile::tempdir().unwrap();
+    // What an address has a meaning of its own for is part of a name here.
+    let path = folder.path().join("a %41?mode=rw#\u{e4}.db");
+    let clock = Arc::new(SimClock::new());
+    let missing = SqliteStore::open_read_only(&path, clock.clone());
+    assert!(matches!(missing, Err(StoreError::Broken(_))), "{missing:?}");
+    assert!(!path.exists(), "reading makes nothing");
+    let store = open(&path, &clock);
+    store.submit(task(1, &clock)).await.unwrap();
+    let written = store.load(Uuid::from_u128(1), 1).await.unwrap();
+    let reading = SqliteStore::open_read_only(&path, clock.clone()).unwrap();
+    assert_eq!(reading.load(Uuid::from_u128(1), 1).await.unwrap(), written);
+    store.submit(task(2, &clock)).await.unwrap();
+    let second = reading.load(Uuid::from_u128(2), 1).await.unwrap();
+    assert!(second.is_some(), "what others write meanwhile is read");
+    let refused = reading.submit(task(3, &clock)).await;
+    assert!(matches!(refused, Err(StoreError::Broken(_))), "{refused:?}");
+    drop((store, reading));
+    let reading = SqliteStore::open_read_only(&path, clock.clone()).unwrap();
+    let page = reading.query(Filter::default(), Page::default());
+    assert_eq!(page.await.unwrap().tasks.len(), 2);
+}
+
+#[test]
+fn a_file_of_another_version_is_not_read_as_if_it_were_this_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let clock = Arc::new(SimClock::new());
+    drop(open(&path, &clock));
+    for (version, too_new) in [(99, true), (1, false)] {
+        let file = rusqlite::Connection::open(&path).unwrap();
+        file.pragma_update(None, "user_version", version).unwrap();
+        drop(file);
+        let refused = SqliteStore::open_read_only(&path, clock.clone()).unwrap_err();
+        let newer = matches!(refused, StoreError::TooNew { found: 99, .. });
+        assert_eq!(newer, too_new, "{refused}");
+    }
+}

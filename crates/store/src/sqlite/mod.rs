@@ -5,6 +5,7 @@ mod archive;
 mod columns;
 mod lost;
 mod read;
+mod read_only;
 mod schema;
 mod workers;
 mod write;
@@ -67,8 +68,21 @@ struct Inner {
     /// Idle connections that only read, and who may have one.
     readers: Mutex<Vec<Connection>>,
     turns: Semaphore,
-    writer: Writer,
+    /// Nobody, where the file is open for reading only.
+    writer: Option<Writer>,
+    access: Access,
     lost: Option<LostChanges>,
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// To read and to write it.
+    Write,
+    /// To read it while others may write to it.
+    Read,
+    /// To read it where nobody can write to it.
+    ReadUnchanging,
 }
 
 impl Inner {
@@ -83,7 +97,10 @@ impl Inner {
             .pop();
         let connection = match idle {
             Some(connection) => connection,
-            None => open_connection(&self.path)?,
+            None => match self.access {
+                Access::Write => open_connection(&self.path)?,
+                access => read_only::connect(&self.path, access)?,
+            },
         };
         let answer = question(&connection);
         // One whose transaction could not be ended would answer from the past for ever.
@@ -103,16 +120,27 @@ impl SqliteStore {
         let lost = lost::look(path);
         let mut connection = open_connection(path)?;
         schema::migrate(&mut connection)?;
-        if let Some(LostChanges { pages }) = lost {
-            let newest = read::newest_time(&connection)?;
-            tracing::error!(
-                code = "store.changes_lost",
-                path = %path.display(),
-                pages,
-                newest = newest.map(tracing::field::display),
-                "the store's write-ahead log was cut short: what was written after its last entry is gone"
-            );
-        }
+        tell_lost(path, &connection, lost)?;
+        let writer = Writer::start(path.to_owned(), connection)?;
+        Ok(Self::over(path, clock, Access::Write, Some(writer), lost))
+    }
+
+    /// Opens a file that is there, to look at what is in it: also where neither it nor its folder can be written to.
+    /// Every change is refused. A file of an older version has to be opened once where it can be written.
+    pub fn open_read_only(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let lost = lost::look(path);
+        let (connection, access) = read_only::open(path)?;
+        tell_lost(path, &connection, lost)?;
+        Ok(Self::over(path, clock, access, None, lost))
+    }
+
+    fn over(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        access: Access,
+        writer: Option<Writer>,
+        lost: Option<LostChanges>,
+    ) -> Self {
         let inner = Inner {
             path: path.to_owned(),
             clock,
@@ -120,12 +148,13 @@ impl SqliteStore {
             workers: Arc::new(Workers::beside(path)),
             readers: Mutex::default(),
             turns: Semaphore::new(READERS),
-            writer: Writer::start(path.to_owned(), connection)?,
+            writer,
+            access,
             lost,
         };
-        Ok(Self {
+        Self {
             inner: Arc::new(inner),
-        })
+        }
     }
 
     /// What was committed and is gone, if the file was found to have lost something when it was opened.
@@ -159,7 +188,10 @@ impl SqliteStore {
         &self,
         operation: impl FnOnce(&Connection) -> Result<(T, Vec<Scope>), StoreError> + Send + 'static,
     ) -> StoreFuture<T> {
-        self.inner.writer.run(operation, &self.inner.hints)
+        match &self.inner.writer {
+            Some(writer) => writer.run(operation, &self.inner.hints),
+            None => async { Err(read_only::refused()) }.boxed(),
+        }
     }
 }
 
@@ -316,6 +348,25 @@ impl Store for SqliteStore {
         }
         .boxed()
     }
+}
+
+/// Tells what a file has lost.
+fn tell_lost(
+    path: &Path,
+    connection: &Connection,
+    lost: Option<LostChanges>,
+) -> Result<(), StoreError> {
+    if let Some(LostChanges { pages }) = lost {
+        let newest = read::newest_time(connection)?;
+        tracing::error!(
+            code = "store.changes_lost",
+            path = %path.display(),
+            pages,
+            newest = newest.map(tracing::field::display),
+            "the store's write-ahead log was cut short: what was written after its last entry is gone"
+        );
+    }
+    Ok(())
 }
 
 fn open_connection(path: &Path) -> Result<Connection, StoreError> {

@@ -165,6 +165,22 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Refuses a file whose version this program cannot read as it stands.
+pub(super) fn check(connection: &Connection) -> Result<(), StoreError> {
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let found = version(connection)?;
+    if found > known {
+        return Err(StoreError::TooNew { found, known });
+    }
+    if found < known {
+        let message = format!(
+            "the file has schema version {found} and cannot be brought to {known}, because it cannot be written"
+        );
+        return Err(StoreError::Broken(message));
+    }
+    Ok(())
+}
+
 fn version(connection: &Connection) -> Result<i64, StoreError> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }

@@ -27,7 +27,7 @@ pub(super) async fn export(
     args: &StoreArgs,
     json: bool,
 ) -> anyhow::Result<Exit> {
-    let store = &*start::open_existing_store(args)?;
+    let store = &*start::open_store_to_read(args)?;
     let tasks = if named.is_empty() {
         ordinals(store, Filter::default()).await?
     } else {

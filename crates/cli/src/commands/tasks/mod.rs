@@ -45,19 +45,19 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             limit,
             store,
         } => {
-            let store = start::open_existing_store(store)?;
+            let store = start::open_store_to_read(store)?;
             let filter = list::filter(state, user.as_deref(), conversation.as_deref())?;
             list::list(&*store, filter, *limit, json).await?;
         }
         TasksCommand::Show { id, at, store } => {
-            let (store, task) = open(store, id).await?;
+            let (store, task) = open_to_read(store, id).await?;
             match at {
                 Some(seq) => show::show_at(&*store, task, *seq, json).await?,
                 None => show::show(&*store, task, json).await?,
             }
         }
         TasksCommand::History { id, store } => {
-            let (store, task) = open(store, id).await?;
+            let (store, task) = open_to_read(store, id).await?;
             history::history(&*store, task, json).await?;
         }
         TasksCommand::Replay {
@@ -65,15 +65,15 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             app,
             store: args,
         } => {
-            let (store, task) = open(args, id).await?;
+            let (store, task) = open_to_read(args, id).await?;
             return replay::replay(&*store, task, app.as_deref(), args, json).await;
         }
         TasksCommand::Record { id, store } => {
-            let (store, task) = open(store, id).await?;
+            let (store, task) = open_to_read(store, id).await?;
             record::record(&*store, task, json).await?;
         }
         TasksCommand::Trace { id, store: args } => {
-            let (store, task) = open(args, id).await?;
+            let (store, task) = open_to_read(args, id).await?;
             trace(&*store, task, args, json).await?;
         }
         TasksCommand::Answer {
@@ -106,7 +106,7 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             return fork::fork(store, task, &fork, args, json).await;
         }
         TasksCommand::Diff { one, other, store } => {
-            let store = start::open_existing_store(store)?;
+            let store = start::open_store_to_read(store)?;
             return diff::diff(&*store, one, other, json).await;
         }
         TasksCommand::Export { dir, task, store } => {
@@ -129,7 +129,14 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
     Ok(Exit::Done)
 }
 
-/// A store that must be there, and the task in it that is meant.
+/// A store that must be there to be looked at, and the task in it that is meant.
+async fn open_to_read(args: &StoreArgs, id: &str) -> anyhow::Result<(Arc<dyn Store>, Uuid)> {
+    let store = start::open_store_to_read(args)?;
+    let task = find(&*store, id).await?;
+    Ok((store, task))
+}
+
+/// A store that must be there to be written to, and the task in it that is meant.
 async fn open(args: &StoreArgs, id: &str) -> anyhow::Result<(Arc<dyn Store>, Uuid)> {
     let store = start::open_existing_store(args)?;
     let task = find(&*store, id).await?;

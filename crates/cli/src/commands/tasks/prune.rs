@@ -15,7 +15,11 @@ pub(super) async fn prune(
     json: bool,
 ) -> anyhow::Result<()> {
     let app = start::load_app_as_written(app, &args.data, json)?;
-    let store = start::open_existing_store(args)?;
+    let store = if dry_run {
+        start::open_store_to_read(args)?
+    } else {
+        start::open_existing_store(args)?
+    };
     let sweep = Sweep {
         app: app.config.name.to_string(),
         policy: app.retention.clone(),
