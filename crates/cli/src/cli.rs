@@ -77,6 +77,7 @@ pub(crate) struct StoreArgs {
         long,
         value_name = "DIR",
         env = "CONVOKE_DATA",
+        hide_env_values = true,
         default_value = ".convoke"
     )]
     pub(crate) data: PathBuf,
@@ -92,7 +93,12 @@ pub(crate) struct StoreArgs {
 pub(crate) struct ModelArgs {
     /// A model for every agent that names none itself: an OpenAI-compatible endpoint and the model's
     /// name there, such as `http://127.0.0.1:11434/v1#qwen3`. A key is taken from `CONVOKE_API_KEY`
-    #[arg(long, value_name = "URL#MODEL", env = "CONVOKE_MODEL")]
+    #[arg(
+        long,
+        value_name = "URL#MODEL",
+        env = "CONVOKE_MODEL",
+        hide_env_values = true
+    )]
     pub(crate) model: Option<String>,
 
     /// How that model calls tools: natively, by structured output, or either (`auto`). Small local
@@ -197,6 +203,7 @@ pub(crate) struct CheckArgs {
         long,
         value_name = "DIR",
         env = "CONVOKE_DATA",
+        hide_env_values = true,
         default_value = ".convoke"
     )]
     pub(crate) data: PathBuf,
@@ -480,6 +487,7 @@ pub(crate) struct ListenArgs {
         long,
         value_name = "DIR",
         env = "CONVOKE_DATA",
+        hide_env_values = true,
         default_value = ".convoke"
     )]
     pub(crate) data: PathBuf,

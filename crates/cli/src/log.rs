@@ -6,8 +6,11 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use convoke_app::{App, Secrets};
 use convoke_model::Redaction;
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::output::{self, Look};
 
 /// What the app that runs in this process wants taken out. Until it is known, everything is that may be.
 static WANTED: LazyLock<RwLock<Wanted>> = LazyLock::new(RwLock::default);
@@ -33,6 +36,9 @@ pub(crate) fn init(verbose: u8) {
         .with_env_filter(filter)
         .with_writer(Lines)
         .with_target(false)
+        // What is ours in a line is coloured where it is printed, and only there.
+        .with_ansi(false)
+        .with_level(false)
         .init();
 }
 
@@ -50,16 +56,32 @@ impl<'a> MakeWriter<'a> for Lines {
     type Writer = Line;
 
     fn make_writer(&'a self) -> Line {
-        Line(Vec::new())
+        Line::new(Level::ERROR)
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line {
+        Line::new(*metadata.level())
     }
 }
 
 /// A line that is written once it is whole.
-struct Line(Vec<u8>);
+struct Line {
+    level: Level,
+    bytes: Vec<u8>,
+}
+
+impl Line {
+    fn new(level: Level) -> Self {
+        Self {
+            level,
+            bytes: Vec::new(),
+        }
+    }
+}
 
 impl Write for Line {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -70,11 +92,19 @@ impl Write for Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let text = String::from_utf8_lossy(&self.0);
-        let wanted = WANTED.read().unwrap_or_else(PoisonError::into_inner);
-        let _ = io::stderr()
-            .lock()
-            .write_all(wanted.clean(&text).as_bytes());
+        let line = String::from_utf8_lossy(&self.bytes);
+        let (time, words) = line.trim_end().split_once(' ').unwrap_or(("", &line));
+        let words = {
+            let wanted = WANTED.read().unwrap_or_else(PoisonError::into_inner);
+            wanted.clean(words.trim_start())
+        };
+        let look = match self.level {
+            Level::ERROR => Look::Red,
+            Level::WARN => Look::Yellow,
+            Level::INFO => Look::Green,
+            _ => Look::Dimmed,
+        };
+        output::log_line(time, (look, self.level.as_str()), &words);
     }
 }
 

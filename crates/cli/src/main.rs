@@ -20,7 +20,11 @@ use crate::exit::Exit;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    let cli = Cli::parse();
+    std::panic::set_hook(Box::new(output::panicked));
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(refusal) => return output::refuse(&refusal),
+    };
     log::init(cli.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -45,14 +45,34 @@ impl Drop for Spinner {
     }
 }
 
-/// A bar over a known number of things.
-pub(crate) fn bar(total: usize, message: &'static str) -> ProgressBar {
+/// A bar over a known number of things. It shows nothing but what stands in this program's source.
+pub(crate) struct Bar(ProgressBar);
+
+/// A bar over so many things.
+pub(crate) fn bar(total: usize, message: &'static str) -> Bar {
     if !output::is_watched() {
-        return ProgressBar::hidden();
+        return Bar(ProgressBar::hidden());
     }
     let bar = ProgressBar::new(total as u64).with_message(message);
     if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len}") {
         bar.set_style(style);
     }
-    bar
+    Bar(bar)
+}
+
+impl Bar {
+    /// So many more of the things are done.
+    pub(crate) fn inc(&self, number: u64) {
+        self.0.inc(number);
+    }
+
+    /// Makes room for what is printed meanwhile.
+    pub(crate) fn suspend(&self, print: impl FnOnce()) {
+        self.0.suspend(print);
+    }
+
+    /// Goes, because all is done.
+    pub(crate) fn finish_and_clear(&self) {
+        self.0.finish_and_clear();
+    }
 }

@@ -1,13 +1,12 @@
 //! `convoke chat`: a conversation at the terminal, with line editing and history; from a pipe, one
 //! message a line.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use convoke::{Answered, Ended, Runtime, RuntimeError};
-use owo_colors::OwoColorize;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
@@ -20,7 +19,7 @@ use super::tasks::fields;
 use super::telling::Telling;
 use crate::cli::ChatArgs;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Text};
 use crate::start;
 
 /// How long an answer takes to appear at most, however long it is.
@@ -50,11 +49,12 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
     let mut speaker = Speaker::find(&args.speaker, runtime).await?;
     let mut input = Input::open(&args.store.data)?;
     if input.is_terminal() && !json {
-        let name = runtime.app().config.name.bold().to_string();
-        let about = &runtime.app().config.description;
-        output::note(format!(
-            "{name}: {about}\nType /help for commands, Ctrl-D to leave."
-        ));
+        let app = &runtime.app().config;
+        let about = format!(
+            ": {}\nType /help for commands, Ctrl-D to leave.",
+            app.description
+        );
+        output::note(Text::new().bold(&app.name).plain(about));
     }
     let mut last: Option<Uuid> = None;
     loop {
@@ -111,7 +111,7 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
         let task = match runtime.submit(incoming).await {
             // A message that is refused is no reason to end the conversation.
             Err(error @ RuntimeError::Invalid(_)) => {
-                output::note(format!("error[{}]: {error}", error.code()));
+                output::report(json, &error.into(), Exit::Usage);
                 continue;
             }
             outcome => outcome?,
@@ -132,7 +132,7 @@ async fn tell(ended: &Ended, telling: Telling, runtime: &Runtime, input: &Input,
         output::json_line(&as_json(ended));
     } else if ended.status.awaits_person() {
         for question in &ended.questions {
-            output::line(&question.prompt);
+            output::question(&question.prompt);
         }
         output::note("answer with /approve, /reject or /set FIELD=VALUE");
     } else if input.is_terminal() && !told {
@@ -189,10 +189,7 @@ async fn appear(ended: &Ended, runtime: &Runtime) {
     let words: Vec<&str> = answer.text.split_inclusive(' ').collect();
     let pause = APPEARING / u32::try_from(words.len().max(20)).unwrap_or(u32::MAX);
     for word in words {
-        let mut out = anstream::stdout().lock();
-        let _ = write!(out, "{word}");
-        let _ = out.flush();
-        drop(out);
+        output::part(word);
         tokio::time::sleep(pause).await;
     }
     output::line("");

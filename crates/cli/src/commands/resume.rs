@@ -11,7 +11,7 @@ use serde_json::json;
 use super::tasks::questions;
 use crate::cli::AppArgs;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Text};
 use crate::progress::Spinner;
 use crate::start;
 
@@ -80,12 +80,12 @@ pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
                 "questions": questions,
             }));
         } else {
-            let asked = questions.first().map(|question| question.prompt.as_str());
-            let text = asked
-                .or(record.result.as_deref())
-                .or(record.error.as_deref())
-                .unwrap_or_default();
-            output::line(format!("{}  {}  {}", record.id, record.status, text));
+            let line = Text::from(format!("{}  {}  ", record.id, record.status));
+            let came = record.result.as_ref().or(record.error.as_ref());
+            output::line(match questions.first() {
+                Some(question) => line.revealed(&question.prompt),
+                None => line.plain(came.map_or("", String::as_str)),
+            });
         }
         match record.status {
             TaskState::Completed => {}

@@ -3,7 +3,6 @@
 use convoke::{Ended, Keeping, Runtime, TaskState};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
-use owo_colors::OwoColorize;
 use serde_json::{Value, json};
 use tokio::io::AsyncBufReadExt;
 use uuid::Uuid;
@@ -12,7 +11,7 @@ use super::speaker::Speaker;
 use super::telling::Telling;
 use crate::cli::RunArgs;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Text};
 use crate::start;
 
 pub(crate) async fn run(args: &RunArgs, json: bool) -> anyhow::Result<Exit> {
@@ -110,7 +109,7 @@ pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool, told: bool) -> 
         output::json_line(&as_json(ended));
     } else if ended.status.awaits_person() {
         for question in &ended.questions {
-            output::line(&question.prompt);
+            output::question(&question.prompt);
         }
         output::note(format!(
             "answer with `convoke tasks answer {} approve`",
@@ -123,16 +122,17 @@ pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool, told: bool) -> 
         tell_around(ended);
         if output::is_watched() {
             let took = ended.answer.as_ref().map_or(0, |answer| answer.total_ms);
-            output::note(
-                format!("{took} ms · convoke tasks trace {}", ended.facts.id)
-                    .dimmed()
-                    .to_string(),
-            );
+            let trace = format!("{took} ms · convoke tasks trace {}", ended.facts.id);
+            output::note(Text::new().dimmed(trace));
         }
         if let Some(cause) = &ended.error {
-            output::note(format!("error[task.failed]: {cause}"));
+            output::note(Text::new().revealed(format!("error[task.failed]: {cause}")));
         }
     }
+    exit_of(ended)
+}
+
+fn exit_of(ended: &Ended) -> Exit {
     match ended.status {
         TaskState::Completed => Exit::Done,
         status if status.awaits_person() => Exit::Waiting,
@@ -147,14 +147,11 @@ pub(crate) fn tell_around(ended: &Ended) {
     };
     if !answer.sources.is_empty() {
         let sources = format!("sources: {}", answer.sources.join(", "));
-        output::note(sources.dimmed().to_string());
+        output::note(Text::new().dimmed(sources));
     }
     for suggestion in &answer.suggestions {
-        output::note(
-            format!("you may also ask: {suggestion}")
-                .dimmed()
-                .to_string(),
-        );
+        let suggestion = format!("you may also ask: {suggestion}");
+        output::note(Text::new().dimmed(suggestion));
     }
 }
 

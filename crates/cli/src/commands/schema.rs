@@ -36,7 +36,7 @@ pub(crate) fn run(name: Option<&str>, json: bool) -> anyhow::Result<Exit> {
     if json {
         output::json_line(schema);
     } else {
-        output::line(serde_json::to_string_pretty(schema)?);
+        output::json_lines(schema);
     }
     Ok(Exit::Done)
 }

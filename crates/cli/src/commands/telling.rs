@@ -1,11 +1,9 @@
 //! Follows a task at the terminal: a sign of life while nothing is said, then the answer as it is made.
 
-use std::io::{IsTerminal, Write};
-
 use convoke::{Ended, Heard, Live};
 use tokio::sync::mpsc;
 
-use crate::output;
+use crate::output::{self, Pieces};
 use crate::progress::Spinner;
 
 /// What is said of one task while it is worked on.
@@ -14,8 +12,10 @@ pub(crate) struct Telling {
     /// Who passes the pieces on. Nobody, where nobody is looking.
     live: Option<Live>,
     spinner: Spinner,
-    /// What stands on the terminal since the answer began.
+    /// What was said since the answer began.
     said: String,
+    /// What of it stands on the terminal.
+    shown: Pieces,
 }
 
 impl Telling {
@@ -31,9 +31,10 @@ impl Telling {
         });
         Self {
             pieces,
-            live: (!json && std::io::stdout().is_terminal()).then_some(live),
+            live: (!json && output::is_read_by_a_person()).then_some(live),
             spinner: Spinner::new("working"),
             said: String::new(),
+            shown: Pieces::default(),
         }
     }
 
@@ -62,25 +63,23 @@ impl Telling {
     }
 
     fn show(&mut self, piece: Option<String>) {
-        let mut out = anstream::stdout().lock();
         if let Some(text) = piece {
             self.spinner.hide();
-            let _ = write!(out, "{text}");
+            self.shown.print(&text);
             self.said.push_str(&text);
         } else if !self.said.is_empty() {
-            let _ = writeln!(out);
+            self.shown.end();
             self.said.clear();
         }
-        let _ = out.flush();
     }
 
     /// Ends the line, and says whether the answer stands there already.
-    pub(crate) fn end(self, ended: &Ended) -> bool {
+    pub(crate) fn end(mut self, ended: &Ended) -> bool {
         self.spinner.hide();
         if self.said.is_empty() {
             return false;
         }
-        output::line("");
+        self.shown.end();
         let answer = ended.answer.as_ref().map(|answer| answer.text.trim());
         answer == Some(self.said.trim())
     }

@@ -13,6 +13,7 @@ listless   never answers `tools/list`
 dying      dies in the middle of the call
 crashing   dies before it answers `initialize`
 babbling   answers the call with what is no message
+refusing   writes WORDS to its error output, and answers the call with an error that says WORDS
 flooding   answers nothing and writes without end
 """
 
@@ -51,6 +52,12 @@ def call(request):
     elif kind == "babbling":
         sys.stdout.write('{"half a mess\n\x00\xff]]]\n')
         sys.stdout.flush()
+        return
+    elif kind == "refusing":
+        sys.stderr.write(words + "\n")
+        sys.stderr.flush()
+        result = {"content": [{"type": "text", "text": words}], "isError": True}
+        send({"id": request["id"], "result": result})
         return
     elif kind == "slow":
         time.sleep(int(number) / 1_000)

@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use convoke_app::{App, Bounds, Diagnostics, Severity};
-use owo_colors::OwoColorize;
 use serde_json::json;
 
 use crate::cli::CheckArgs;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Text};
 use crate::start;
 
 pub(crate) async fn run(args: &CheckArgs, json: bool) -> anyhow::Result<Exit> {
@@ -54,8 +53,8 @@ pub(crate) async fn run(args: &CheckArgs, json: bool) -> anyhow::Result<Exit> {
                 if !app.domains.is_empty() {
                     parts.insert(2, count(app.domains.len(), "domain"));
                 }
-                let name = app.config.name.bold();
-                output::line(format!("{name} is fine: {}.", parts.join(", ")));
+                let fine = format!(" is fine: {}.", parts.join(", "));
+                output::line(Text::new().bold(&app.config.name).plain(fine));
             }
             Ok(Exit::Done)
         }
@@ -67,7 +66,7 @@ pub(crate) async fn run(args: &CheckArgs, json: bool) -> anyhow::Result<Exit> {
 }
 
 /// What a workflow takes at worst, in a line.
-fn at_worst(name: &str, bounds: &Bounds, app: &App) -> String {
+fn at_worst(name: &str, bounds: &Bounds, app: &App) -> Text {
     let mut parts = vec![count(
         usize::try_from(bounds.tool_calls).unwrap_or(usize::MAX),
         "tool call",
@@ -87,11 +86,8 @@ fn at_worst(name: &str, bounds: &Bounds, app: &App) -> String {
         String::new()
     };
     let seconds = bounds.seconds;
-    format!(
-        "workflow {}: at worst {}, {seconds} s{cut}",
-        name.bold(),
-        parts.join(", ")
-    )
+    let worst = format!(": at worst {}, {seconds} s{cut}", parts.join(", "));
+    Text::from("workflow ").bold(name).plain(worst)
 }
 
 /// Prints diagnostics: as JSON to standard output, or for people to standard error.
@@ -102,14 +98,11 @@ pub(crate) fn show(folder: &Path, diagnostics: &Diagnostics, json: bool) {
         return;
     }
     for diagnostic in diagnostics {
-        output::note(diagnostic.pretty());
+        output::note(Text::new().revealed(diagnostic.pretty()));
     }
     if errors > 0 {
-        output::note(format!(
-            "{} in {}",
-            count(errors, "error"),
-            folder.display()
-        ));
+        let place = format!("{} in {}", count(errors, "error"), folder.display());
+        output::note(Text::new().revealed(place));
     }
 }
 

@@ -66,6 +66,7 @@ fn escaped(text: &str) -> String {
             '"' => clean.push_str("&quot;"),
             '\n' => clean.push_str("&#10;"),
             '\t' => clean.push(' '),
+            '\u{fffe}' | '\u{ffff}' => {}
             control if control.is_control() => {}
             plain => clean.push(plain),
         }
@@ -82,7 +83,7 @@ mod tests {
         let verdict = |case: &str, wrong: &[&str]| Verdict {
             case: case.into(),
             wrong: wrong.iter().map(|text| (*text).to_owned()).collect(),
-            ..Verdict::of("evals/a.yaml", "say <this> & \"that\"\u{7}")
+            ..Verdict::of("evals/a.yaml", "say <this> & \"that\"\u{7}\u{1b}\u{ffff}")
         };
         let report = report("app", &[verdict("one", &[]), verdict("<two>", &["a & b"])]);
         assert!(report.contains("tests=\"2\" failures=\"1\""), "{report}");
@@ -90,6 +91,10 @@ mod tests {
         assert!(report.contains("message=\"a &amp; b\""), "{report}");
         assert!(
             report.contains("said: say &lt;this&gt; &amp; &quot;that&quot;&#10;"),
+            "{report}"
+        );
+        assert!(
+            !report.contains(['\u{7}', '\u{1b}', '\u{ffff}']),
             "{report}"
         );
     }

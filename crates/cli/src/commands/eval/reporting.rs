@@ -1,11 +1,10 @@
 //! What is told of one configuration: the cases that are wrong, and the measures against their bar.
 
-use owo_colors::OwoColorize;
 use serde_json::{Value, json};
 
 use super::measuring::{Measure, passed, percent, right_in_everything};
 use super::verdict::Verdict;
-use crate::output;
+use crate::output::{self, Look, Text};
 
 /// What came of the cases, as data. Measures that no case speaks of are among it, with no cases.
 pub(super) fn data(verdicts: &[Verdict], measures: &[Measure]) -> Value {
@@ -15,12 +14,8 @@ pub(super) fn data(verdicts: &[Verdict], measures: &[Measure]) -> Value {
 /// What came of the cases, for people.
 pub(super) fn show(verdicts: &[Verdict], measures: &[Measure]) {
     for verdict in verdicts.iter().filter(|verdict| !verdict.is_right()) {
-        output::line(format!(
-            "{} {} {:?}",
-            "wrong".red(),
-            verdict.file,
-            verdict.case
-        ));
+        let case = format!(" {} {:?}", verdict.file, verdict.case);
+        output::line(Text::new().add(Look::Red, "wrong").plain(case));
         for wrong in &verdict.wrong {
             output::line(format!("      {wrong}"));
         }

@@ -2,14 +2,13 @@
 
 use convoke_engine::Event;
 use convoke_store::{Entry, Loaded, Store};
-use owo_colors::OwoColorize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::compare::{Difference, differences};
 use super::{find, not_found};
 use crate::exit::{Exit, UsageError};
-use crate::output;
+use crate::output::{self, Look, Text};
 
 /// Differences that are shown to a person.
 const SHOWN: usize = 40;
@@ -55,8 +54,9 @@ pub(super) async fn diff(
 }
 
 fn show(one: &Point, other: &Point, parted: Option<Steps<'_>>, found: &[Difference]) {
-    output::line(format!("{} {}, step {}", "-".red(), one.id, one.seq));
-    output::line(format!("{} {}, step {}", "+".green(), other.id, other.seq));
+    let named = |point: &Point| format!("{}, step {}", point.id, point.seq);
+    output::line(minus(named(one)));
+    output::line(plus(named(other)));
     match parted {
         None => output::line("their steps are the same"),
         Some((before, after)) => {
@@ -66,17 +66,14 @@ fn show(one: &Point, other: &Point, parted: Option<Steps<'_>>, found: &[Differen
             let found = found
                 .first()
                 .filter(|_| before.is_some() && after.is_some());
-            let line = |sign: String, step, value: Option<&Value>| {
+            let words = |step, value: Option<&Value>| {
                 let value = value.map(short).unwrap_or_default();
-                let line = format!("{sign} {} {value}", in_words(step));
-                output::line(line.trim_end());
+                format!("{} {value}", in_words(step))
             };
-            line("-".red().to_string(), before, found.map(|found| &found.one));
-            line(
-                "+".green().to_string(),
-                after,
-                found.map(|found| &found.other),
-            );
+            let one = minus(words(before, found.map(|found| &found.one)));
+            output::line(one.trim_end());
+            let other = plus(words(after, found.map(|found| &found.other)));
+            output::line(other.trim_end());
         }
     }
     if found.is_empty() {
@@ -86,12 +83,20 @@ fn show(one: &Point, other: &Point, parted: Option<Steps<'_>>, found: &[Differen
     output::line("where they stand differs:");
     for Difference { place, one, other } in found.iter().take(SHOWN) {
         output::line(place);
-        output::line(format!("{} {}", "-".red(), short(one)));
-        output::line(format!("{} {}", "+".green(), short(other)));
+        output::line(minus(short(one)));
+        output::line(plus(short(other)));
     }
     if found.len() > SHOWN {
         output::note(format!("and {} places more", found.len() - SHOWN));
     }
+}
+
+fn minus(words: String) -> Text {
+    Text::new().add(Look::Red, "- ").plain(words)
+}
+
+fn plus(words: String) -> Text {
+    Text::new().add(Look::Green, "+ ").plain(words)
 }
 
 /// Reads `ID` or `ID@SEQ`.
@@ -216,5 +221,5 @@ fn in_words(entry: Option<&Entry>) -> String {
 }
 
 fn short(value: &Value) -> String {
-    output::short(&value.to_string(), VALUE_SHOWN)
+    output::short(&output::json_text(value), VALUE_SHOWN)
 }

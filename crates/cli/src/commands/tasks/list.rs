@@ -66,17 +66,22 @@ fn row(task: &TaskRecord) -> [String; 6] {
         task.app.clone(),
         task.status.to_string(),
         task.created_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-        short(&task.description),
+        short(&task.description, task.status),
         short(
             task.result
                 .as_deref()
                 .or(task.error.as_deref())
                 .unwrap_or_default(),
+            task.status,
         ),
     ]
 }
 
-fn short(text: &str) -> String {
+fn short(text: &str, status: TaskState) -> String {
     let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    output::short(&one_line, SHOWN)
+    if status.awaits_person() {
+        output::short_revealed(&one_line, SHOWN)
+    } else {
+        output::short(&one_line, SHOWN)
+    }
 }

@@ -52,7 +52,7 @@ pub(super) async fn record(store: &dyn Store, task: Uuid, json: bool) -> anyhow:
     if json {
         output::json_line(&case);
     } else {
-        output::line(in_yaml(&case));
+        output::yaml(in_yaml(&case));
     }
     Ok(())
 }

@@ -53,8 +53,8 @@ pub(super) async fn replay(
         output::line(format!(
             "step {seq} of {steps} comes out differently, at {place}:"
         ));
-        output::line(format!("  journal  {}", found.one));
-        output::line(format!("  replay   {}", found.other));
+        output::line(format!("  journal  {}", output::json_text(&found.one)));
+        output::line(format!("  replay   {}", output::json_text(&found.other)));
     } else {
         output::line(format!("{steps} steps, the same as in the journal"));
     }

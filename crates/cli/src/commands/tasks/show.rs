@@ -2,13 +2,12 @@
 
 use convoke_engine::Question;
 use convoke_store::Store;
-use owo_colors::OwoColorize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::not_found;
 use crate::exit::UsageError;
-use crate::output;
+use crate::output::{self, Text};
 
 /// Shows a task as it stood after a step: its state, and what had been said.
 pub(super) async fn show_at(
@@ -33,12 +32,9 @@ pub(super) async fn show_at(
         output::json_line(&json!({ "task": task, "entry": entry, "messages": said }));
         return Ok(());
     }
-    output::line(format!(
-        "{} {seq} of {last}, {}",
-        "step".dimmed(),
-        entry.kind
-    ));
-    output::line(serde_json::to_string_pretty(&entry.state.value())?);
+    let of = format!(" {seq} of {last}, {}", entry.kind);
+    output::line(Text::new().dimmed("step").plain(of));
+    output::json_lines(&entry.state.value());
     output::note(format!("{} messages until then", said.len()));
     Ok(())
 }
@@ -80,17 +76,26 @@ pub(super) async fn show(store: &dyn Store, task: Uuid, json: bool) -> anyhow::R
         lines.push(("error", error.clone()));
     }
     for (name, value) in lines {
-        output::line(format!("{:13}{value}", name.dimmed()));
+        output::line(Text::new().dimmed(format!("{name:13}")).plain(value));
     }
+    let questions = questions(&state);
     for stored in &loaded.messages {
         let role = serde_json::to_value(stored.message.role)?;
         let who = role.as_str().unwrap_or_default().to_owned();
-        output::line(format!("\n{}\n{}", who.bold(), stored.message.content));
+        let heading = Text::from("\n").bold(who).plain("\n");
+        let content = &stored.message.content;
+        output::line(if questions.is_empty() {
+            heading.plain(content)
+        } else {
+            // Somebody decides by it.
+            heading.revealed(content)
+        });
     }
-    for question in questions(&state) {
+    for question in &questions {
         let until = question.expires_at.strftime("%Y-%m-%d %H:%M:%S");
         let heading = format!("question {} until {until} UTC", question.id);
-        output::line(format!("\n{}\n{}", heading.bold(), question.prompt));
+        let heading = Text::from("\n").bold(heading).plain("\n");
+        output::line(heading.revealed(&question.prompt));
     }
     Ok(())
 }

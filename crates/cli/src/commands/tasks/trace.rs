@@ -6,13 +6,13 @@ use convoke_store::{Filter, Loaded, Page, Store};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use owo_colors::OwoColorize;
 use unicode_width::UnicodeWidthStr;
 use uuid::Uuid;
 
 use super::not_found;
 use crate::cli::StoreArgs;
-use crate::{output, start};
+use crate::output::{self, Look, Text};
+use crate::start;
 
 /// Columns that the time of the whole task takes.
 const BAR: usize = 30;
@@ -142,14 +142,9 @@ fn show(family: &Family, redaction: &Redaction) -> anyhow::Result<()> {
     let start = record.created_at;
     let last = rows.iter().map(Row::end).max().unwrap_or(start);
     let whole = millis(start, last).max(1);
-    output::line(format!(
-        "{} {} {} · {}{}",
-        record.id.bold(),
-        record.app,
-        record.status,
-        time(whole),
-        spent(&rows),
-    ));
+    let (app, status, took) = (&record.app, record.status, time(whole));
+    let heading = format!(" {app} {status} · {took}{}", spent(&rows));
+    output::line(Text::new().bold(record.id).plain(heading));
     let width = rows.iter().map(|row| row.name().width()).max().unwrap_or(0);
     for row in &rows {
         let step = &row.step;
@@ -162,23 +157,25 @@ fn show(family: &Family, redaction: &Redaction) -> anyhow::Result<()> {
         };
         let told = step.error.as_ref().unwrap_or(&step.message);
         let told = output::short(told, SHOWN);
-        let line = format!(
-            "{:>8}  {}{space}  {bar}  {took:>8}  {}",
-            format!("+{}", time(millis(start, step.timestamp))),
-            name.bold(),
-            match step.status {
-                StepStatus::Info => told.dimmed().to_string(),
-                StepStatus::Warning => told.yellow().to_string(),
-                StepStatus::Error => told.red().to_string(),
-            },
-        );
+        let began = format!("+{}", time(millis(start, step.timestamp)));
+        let look = match step.status {
+            StepStatus::Info => Look::Dimmed,
+            StepStatus::Warning => Look::Yellow,
+            StepStatus::Error => Look::Red,
+        };
+        let line = Text::from(format!("{began:>8}  "))
+            .bold(name)
+            .plain(format!("{space}  {bar}  {took:>8}  "))
+            .add(look, told);
         output::line(line.trim_end());
     }
     if let Some(result) = &record.result {
         output::line(format!("\n{}", redaction.text(result)));
     }
     if let Some(error) = &record.error {
-        output::line(format!("\n{} {}", "error".red(), redaction.text(error)));
+        let error = redaction.text(error);
+        let heading = Text::from("\n").add(Look::Red, "error").plain(" ");
+        output::line(heading.plain(error));
     }
     Ok(())
 }
