@@ -29,7 +29,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    not done: the task failed, the app has errors, an eval is below its bar
-  2    the command line or the request is wrong; nothing was changed
+  2    the command line or a request is wrong; it changed nothing
   3    the store, a tool server or the machine failed
   4    the task waits for a person
   130  interrupted; unfinished tasks stay in the journal and go on with `convoke resume`";

@@ -12,7 +12,7 @@ pub(crate) enum Exit {
     Done,
     /// Not done: the task failed, the app has errors, an eval is below its bar.
     NotDone,
-    /// The command line or the request is wrong; nothing was changed.
+    /// The command line or a request is wrong; it changed nothing.
     Usage,
     /// The store, a tool server or the machine failed.
     Broken,
@@ -45,6 +45,23 @@ impl UsageError {
 pub(crate) struct BrokenApp;
 
 impl Exit {
+    /// The worse of two: of several requests, the exit of all is that of the worst.
+    pub(crate) fn or_worse(self, other: Self) -> Self {
+        let rank = |exit| match exit {
+            Self::Done => 0,
+            Self::Waiting => 1,
+            Self::NotDone => 2,
+            Self::Usage => 3,
+            Self::Broken => 4,
+            Self::Interrupted => 5,
+        };
+        if rank(other) > rank(self) {
+            other
+        } else {
+            self
+        }
+    }
+
     /// The exit that an error leads to.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         let runtime = error.downcast_ref::<RuntimeError>();

@@ -4,6 +4,7 @@
 mod cli;
 mod commands;
 mod exit;
+mod lines;
 mod log;
 mod output;
 mod progress;

@@ -1,7 +1,7 @@
 //! `convoke chat`: a conversation at the terminal, with line editing and history; from a pipe, one
 //! message a line.
 
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::tasks::fields;
 use super::telling::Telling;
 use crate::cli::ChatArgs;
 use crate::exit::Exit;
+use crate::lines::{Line, LineBuffer};
 use crate::output::{self, Text};
 use crate::start;
 
@@ -47,7 +48,7 @@ pub(crate) async fn run(args: &ChatArgs, json: bool) -> anyhow::Result<Exit> {
 
 async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<Exit> {
     let mut speaker = Speaker::find(&args.speaker, runtime).await?;
-    let mut input = Input::open(&args.store.data)?;
+    let mut input = Input::open(&args.store.data, runtime)?;
     if input.is_terminal() && !json {
         let app = &runtime.app().config;
         let about = format!(
@@ -67,6 +68,13 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
         input = back;
         let Some(line) = line? else {
             return Ok(Exit::Done);
+        };
+        let line = match line.message() {
+            Ok(line) => line,
+            Err(error) => {
+                output::report(json, &error.into(), Exit::Usage);
+                continue;
+            }
         };
         match line.trim() {
             "" => continue,
@@ -202,13 +210,14 @@ enum Input {
         editor: Box<Editor<(), FileHistory>>,
         history: PathBuf,
     },
-    Pipe,
+    Pipe(LineBuffer),
 }
 
 impl Input {
-    fn open(data: &Path) -> anyhow::Result<Self> {
+    fn open(data: &Path, runtime: &Runtime) -> anyhow::Result<Self> {
         if !std::io::stdin().is_terminal() {
-            return Ok(Self::Pipe);
+            let most = runtime.app().config.limits.message_characters;
+            return Ok(Self::Pipe(LineBuffer::new(most as usize)));
         }
         let config = Config::builder()
             .max_history_size(HISTORY_LINES)?
@@ -229,17 +238,13 @@ impl Input {
     }
 
     /// The next line, or nothing once the user leaves.
-    fn next_line(&mut self) -> anyhow::Result<Option<String>> {
+    fn next_line(&mut self) -> anyhow::Result<Option<Line>> {
         match self {
-            Self::Pipe => {
-                let mut line = String::new();
-                let read = std::io::stdin().lock().read_line(&mut line)?;
-                Ok((read > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned()))
-            }
+            Self::Pipe(buffer) => Ok(buffer.next(&mut std::io::stdin().lock())?),
             Self::Terminal { editor, history } => match editor.readline("> ") {
                 Ok(line) => {
                     let _ = editor.save_history(history);
-                    Ok(Some(line))
+                    Ok(Some(Line::Text(line)))
                 }
                 Err(ReadlineError::Eof | ReadlineError::Interrupted) => Ok(None),
                 Err(error) => Err(error.into()),

@@ -1,18 +1,22 @@
 //! `convoke run`: one message, or many from standard input, and what the app says to them.
 
-use convoke::{Ended, Keeping, Runtime, TaskState};
+use convoke::{Ended, Keeping, Runtime, RuntimeError, TaskState};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use serde_json::{Value, json};
-use tokio::io::AsyncBufReadExt;
+use tokio::io::BufReader;
 use uuid::Uuid;
 
 use super::speaker::Speaker;
 use super::telling::Telling;
 use crate::cli::RunArgs;
 use crate::exit::Exit;
-use crate::output::{self, Text};
+use crate::lines::{Line, LineBuffer};
+use crate::output::{self, FailureReport, Text};
 use crate::start;
+
+/// Bytes of standard input that are read at once, where a message is a line.
+const READ_AT_ONCE: usize = 64 * 1024;
 
 pub(crate) async fn run(args: &RunArgs, json: bool) -> anyhow::Result<Exit> {
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
@@ -44,53 +48,105 @@ async fn answer(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::Result
     Ok(show(&ended, runtime, json, told))
 }
 
-/// One task a line. Each is acknowledged once it is on disk; answers come in the order of the lines.
+/// One task a line. Each is acknowledged once it is on disk; what comes of them is told in the order of the lines. A
+/// line that is refused, or fails, has that as its result, and the others theirs.
 async fn answer_lines(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::Result<Exit> {
-    let mut lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
+    let own = args.speaker.conversation.is_none() && !args.speaker.r#continue;
+    let speaker = Speaker::find(&args.speaker, runtime).await?;
+    let mut input = BufReader::with_capacity(READ_AT_ONCE, tokio::io::stdin());
+    let mut buffer = LineBuffer::new(runtime.app().config.limits.message_characters as usize);
     let mut waiting = FuturesOrdered::new();
     let mut reading = true;
     let mut worst = Exit::Done;
-    let mut number = 0_usize;
+    let (mut place, mut number) = (0_usize, 0_usize);
     while reading || !waiting.is_empty() {
         tokio::select! {
-            line = lines.next_line(), if reading => match line? {
-                None => reading = false,
-                Some(line) if line.trim().is_empty() => {}
-                Some(line) => {
-                    number += 1;
-                    let key = args.key.as_ref().map(|key| format!("{key}-{number}"));
-                    let own = args.speaker.conversation.is_none() && !args.speaker.r#continue;
-                    let conversation = own.then(|| runtime.ids().next());
-                    let task = submit(args, line, key, runtime, conversation).await?;
-                    if json {
-                        output::json_line(&json!({ "task": task, "state": TaskState::Submitted }));
+            line = buffer.next_from(&mut input), if reading => {
+                let line = match line {
+                    Ok(Some(line)) => line,
+                    Ok(None) => {
+                        reading = false;
+                        continue;
                     }
-                    waiting.push_back(runtime.wait(task));
+                    Err(error) => {
+                        let error = anyhow::Error::from(error).context("the input cannot be read");
+                        output::report(json, &error, Exit::Broken);
+                        worst = worst.or_worse(Exit::Broken);
+                        reading = false;
+                        continue;
+                    }
+                };
+                place += 1;
+                if line.is_blank() {
+                    continue;
                 }
+                number += 1;
+                let mut speaker = speaker;
+                if own {
+                    speaker.conversation = runtime.ids().next();
+                }
+                let key = args.key.as_ref().map(|key| format!("{key}-{number}"));
+                let task = submit(args, speaker, line, key, runtime).await;
+                if json && let Ok(task) = &task {
+                    output::json_line(&json!({
+                        "line": place, "task": task, "state": TaskState::Submitted,
+                    }));
+                }
+                waiting.push_back(async move {
+                    let ended = match task {
+                        Ok(task) => runtime.wait(task).await.map_err(anyhow::Error::from),
+                        Err(error) => Err(error),
+                    };
+                    (place, ended)
+                });
             },
-            Some(ended) = waiting.next() => {
-                let exit = show(&ended?, runtime, json, false);
-                if exit != Exit::Done {
-                    worst = exit;
-                }
+            Some((place, ended)) = waiting.next() => {
+                let exit = match ended {
+                    Ok(ended) => show_line(place, &ended, runtime, json),
+                    Err(error) => {
+                        // Nobody would work on what is still to come.
+                        let stopped = error.downcast_ref::<RuntimeError>();
+                        reading &= !matches!(stopped, Some(RuntimeError::Stopped { .. }));
+                        refuse_line(place, &error, json)
+                    }
+                };
+                worst = worst.or_worse(exit);
             }
         }
     }
     Ok(worst)
 }
 
+/// Prints what came of the task of a line.
+fn show_line(place: usize, ended: &Ended, runtime: &Runtime, json: bool) -> Exit {
+    if !json {
+        return show(ended, runtime, json, false);
+    }
+    let mut object = as_json(ended);
+    object["line"] = place.into();
+    output::json_line(&object);
+    exit_of(ended)
+}
+
+/// Prints why nothing came of a line.
+fn refuse_line(place: usize, error: &anyhow::Error, json: bool) -> Exit {
+    let failure = FailureReport::of(error);
+    if json {
+        output::json_line(&json!({ "line": place, "error": failure }));
+    } else {
+        output::note(failure.in_words(&format!("line {place}: ")));
+    }
+    Exit::of(error)
+}
+
 async fn submit(
     args: &RunArgs,
-    text: String,
+    speaker: Speaker,
+    line: Line,
     key: Option<String>,
     runtime: &Runtime,
-    conversation: Option<Uuid>,
 ) -> anyhow::Result<Uuid> {
-    let mut speaker = Speaker::find(&args.speaker, runtime).await?;
-    if let Some(conversation) = conversation {
-        speaker.conversation = conversation;
-    }
-    let mut incoming = speaker.says(text, &args.speaker, key);
+    let mut incoming = speaker.says(line.message()?, &args.speaker, key);
     incoming.keeping = keeping(args);
     Ok(runtime.submit(incoming).await?)
 }
