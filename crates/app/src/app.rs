@@ -164,7 +164,7 @@ impl App {
         })
     }
 
-    fn read(
+    pub(crate) fn read(
         folder: &Path,
         origin: Origin<'_>,
         environment: &dyn Fn(&str) -> Option<String>,

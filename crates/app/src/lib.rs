@@ -13,6 +13,9 @@ mod environment;
 mod evals;
 mod files;
 mod folder;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hash;
 mod kept;
 mod mentions;

@@ -1,11 +1,36 @@
 //! Runs multi-agent assistants inside a program. The binary `convoke` is a user of this library.
 #![doc = ""]
 #![doc = include_str!("../../../docs/library.md")]
+#![cfg_attr(
+    fuzzing,
+    allow(dead_code, reason = "a fuzz target calls a part of the binary")
+)]
 
 mod builder;
 mod error;
 mod runtime;
 mod wire;
+
+// A fuzz target cannot reach into a binary, so that its modules are here too where there is one.
+#[cfg(fuzzing)]
+extern crate self as convoke;
+#[cfg(fuzzing)]
+mod cli;
+#[cfg(fuzzing)]
+mod commands;
+#[cfg(fuzzing)]
+mod exit;
+#[cfg(fuzzing)]
+mod log;
+#[cfg(fuzzing)]
+mod output;
+#[cfg(fuzzing)]
+mod progress;
+#[cfg(fuzzing)]
+mod start;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use commands::tasks::fuzzing;
 
 pub use builder::RuntimeBuilder;
 pub use error::RuntimeError;

@@ -14,6 +14,9 @@ mod assistant;
 mod calls;
 mod catalogue;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod inquiry;
 mod interpret;
 mod memory;

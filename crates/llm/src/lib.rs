@@ -13,6 +13,9 @@ mod endpoint;
 mod error;
 mod estimate;
 mod found_json;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod options;
 mod reply;
 mod request;

@@ -9,6 +9,9 @@ mod arguments;
 mod backoff;
 mod call;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod greeting;
 mod listing;
 mod options;

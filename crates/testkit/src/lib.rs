@@ -1,12 +1,14 @@
 //! What tests share. Nothing here is part of the product.
 
 mod clock;
+mod corpus;
 mod gated;
 mod passes_on;
 mod scripted_model;
 mod scripted_reply;
 
 pub use clock::{CountedIds, SimClock};
+pub use corpus::replay;
 pub use gated::GatedStore;
 pub use scripted_model::{Asked, Script, ScriptedModel};
 pub use scripted_reply::Reply;

@@ -5,7 +5,7 @@ mod sse;
 mod stdio;
 mod tls;
 mod tracked;
-mod wire;
+pub(crate) mod wire;
 
 use std::collections::HashMap;
 

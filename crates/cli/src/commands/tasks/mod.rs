@@ -8,6 +8,12 @@ mod diff;
 mod export;
 mod export_folder;
 mod fork;
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(
+    test,
+    expect(unreachable_pub, reason = "reached from a fuzz target alone")
+)]
+pub mod fuzzing;
 mod history;
 mod import;
 mod import_definition;

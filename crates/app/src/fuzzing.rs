@@ -1,0 +1,106 @@
+//! The body of the fuzz target `app_folder`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::app::App;
+use crate::contents::Purpose;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::origin::{AppFiles, Origin};
+
+/// The line before each file, with its path after it.
+const HEADING: &str = "=== ";
+
+/// Reads an app. Every problem has a place in its file, and an app without problems can be kept and read again as the
+/// same app.
+pub fn app_folder(input: &[u8]) {
+    let files = files_of(&String::from_utf8_lossy(input));
+    let problems = match read(&files, Purpose::Check) {
+        Ok(loaded) => {
+            assert!(!loaded.warnings.has_errors(), "{}", loaded.warnings);
+            assert_is_kept(&loaded.app);
+            loaded.warnings
+        }
+        Err(problems) => {
+            assert!(problems.has_errors(), "refused for no reason");
+            problems
+        }
+    };
+    for problem in &problems {
+        assert_ne!(problem.code, "app.incomplete", "{problem}");
+        assert_has_place(problem, &files);
+    }
+    assert!(
+        problems
+            .pretty()
+            .ends_with(&format!("{}\n", problems.summary()))
+    );
+}
+
+fn read(files: &AppFiles, purpose: Purpose) -> Result<crate::app::Loaded, Diagnostics> {
+    let environment = |name: &str| (name == "KEY").then(|| "a-secret-value".to_owned());
+    let servers = BTreeSet::new();
+    App::read(
+        Path::new("app"),
+        Origin::Kept(files),
+        &environment,
+        purpose,
+        &servers,
+    )
+}
+
+/// The files of an input: each a heading with its path, and its lines after it.
+fn files_of(text: &str) -> AppFiles {
+    let mut files = AppFiles::new();
+    let mut file: Option<&mut String> = None;
+    for line in text.split_inclusive('\n') {
+        match (line.strip_prefix(HEADING), &mut file) {
+            (Some(path), _) => file = Some(files.entry(path.trim().to_owned()).or_default()),
+            (None, Some(text)) => text.push_str(line),
+            (None, None) => {}
+        }
+    }
+    files
+}
+
+fn assert_is_kept(app: &App) {
+    match read(&app.files, Purpose::Run) {
+        Ok(kept) => {
+            assert_eq!(kept.app.hash, app.hash, "another app is kept");
+            assert_eq!(kept.app.files, app.files, "other files are kept");
+        }
+        Err(problems) => assert!(
+            !problems.has_errors(),
+            "what is kept cannot be read: {problems}"
+        ),
+    }
+}
+
+fn assert_has_place(problem: &Diagnostic, files: &AppFiles) {
+    let Some(position) = problem.position else {
+        return;
+    };
+    let Some(text) = files.get(&problem.file) else {
+        assert_eq!(
+            problem.severity,
+            Severity::Error,
+            "a place in no file: {problem}"
+        );
+        return;
+    };
+    // A line ends at a line feed, at a carriage return, or at both together. The end of a file is a place too.
+    let lines = text.replace("\r\n", "\n").split(['\n', '\r']).count();
+    assert!(
+        (1..=lines + 1).contains(&position.line),
+        "no such line: {problem}"
+    );
+    assert!(position.column >= 1, "no such column: {problem}");
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_kept_folder_and_changes_of_it_are_read_or_refused_with_a_place() {
+        convoke_testkit::replay("app_folder", super::app_folder);
+    }
+}

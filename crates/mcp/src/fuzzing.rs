@@ -1,0 +1,124 @@
+//! The bodies of the fuzz targets `tool_results` and `tool_arguments`.
+#![expect(clippy::panic, reason = "a fuzz target fails by panicking")]
+
+use std::sync::Arc;
+
+use rmcp::model::{JsonRpcMessage, RequestId, ServerResult};
+use serde_json::{Deserializer, Map, Value};
+
+use crate::arguments::CheckedTool;
+use crate::call::ToolReply;
+use crate::error::McpError;
+use crate::tool::{ToolAnnotations, ToolInfo};
+use crate::transport::wire;
+
+const SERVER: &str = "todo";
+
+/// Reads each line as a message of a server. No answer is lost, and every result becomes a reply that the journal can
+/// hold.
+pub fn tool_results(input: &[u8]) {
+    for line in input.split(|byte| *byte == b'\n') {
+        let Some(message) = wire::read(SERVER, line) else {
+            assert!(
+                !is_answer(line),
+                "an answer is lost: {}",
+                line.escape_ascii()
+            );
+            continue;
+        };
+        let JsonRpcMessage::Response(response) = message else {
+            continue;
+        };
+        match response.result {
+            ServerResult::CallToolResult(result) => assert_is_kept(&ToolReply::of(result)),
+            ServerResult::ListToolsResult(listed) => {
+                for tool in listed.tools {
+                    check(ToolInfo::of(SERVER, tool), &Map::new(), &Map::new());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a line is JSON that somebody waits for.
+fn is_answer(line: &[u8]) -> bool {
+    let Ok(Value::Object(fields)) = serde_json::from_slice(line) else {
+        return false;
+    };
+    let id = fields.get("id").cloned();
+    let id = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
+    id.is_some() && (fields.contains_key("result") || fields.contains_key("error"))
+}
+
+fn assert_is_kept(reply: &ToolReply) {
+    let kept = serde_json::to_value(reply).map(serde_json::from_value::<ToolReply>);
+    match kept {
+        Ok(Ok(kept)) => assert_eq!(&kept, reply, "another reply is kept"),
+        other => panic!("the reply cannot be kept: {other:?}"),
+    }
+}
+
+/// Holds arguments against a schema: the input is the schema, what the caller says, and what the engine adds, each JSON.
+pub fn tool_arguments(input: &[u8]) {
+    let mut values = Deserializer::from_slice(input).into_iter::<Value>();
+    let mut next = || values.next().and_then(Result::ok);
+    let Some(schema) = next() else {
+        return;
+    };
+    let object = |value: Option<Value>| match value {
+        Some(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let (given, injected) = (object(next()), object(next()));
+    let info = ToolInfo {
+        server: SERVER.to_owned(),
+        name: "add_task".to_owned(),
+        description: None,
+        input_schema: Arc::new(schema),
+        output_schema: None,
+        annotations: ToolAnnotations::default(),
+    };
+    check(info, &given, &injected);
+}
+
+/// Whatever is sent holds the engine's values and no others under their names, and is sent as it is when it is sent
+/// again.
+fn check(info: ToolInfo, given: &Map<String, Value>, injected: &Map<String, Value>) {
+    let tool = CheckedTool::new(info);
+    match tool.arguments(given, injected) {
+        Ok(sent) => {
+            for (name, value) in injected {
+                let expected = tool.info.takes(name).then_some(value);
+                assert_eq!(sent.get(name), expected, "{name} is forged");
+            }
+            for (name, value) in given {
+                assert!(
+                    injected.contains_key(name) || sent.get(name) == Some(value),
+                    "{name} is changed"
+                );
+            }
+            match tool.arguments(given, injected) {
+                Ok(again) => assert_eq!(again, sent),
+                Err(error) => panic!("accepted, then refused: {error}"),
+            }
+        }
+        Err(error) => {
+            assert!(matches!(error, McpError::Refused(_)), "{error}");
+            assert!(error.had_no_effect() && !error.to_string().is_empty());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_kept_message_and_changes_of_it_become_a_reply_or_an_error() {
+        convoke_testkit::replay("tool_results", super::tool_results);
+    }
+
+    #[test]
+    fn every_kept_schema_and_changes_of_it_hold_or_refuse_arguments() {
+        convoke_testkit::replay("tool_arguments", super::tool_arguments);
+    }
+}

@@ -1,0 +1,164 @@
+//! Feeds the bodies of the fuzz targets without a fuzzer: the corpus in `fuzz/corpus`, and changes of it.
+
+use std::fs;
+use std::path::Path;
+
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any};
+use proptest::sample::{Index, select};
+use proptest::test_runner::{Config, TestRunner};
+
+/// The most bytes that a process may hold at once while it reads a corpus.
+const MAX_PEAK_BYTES: u64 = 512 << 20;
+
+/// The most bytes that one kept input may have.
+const MAX_INPUT_BYTES: usize = 4 << 10;
+
+/// The most inputs that are kept for one target.
+const MAX_INPUTS: usize = 100;
+
+/// Inputs that are made by changing kept ones.
+const CHANGED_INPUTS: u32 = 400;
+
+/// Runs the body of a fuzz target over its corpus, then over changes of it.
+///
+/// # Panics
+///
+/// Panics where the body does, where the corpus is empty or beyond its limits, and where the process needed more
+/// than half a gibibyte.
+#[expect(clippy::panic, reason = "a test fails by panicking")]
+pub fn replay(target: &str, body: fn(&[u8])) {
+    let corpus = corpus(target);
+    assert!(!corpus.is_empty(), "{target} has no corpus");
+    assert!(
+        corpus.len() <= MAX_INPUTS,
+        "{target} keeps {} inputs",
+        corpus.len()
+    );
+    for (name, input) in &corpus {
+        assert!(
+            input.len() <= MAX_INPUT_BYTES,
+            "{target}/{name} has {} bytes",
+            input.len()
+        );
+        body(input);
+    }
+    let inputs = corpus.into_iter().map(|(_, input)| input).collect();
+    let config = Config {
+        cases: CHANGED_INPUTS,
+        // What fails is printed; it belongs into the corpus.
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let outcome = TestRunner::new(config).run(&changed(inputs), |input| {
+        body(&input.0);
+        Ok(())
+    });
+    if let Err(problem) = outcome {
+        panic!("{target}: {problem}");
+    }
+    if let Some(peak) = peak_bytes() {
+        assert!(peak <= MAX_PEAK_BYTES, "{target} needed {peak} bytes");
+    }
+}
+
+/// The inputs that are kept for a target, by name.
+fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fuzz/corpus")
+        .join(target);
+    let mut inputs: Vec<_> = fs::read_dir(&folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            Some((
+                entry.file_name().into_string().ok()?,
+                fs::read(entry.path()).ok()?,
+            ))
+        })
+        .collect();
+    inputs.sort();
+    inputs
+}
+
+/// An input, printed as a Rust literal.
+struct Input(Vec<u8>);
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "b\"{}\"", self.0.escape_ascii())
+    }
+}
+
+/// One change of an input. Places are fractions of its length.
+#[derive(Debug, Clone)]
+enum Change {
+    /// Bytes are written over what was there.
+    Overwrite(Index, Vec<u8>),
+    /// Bytes are put in.
+    Insert(Index, Vec<u8>),
+    /// A range is left out.
+    Remove(Index, Index),
+    /// A range is repeated somewhere else.
+    Repeat(Index, Index, Index),
+}
+
+impl Change {
+    fn apply(&self, input: &mut Vec<u8>) {
+        let place = |index: &Index| index.index(input.len() + 1);
+        let range = |one: &Index, other: &Index| {
+            let (one, other) = (place(one), place(other));
+            one.min(other)..one.max(other)
+        };
+        match self {
+            Self::Overwrite(at, bytes) => {
+                let at = place(at);
+                let end = input.len().min(at + bytes.len());
+                input.splice(at..end, bytes.iter().copied());
+            }
+            Self::Insert(at, bytes) => {
+                let at = place(at);
+                input.splice(at..at, bytes.iter().copied());
+            }
+            Self::Remove(from, to) => {
+                input.drain(range(from, to));
+            }
+            Self::Repeat(from, to, at) => {
+                let (copy, at) = (input[range(from, to)].to_vec(), place(at));
+                input.splice(at..at, copy);
+            }
+        }
+        input.truncate(MAX_INPUT_BYTES);
+    }
+}
+
+fn changed(corpus: Vec<Vec<u8>>) -> impl Strategy<Value = Input> {
+    let place = any::<Index>;
+    let change = || {
+        proptest::prop_oneof![
+            (place(), vec(any::<u8>(), 1..4)).prop_map(|(at, bytes)| Change::Overwrite(at, bytes)),
+            (place(), "[ -~\n]{1,3}")
+                .prop_map(|(at, text)| Change::Overwrite(at, text.into_bytes())),
+            (place(), vec(any::<u8>(), 1..4)).prop_map(|(at, bytes)| Change::Insert(at, bytes)),
+            (place(), place()).prop_map(|(from, to)| Change::Remove(from, to)),
+            (place(), place(), place()).prop_map(|(from, to, at)| Change::Repeat(from, to, at)),
+        ]
+    };
+    (select(corpus), vec(change(), 1..5)).prop_map(|(mut input, changes)| {
+        for change in &changes {
+            change.apply(&mut input);
+        }
+        Input(input)
+    })
+}
+
+/// The most bytes that this process has held at once, where the system tells.
+fn peak_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
