@@ -9,7 +9,7 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, TestRunner};
 
 /// The most bytes that a process may hold at once while it reads a corpus.
-const MAX_PEAK_BYTES: u64 = 512 << 20;
+const MAX_PEAK_BYTES: u64 = 128 << 20;
 
 /// The most bytes that one kept input may have.
 const MAX_INPUT_BYTES: usize = 4 << 10;
@@ -25,7 +25,7 @@ const CHANGED_INPUTS: u32 = 400;
 /// # Panics
 ///
 /// Panics where the body does, where the corpus is empty or beyond its limits, and where the process needed more
-/// than half a gibibyte.
+/// than 128 MiB.
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 pub fn replay(target: &str, body: fn(&[u8])) {
     let corpus = corpus(target);
