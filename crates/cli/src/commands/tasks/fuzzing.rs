@@ -9,6 +9,7 @@ use convoke_model::SystemClock;
 use convoke_store::{Archive, BroughtIn, MemoryStore, Store, StoreError};
 
 use super::import_folder::ImportFolder;
+use super::import_limits::ImportLimits;
 
 /// The line before each file, with its path after it.
 const HEADING: &str = "=== ";
@@ -19,7 +20,7 @@ pub fn archive(input: &[u8]) {
         panic!("no folder can be made");
     };
     write(export.path(), &String::from_utf8_lossy(input));
-    let folder = match ImportFolder::read(export.path()) {
+    let folder = match ImportFolder::read(export.path(), ImportLimits::default()) {
         Ok(folder) => folder,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
@@ -28,11 +29,14 @@ pub fn archive(input: &[u8]) {
     };
     let store = MemoryStore::new(Arc::new(SystemClock));
     for task in &folder.tasks {
-        let archive = match task.archive() {
+        let archive = match folder.archive(task) {
             Ok(archive) => archive,
             Err(error) => panic!("accepted, then refused: {error}"),
         };
-        let definition = folder.definitions.get(&task.definition).cloned();
+        let definition = folder
+            .definitions
+            .get(&task.definition)
+            .map(|read| read.definition.clone());
         runtime.block_on(bring_in(&store, archive, definition));
     }
 }

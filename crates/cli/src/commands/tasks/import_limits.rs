@@ -9,24 +9,35 @@ use super::import_source::Most;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ImportLimits {
     /// The most tasks in the export
-    #[arg(long = "max-tasks", value_name = "NUMBER", default_value_t = 100_000)]
+    #[arg(long = "max-tasks", value_name = "NUMBER", default_value_t = ImportLimits::default().tasks)]
     tasks: u64,
     /// The most files in the folder of one task, which has one for every step
     #[arg(
         long = "max-task-files",
         value_name = "NUMBER",
-        default_value_t = 100_000
-    )]
+        default_value_t = ImportLimits::default().task_files)]
     task_files: u64,
     /// The most bytes in one file of a task
-    #[arg(long = "max-file-bytes", value_name = "BYTES", default_value_t = 16 * 1024 * 1024)]
+    #[arg(long = "max-file-bytes", value_name = "BYTES", default_value_t = ImportLimits::default().file_bytes)]
     file_bytes: u64,
     /// The most bytes in all files of one task, and of the tasks that are on their way at once
-    #[arg(long = "max-task-bytes", value_name = "BYTES", default_value_t = 256 * 1024 * 1024)]
+    #[arg(long = "max-task-bytes", value_name = "BYTES", default_value_t = ImportLimits::default().task_bytes)]
     task_bytes: u64,
     /// The most bytes in all definitions, which are held in memory
-    #[arg(long = "max-definition-bytes", value_name = "BYTES", default_value_t = 64 * 1024 * 1024)]
+    #[arg(long = "max-definition-bytes", value_name = "BYTES", default_value_t = ImportLimits::default().definition_bytes)]
     definition_bytes: u64,
+}
+
+impl Default for ImportLimits {
+    fn default() -> Self {
+        Self {
+            tasks: 100_000,
+            task_files: 100_000,
+            file_bytes: 16 * 1024 * 1024,
+            task_bytes: 256 * 1024 * 1024,
+            definition_bytes: 64 * 1024 * 1024,
+        }
+    }
 }
 
 impl ImportLimits {
