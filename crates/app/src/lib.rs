@@ -4,6 +4,7 @@
 mod app;
 mod bounds;
 mod builtin;
+mod characters;
 mod config;
 mod contents;
 mod diagnostic;

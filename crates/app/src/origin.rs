@@ -89,6 +89,10 @@ fn read_text(path: &Path) -> Result<String, (&'static str, String)> {
         let message = format!("the file has more than {MAX_FILE_BYTES} bytes; split it");
         return Err(("app.file_too_large", message));
     }
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        let message = "the file is UTF-16 text; save it as UTF-8";
+        return Err(("app.file_not_text", message.to_owned()));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let message = format!("the file is not UTF-8 text (byte {at}); save it as UTF-8");

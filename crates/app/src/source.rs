@@ -46,7 +46,12 @@ pub(crate) struct Source {
 impl Source {
     pub(crate) fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
-        let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        let bytes = text.as_bytes();
+        // YAML ends a line at a line feed, at a carriage return, or at both together.
+        let is_break = |at: &usize| {
+            bytes[*at] == b'\n' || (bytes[*at] == b'\r' && bytes.get(at + 1) != Some(&b'\n'))
+        };
+        let breaks = (0..bytes.len()).filter(is_break).map(|at| at + 1);
         let lines = std::iter::once(0).chain(breaks).collect();
         Self {
             file: file.into(),
@@ -66,7 +71,22 @@ impl Source {
 
     /// One line, counted from 1, without its line break.
     pub(crate) fn line(&self, line: usize) -> Option<&str> {
-        self.text_from(line)?.lines().next()
+        let text = self.text_from(line)?;
+        // A byte order mark takes no column.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        text.split(['\n', '\r']).next()
+    }
+
+    /// The line and column of a byte.
+    pub(crate) fn position_of(&self, byte: usize) -> Position {
+        let line = self.lines.partition_point(|start| *start <= byte).max(1);
+        let start = self.lines.get(line - 1).copied().unwrap_or(0);
+        let before = self.text.get(start..byte).unwrap_or_default();
+        let before = before.strip_prefix('\u{feff}').unwrap_or(before);
+        Position {
+            line,
+            column: before.chars().count() + 1,
+        }
     }
 
     /// The text from the beginning of a line on, counted from 1.
@@ -136,7 +156,7 @@ impl<'a> Cursor<'a> {
     fn next(&mut self) -> Option<char> {
         let character = self.rest.chars().next()?;
         self.rest = &self.rest[character.len_utf8()..];
-        if character == '\n' {
+        if character == '\n' || (character == '\r' && !self.rest.starts_with('\n')) {
             self.position = Position {
                 line: self.position.line + 1,
                 column: 1,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 use serde_json::{Number, Value};
 
+use crate::characters::forbidden;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::source::{Place, Position, Source};
 
@@ -207,6 +208,9 @@ pub(crate) fn parse(source: &Source) -> (Option<Node>, Vec<Diagnostic>) {
         .text()
         .strip_prefix('\u{feff}')
         .unwrap_or(source.text());
+    if let Some(problem) = forbidden(source, text) {
+        return (None, vec![problem]);
+    }
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
         let goes_on = match event {

@@ -56,6 +56,141 @@ fn nesting_is_bounded_directly_and_through_aliases() {
 }
 
 #[test]
+fn no_character_ends_a_file_before_its_end() {
+    let at = |text: &str| found(&[("convoke.yaml", text)]);
+    let refused = |place: &str| [format!("convoke.yaml:{place} app.control_character")];
+    assert_eq!(at("name: todo\n\0limts: {}\n"), refused("2:1"));
+    assert_eq!(at("name: todo\0\nlimts: {}\n"), refused("1:11"));
+    assert_eq!(
+        at("\u{feff}name: todo # a\0b\nlimts: {}\n"),
+        refused("1:15")
+    );
+    assert_eq!(at("name: todo\rlimts: \0{}\r"), refused("2:8"));
+    for character in [
+        '\u{1}', '\u{7}', '\u{b}', '\u{1b}', '\u{7f}', '\u{9b}', '\u{fffe}', '\u{feff}',
+    ] {
+        assert_eq!(
+            at(&format!("name: todo\ndescription: a{character}b\n")),
+            refused("2:15")
+        );
+    }
+    // Text in UTF-16 without a mark is ASCII with a NUL behind every letter.
+    let wide: String = "name: todo\n"
+        .chars()
+        .flat_map(|letter| [letter, '\0'])
+        .collect();
+    assert_eq!(at(&wide), refused("1:2"));
+    let json = "{\"name\": \"todo\", \"description\": \"a\u{7f}b\"}\n";
+    let folder = app(&[("convoke.json", json)]);
+    std::fs::remove_file(folder.path().join("convoke.yaml")).unwrap();
+    assert_eq!(problems_in(folder.path()), [""; 0]);
+}
+
+#[test]
+fn a_file_in_another_encoding_is_refused() {
+    let folder = app(&[]);
+    for (mark, bytes) in [
+        (
+            [0xff, 0xfe],
+            "name: todo\n"
+                .encode_utf16()
+                .flat_map(u16::to_le_bytes)
+                .collect::<Vec<_>>(),
+        ),
+        (
+            [0xfe, 0xff],
+            "name: todo\n"
+                .encode_utf16()
+                .flat_map(u16::to_be_bytes)
+                .collect(),
+        ),
+    ] {
+        std::fs::write(
+            folder.path().join("convoke.yaml"),
+            [&mark[..], &bytes].concat(),
+        )
+        .unwrap();
+        let loaded = convoke_app::App::load(folder.path(), &|_| None).unwrap_err();
+        let problem = loaded.iter().next().unwrap().to_string();
+        assert!(
+            problem.contains("app.file_not_text") && problem.contains("UTF-16"),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn what_stands_behind_the_end_of_a_document_is_not_passed_over() {
+    let at = |text: &str| found(&[("convoke.yaml", text)]);
+    let several = |place: &str| [format!("convoke.yaml:{place} app.several_documents")];
+    assert_eq!(at("name: todo\n...\nlimts: {}\n"), several("3:1"));
+    assert_eq!(at("name: todo\n...\n---\n...\n"), several("3:1"));
+    assert_eq!(at("---\n...\nname: todo\n"), several("3:1"));
+    assert_eq!(
+        at("name: todo\n... limts\n"),
+        ["convoke.yaml:2:5 app.syntax"]
+    );
+    assert_eq!(at("{name: todo} x"), ["convoke.yaml:1:14 app.syntax"]);
+    assert_eq!(
+        at("{\"name\": \"todo\"}\n}\n"),
+        ["convoke.yaml:2:1 app.syntax"]
+    );
+    assert_eq!(at("name: todo\n...\n# nothing\n"), [""; 0]);
+    // The mark in front of a file is none of its text.
+    assert_eq!(
+        at("\u{feff}name: todo\nlimts: {}\n"),
+        ["convoke.yaml:2:1 app.unknown_key"]
+    );
+}
+
+#[test]
+fn lines_end_alike_on_every_system() {
+    for end in ["\n", "\r\n", "\r"] {
+        let text = [
+            "# a comment",
+            "name: todo",
+            "decide:",
+            "  unknown: |",
+            "    Hm.",
+            "    {{ wat }}",
+            "",
+        ]
+        .join(end);
+        assert_eq!(
+            found(&[("convoke.yaml", &text)]),
+            ["convoke.yaml:6:8 app.template_variable"],
+            "{end:?}"
+        );
+    }
+}
+
+#[test]
+fn every_way_to_nest_is_bounded() {
+    for text in [
+        (0..500).fold(String::new(), |text, depth| {
+            text + &format!("{}a:\n", " ".repeat(depth))
+        }),
+        format!("x:\n  {}1\n", "- ".repeat(20_000)),
+        "? ".repeat(20_000),
+        "{".repeat(100_000),
+        "{a: ".repeat(100_000),
+        "[{".repeat(100_000),
+        "- ".repeat(100_000),
+        format!("x: {}1\n", "&a ".repeat(20_000)),
+        format!("x: {}1\n", "!!str ".repeat(20_000)),
+        format!("{}: 1\n", "k".repeat(100_000)),
+    ] {
+        let problems = found(&[("convoke.yaml", &text)]);
+        let start: String = text.chars().take(20).collect();
+        assert!(
+            problems.len() == 1
+                && (problems[0].ends_with("app.too_deep") || problems[0].ends_with("app.syntax")),
+            "{start}: {problems:?}"
+        );
+    }
+}
+
+#[test]
 fn a_file_may_be_as_large_as_the_limit_and_no_larger() {
     let limit = usize::try_from(MAX_FILE_BYTES).unwrap();
     let text = |bytes: usize| format!("name: todo\n#{}", "x".repeat(bytes - 12));
