@@ -17,7 +17,7 @@ use crate::folder::{Files, survey};
 use crate::hash::Covered;
 use crate::origin::{AppFiles, Origin};
 use crate::templates::Templates;
-use crate::yaml::push;
+use crate::yaml::{Node, push};
 use crate::{domains, references, secrecy, sentences, skills};
 
 /// The parsed files of an app folder.
@@ -204,6 +204,7 @@ impl Contents {
         problems.extend(sentences::check(self.config.as_ref(), &self.agents));
         if let Some(servers) = &self.servers {
             problems.extend(secrecy::check(&servers.document, "/servers"));
+            problems.extend(server_templates(&servers.document, &templates));
         }
         if let Some(domains) = &self.domains {
             problems.extend(domains::check_templates(domains, &templates));
@@ -321,6 +322,7 @@ fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
             "/aggregator/partial_failure_template",
             &["success_message", "failure_message"],
         ),
+        ("/aggregator/default_fallback_message", &[]),
     ] {
         found.extend(templates.check(document, pointer, known));
     }
@@ -343,6 +345,28 @@ fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
     found
 }
 
+/// How a tool is asked whether a call took effect, and what its answer means.
+fn server_templates(document: &Document, templates: &Templates) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let servers = document.written.get("servers").map(Node::items);
+    for (index, server) in servers.unwrap_or_default().iter().enumerate() {
+        let tools = server.get("tools").map(Node::entries);
+        for tool in tools.unwrap_or_default() {
+            let mut pointer = format!("/servers/{index}/tools");
+            push(&mut pointer, &tool.key);
+            let asked_with = ["call_id", "arguments"];
+            let arguments = format!("{pointer}/verify/arguments");
+            found.extend(templates.check_all(document, &arguments, &asked_with));
+            for key in ["done", "gives"] {
+                let known = ["call_id", "arguments", "result"];
+                let pointer = format!("{pointer}/verify/{key}");
+                found.extend(templates.check_expression(document, &pointer, &known));
+            }
+        }
+    }
+    found
+}
+
 /// The fields that every workflow's state has.
 const STATE_FIELDS: [&str; 6] = [
     "request",
@@ -357,7 +381,7 @@ const STATE_FIELDS: [&str; 6] = [
 fn workflow_templates(document: &Document, templates: &Templates) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let entries = |key: &str| {
-        let entries = document.written.get(key).map(crate::yaml::Node::entries);
+        let entries = document.written.get(key).map(Node::entries);
         entries.unwrap_or_default()
     };
     let text = |pointer: String| document.text(&pointer).map(str::to_owned);

@@ -30,6 +30,7 @@ mod shape;
 mod skills;
 mod source;
 mod spelling;
+mod template;
 mod templates;
 mod yaml;
 
@@ -53,4 +54,8 @@ pub use origin::AppFiles;
 pub use scaffold::{ScaffoldError, new_app};
 pub use schema::{nearest_schema, schema, schemas};
 pub use source::Position;
+pub use template::{
+    MAX_RENDERED_BYTES, MAX_TEMPLATE_BYTES, MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_MEMORY,
+    MAX_TEMPLATE_OPERATIONS, MAX_TEMPLATE_STEPS, TemplateFault, TemplateLanguage,
+};
 pub use yaml::{MAX_DEPTH, MAX_FILE_BYTES, MAX_NODES, MAX_PROBLEMS_PER_FILE};

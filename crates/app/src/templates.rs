@@ -1,26 +1,16 @@
 //! Whether the templates in an app's files can be understood, and know what they speak of.
 
-use std::collections::HashSet;
-
-use minijinja::Environment;
-
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::Document;
-use crate::source::Place;
-use crate::spelling::{did_you_mean, nearest};
+use crate::template::{Form, TemplateLanguage};
 use crate::yaml::{Kind, Node, push};
 
-/// Checks templates. It holds one environment for all of them.
-pub(crate) struct Templates {
-    environment: Environment<'static>,
-}
+/// Checks templates, in the language that they are rendered in.
+pub(crate) struct Templates(TemplateLanguage);
 
 impl Templates {
     pub(crate) fn new() -> Self {
-        let mut environment = Environment::new();
-        // Only with this do errors carry the range at fault.
-        environment.set_debug(true);
-        Self { environment }
+        Self(TemplateLanguage::new())
     }
 
     /// Checks the text under a JSON pointer, which may speak of the `known` names. A value that is
@@ -31,40 +21,33 @@ impl Templates {
         pointer: &str,
         known: &[&str],
     ) -> Vec<Diagnostic> {
+        self.faults(document, pointer, Form::Template, known)
+    }
+
+    fn faults(
+        &self,
+        document: &Document,
+        pointer: &str,
+        form: Form,
+        known: &[&str],
+    ) -> Vec<Diagnostic> {
         let Some((text, place)) = document.written_text(pointer) else {
             return Vec::new();
         };
-        let template = match self.environment.template_from_str(text) {
-            Ok(template) => template,
-            Err(error) => return vec![misunderstood(document, place, text, &error)],
-        };
-        let unknown = self.unknown(template.undeclared_variables(false), known);
-        unknown
-            .into_iter()
-            .map(|name| {
-                let at = position_of_variable(text, &name);
-                let place = document
-                    .source
-                    .place_within(place, text, at..at + name.len());
-                let message = format!("the template speaks of `{name}`, which it does not know");
-                let code = "app.template_variable";
-                let source = &document.source;
-                let mut error = Diagnostic::at(Severity::Error, source, place, code, message);
-                error.help = did_you_mean(&name, known.iter().copied());
+        let source = &document.source;
+        let faults = self.0.check(text, form, known).into_iter();
+        faults
+            .map(|fault| {
+                let place = match fault.range {
+                    Some(range) => source.place_within(place, text, range),
+                    None => place,
+                };
+                let severity = Severity::Error;
+                let mut error = Diagnostic::at(severity, source, place, fault.code, fault.message);
+                error.help = fault.help;
                 error
             })
             .collect()
-    }
-
-    /// The names that nobody knows, each once.
-    fn unknown(&self, names: HashSet<String>, known: &[&str]) -> Vec<String> {
-        let is_unknown = |name: &String| {
-            !known.contains(&name.as_str())
-                && !self.environment.globals().any(|(global, _)| global == name)
-        };
-        let mut unknown: Vec<String> = names.into_iter().filter(is_unknown).collect();
-        unknown.sort();
-        unknown
     }
 
     /// Checks every text of the tree under a JSON pointer.
@@ -93,15 +76,7 @@ impl Templates {
         let found = pointers
             .iter()
             .flat_map(|pointer| self.check(document, pointer, fields));
-        found
-            .map(|problem| {
-                if problem.code == "app.template_variable" {
-                    wondered(problem)
-                } else {
-                    problem
-                }
-            })
-            .collect()
+        found.map(of_state).collect()
     }
 
     /// Checks the expression under a JSON pointer, such as a condition, over a state of which `fields` are
@@ -112,77 +87,21 @@ impl Templates {
         pointer: &str,
         fields: &[&str],
     ) -> Vec<Diagnostic> {
-        let Some((text, place)) = document.written_text(pointer) else {
-            return Vec::new();
-        };
-        let source = &document.source;
-        let error = match self.environment.compile_expression(text) {
-            Err(error) => error,
-            Ok(expression) => {
-                let unknown = self.unknown(expression.undeclared_variables(false), fields);
-                let problem = |name: String| {
-                    let at = text.find(&name).unwrap_or(0);
-                    let place = source.place_within(place, text, at..at + name.len());
-                    let message = format!("the expression speaks of `{name}`, which no node gives");
-                    let code = "app.template_variable";
-                    let mut problem = Diagnostic::at(Severity::Error, source, place, code, message);
-                    problem.help = nearest(&name, fields.iter().copied())
-                        .map(|near| format!("did you mean `{near}`?"));
-                    wondered(problem)
-                };
-                return unknown.into_iter().map(problem).collect();
-            }
-        };
-        let why = reason(&error);
-        let place = match error.range() {
-            Some(range) => document.source.place_within(place, text, range),
-            None => place,
-        };
-        let message = format!("the expression cannot be understood: {why}");
-        let error = Diagnostic::at(
-            Severity::Error,
-            &document.source,
-            place,
-            "app.expression",
-            message,
-        );
-        vec![error.help("write a condition without braces, such as `routing_key == \"yes\"`")]
+        let found = self.faults(document, pointer, Form::Expression, fields);
+        found.into_iter().map(of_state).collect()
     }
 }
 
 /// A field of a workflow's state that no node gives may still be set otherwise.
-fn wondered(mut problem: Diagnostic) -> Diagnostic {
+fn of_state(mut problem: Diagnostic) -> Diagnostic {
+    if problem.code != "app.template_variable" {
+        return problem;
+    }
     problem.severity = Severity::Warning;
     match problem.help {
         Some(_) => problem,
         None => problem.help("if a person or another workflow sets it, list it under `state`"),
     }
-}
-
-fn misunderstood(
-    document: &Document,
-    place: Place,
-    text: &str,
-    error: &minijinja::Error,
-) -> Diagnostic {
-    let line_start = error.line().map_or(0, |line| offset_of_line(text, line));
-    let range = error.range().unwrap_or(line_start..line_start);
-    let place = document.source.place_within(place, text, range);
-    let message = format!("the template cannot be understood: {}", reason(error));
-    Diagnostic::at(
-        Severity::Error,
-        &document.source,
-        place,
-        "app.template",
-        message,
-    )
-    .help("write expressions as `{{ name }}` and blocks as `{% if … %}…{% endif %}`")
-}
-
-fn reason(error: &minijinja::Error) -> String {
-    error
-        .detail()
-        .map_or_else(|| error.kind().to_string(), str::to_owned)
 }
 
 fn texts_under(document: &Document, pointer: &str) -> Vec<String> {
@@ -213,30 +132,4 @@ fn collect_texts(node: &Node, pointer: &mut String, found: &mut Vec<String>) {
         }
         _ => {}
     }
-}
-
-fn offset_of_line(text: &str, line: usize) -> usize {
-    text.split_inclusive('\n')
-        .take(line.saturating_sub(1))
-        .map(str::len)
-        .sum()
-}
-
-/// Where a variable is first spoken of: as a whole word inside `{{ }}` or `{% %}`, not as an
-/// attribute of another one.
-fn position_of_variable(text: &str, name: &str) -> usize {
-    let is_word = |character: char| character.is_alphanumeric() || character == '_';
-    text.match_indices(name)
-        .map(|(at, _)| at)
-        .find(|&at| {
-            let before = &text[..at];
-            let after = &text[at + name.len()..];
-            let open = before.rfind("{{").max(before.rfind("{%"));
-            let closed = before.rfind("}}").max(before.rfind("%}"));
-            open.is_some()
-                && open > closed
-                && !before.ends_with(|last| is_word(last) || last == '.')
-                && !after.starts_with(is_word)
-        })
-        .unwrap_or(0)
 }

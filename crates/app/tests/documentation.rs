@@ -58,7 +58,11 @@ fn every_code_is_documented() {
     let code = Regex::new(r#""(app\.[a-z_]+)""#).unwrap();
     let mut count = 0;
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for folder in [sources.clone(), sources.join("shape")] {
+    for folder in [
+        sources.clone(),
+        sources.join("shape"),
+        sources.join("template"),
+    ] {
         for entry in fs::read_dir(folder).unwrap().flatten() {
             let Ok(text) = fs::read_to_string(entry.path()) else {
                 continue;

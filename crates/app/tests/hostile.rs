@@ -191,6 +191,36 @@ fn every_way_to_nest_is_bounded() {
 }
 
 #[test]
+fn sentences_and_phrases_are_bounded() {
+    let saying = |sentence: &str| {
+        let agent = support::AGENT.replace("add {title}", &format!("'add {{title}} {sentence}'"));
+        found(&[("agents/todo.yaml", &agent)])
+    };
+    let deep = format!("{}now{}", "[".repeat(400), "]".repeat(400));
+    assert_eq!(saying(&deep), ["agents/todo.yaml:9:38 pattern.too_deep"]);
+    let deep = "(".repeat(900);
+    assert_eq!(saying(&deep), ["agents/todo.yaml:9:38 pattern.too_deep"]);
+    let long = "[please] ".repeat(20_000);
+    assert!(saying(&long)[0].ends_with("pattern.too_long"));
+    // Each phrase is twice the one before it.
+    let mut config = "name: todo\ndecide:\n  phrases:\n    p0: (now|soon)\n".to_owned();
+    for number in 1..60 {
+        let before = number - 1;
+        writeln!(
+            config,
+            "    p{number}: (<p{before}> <p{before}>|<p{before}>)"
+        )
+        .unwrap();
+    }
+    let agent = support::AGENT.replace("add {title}", "'add {title} <p59>'");
+    let problems = found(&[("convoke.yaml", &config), ("agents/todo.yaml", &agent)]);
+    assert!(!problems.is_empty());
+    for problem in problems {
+        assert!(problem.contains("pattern."), "{problem}");
+    }
+}
+
+#[test]
 fn a_file_may_be_as_large_as_the_limit_and_no_larger() {
     let limit = usize::try_from(MAX_FILE_BYTES).unwrap();
     let text = |bytes: usize| format!("name: todo\n#{}", "x".repeat(bytes - 12));

@@ -79,6 +79,7 @@ fn a_store_that_cannot_be_written_can_be_looked_at() {
         text(&listed.stdout).contains("remind me to buy milk"),
         "{listed:?}"
     );
+    let app = kept.program.app();
     let export = kept.program.folder().join("export");
     for arguments in [
         &["tasks", "show", "last"][..],
@@ -87,7 +88,7 @@ fn a_store_that_cannot_be_written_can_be_looked_at() {
         &["tasks", "record", "last"],
         &["tasks", "replay", "last"],
         &["tasks", "diff", "last", "last@1"],
-        &["tasks", "prune", "--dry-run"],
+        &["tasks", "prune", "--app", &app, "--dry-run"],
         &["tasks", "export", export.to_str().unwrap()],
     ] {
         let output = kept.run(arguments);
@@ -107,7 +108,7 @@ fn what_writes_is_refused_where_nobody_may_write() {
     let app = kept.program.app();
     for arguments in [
         &["tasks", "cancel", "last"][..],
-        &["tasks", "prune"],
+        &["tasks", "prune", "--app", &app],
         &["run", &app, "remind me to buy bread"],
     ] {
         let output = kept.run(arguments);

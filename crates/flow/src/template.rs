@@ -1,24 +1,15 @@
-//! Replies and arguments are written in one small template language, with a limit on how much a
-//! template may do.
+//! Replies and arguments are written in the template language of apps.
 
-use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
+use convoke_app::TemplateLanguage;
 use serde_json::{Map, Value};
-
-/// Steps that one rendering may take. A reply over a thousand items takes about a tenth of it.
-const FUEL: u64 = 200_000;
 
 /// Renders the app's templates.
 #[derive(Debug)]
-pub(crate) struct Templates(Environment<'static>);
+pub(crate) struct Templates(TemplateLanguage);
 
 impl Templates {
     pub(crate) fn new() -> Self {
-        let mut environment = Environment::new();
-        environment.set_fuel(Some(FUEL));
-        // A node that was never come to has given nothing, and so has no fields either.
-        environment.set_undefined_behavior(UndefinedBehavior::Chainable);
-        Self(environment)
+        Self(TemplateLanguage::new())
     }
 
     /// The text that a template gives over a context.
@@ -27,10 +18,9 @@ impl Templates {
         template: &str,
         context: &Map<String, Value>,
     ) -> Result<String, String> {
-        self.0
-            .render_str(template, Serde(context))
-            .map(|text| text.trim().to_owned())
-            .map_err(|error| error.to_string())
+        let text = self.0.text(template, context);
+        text.map(|text| text.trim().to_owned())
+            .map_err(|fault| fault.to_string())
     }
 
     /// What an expression gives over a context.
@@ -39,14 +29,8 @@ impl Templates {
         expression: &str,
         context: &Map<String, Value>,
     ) -> Result<Value, String> {
-        let compiled = self
-            .0
-            .compile_expression(expression)
-            .map_err(|error| error.to_string())?;
-        let value = compiled
-            .eval(Serde(context))
-            .map_err(|error| error.to_string())?;
-        serde_json::to_value(value).map_err(|error| error.to_string())
+        let value = self.0.value(expression, context);
+        value.map_err(|fault| fault.to_string())
     }
 
     /// A value whose strings are templates. A string that is one expression keeps the expression's
@@ -79,6 +63,9 @@ impl Templates {
 /// The expression inside `{{ … }}`, if a text is nothing else.
 fn lone_expression(text: &str) -> Option<&str> {
     let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    // A sign at the very edge says what becomes of the white space around, of which there is none here.
+    let inner = inner.strip_prefix(['-', '+']).unwrap_or(inner);
+    let inner = inner.strip_suffix(['-', '+']).unwrap_or(inner);
     (!inner.contains("{{") && !inner.contains("}}")).then(|| inner.trim())
 }
 
@@ -99,7 +86,7 @@ mod tests {
     fn a_lone_expression_keeps_its_type_and_user_text_is_never_a_template() {
         let templates = Templates::new();
         let arguments =
-            json!({"title": "{{ title }}", "count": "{{ count }}", "note": "n={{ count }}"});
+            json!({"title": "{{ title }}", "count": "{{- count -}}", "note": "n={{ count }}"});
         let rendered = templates.value(&arguments, &context()).unwrap();
         assert_eq!(
             rendered,
