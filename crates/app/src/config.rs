@@ -273,6 +273,10 @@ pub struct Messages {
     pub failure: String,
     /// A tool refused or could not be reached; over `error` and `code`.
     pub tool_failure: String,
+    /// All was done, and the reply to it could not be put into words; over `tools`, what did it.
+    pub done: String,
+    /// Something broke after something was done; over `tools`, what did it.
+    pub unfinished: String,
     /// The time was up before there was anything to say.
     pub deadline: String,
     /// Put after an answer that lacks something; over `missing`, what did not answer.
@@ -301,6 +305,10 @@ impl Default for Messages {
         Self {
             failure: text("Sorry, something went wrong on my side. Please try again in a moment."),
             tool_failure: text("Sorry, I could not do that: {{ error }}"),
+            done: text("Done: {{ tools | join(', ') }}."),
+            unfinished: text(
+                "This was done: {{ tools | join(', ') }}. Then something went wrong on my side, and the rest was not done.",
+            ),
             deadline: text(
                 "Sorry, this is taking longer than it should. Please try again in a moment.",
             ),
@@ -325,10 +333,12 @@ impl Default for Messages {
 
 impl Messages {
     /// Every message with the key it stands under.
-    pub(crate) fn all(&self) -> [(&'static str, &str); 12] {
+    pub(crate) fn all(&self) -> [(&'static str, &str); 14] {
         [
             ("failure", &self.failure),
             ("tool_failure", &self.tool_failure),
+            ("done", &self.done),
+            ("unfinished", &self.unfinished),
             ("deadline", &self.deadline),
             ("partial", &self.partial),
             ("check_failed", &self.check_failed),

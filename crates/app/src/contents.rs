@@ -335,6 +335,7 @@ fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
     for entry in messages {
         let known: &[&str] = match entry.key.as_str() {
             "tool_failure" => &["error", "code"],
+            "done" | "unfinished" => &["tools"],
             "too_long" => &["limit"],
             "partial" => &["missing"],
             "approval" => &["tool", "arguments"],

@@ -239,6 +239,8 @@ fn every_place_of_a_template_is_looked_at() {
     for key in [
         "failure",
         "tool_failure",
+        "done",
+        "unfinished",
         "deadline",
         "partial",
         "check_failed",
@@ -302,7 +304,7 @@ fn every_place_of_a_template_is_looked_at() {
             .filter(|problem| problem.starts_with(file))
             .count()
     };
-    assert_eq!(of("convoke.yaml"), 12 + 7, "{deep:#?}");
+    assert_eq!(of("convoke.yaml"), 14 + 7, "{deep:#?}");
     assert_eq!(of("config/mcp_servers.yaml"), 3, "{deep:#?}");
     assert_eq!(of("agents/todo.yaml"), 8, "{deep:#?}");
     assert_eq!(of("config/domains.yaml"), 6, "{deep:#?}");

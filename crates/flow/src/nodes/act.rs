@@ -104,7 +104,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     let mut context = turn.state.slots.clone();
     context.insert("result".into(), reply.content);
     let intent = turn.intent();
-    compose::say(turn, &action.reply, context.into(), &intent, memory)
+    compose::say_done(turn, &action.reply, &context, &intent, memory)
 }
 
 /// The items that the reply tells of, so that the next message can point at them.

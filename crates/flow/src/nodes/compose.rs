@@ -3,6 +3,7 @@
 use convoke_engine::{Ending, Failure, FailureKind, Said, Step};
 use convoke_model::{
     Answer, AnswerFields, DecisionFields, Message, MessageFields, Reliance, Role, Stage,
+    ToolCallStatus,
 };
 use serde_json::{Map, Value, json};
 
@@ -19,6 +20,9 @@ pub(crate) const MEMORY: &str = "memory";
 /// The key of an answer's metadata under which a part of a message says that it failed for a passing reason, and before
 /// anything was changed.
 pub(crate) const PASSING: &str = "passing";
+
+/// The key of an answer's metadata under which it stands why a reply to what was done could not be put into words.
+const REPLY_FAILED: &str = "reply_failed";
 
 /// Said when even the app's own failure message cannot be.
 const LAST_WORDS: &str = "Sorry, something went wrong. Please try again.";
@@ -68,12 +72,90 @@ pub(crate) fn say(
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
-    let text = match turn.assistant.templates.text(template, &context) {
+    match words(turn, template, &context) {
+        Ok(text) => speak(turn, Told::of(text, intent, memory)),
+        Err(cause) => broken(turn, &cause),
+    }
+}
+
+/// Ends the task with a reply to what a tool has done. Where there are no words for it, the user still reads that it was
+/// done: whoever is told to try again does it twice.
+pub(crate) fn say_done(
+    turn: &mut Turn<'_>,
+    template: &str,
+    context: &Map<String, Value>,
+    intent: &str,
+    memory: Memory,
+) -> Step<Request> {
+    match words(turn, template, context) {
+        Ok(text) => speak(turn, Told::of(text, intent, memory)),
+        Err(cause) => without_words(turn, intent, memory, &cause),
+    }
+}
+
+/// The text of a reply, or why there is none.
+fn words(turn: &Turn<'_>, template: &str, context: &Map<String, Value>) -> Result<String, String> {
+    match turn.assistant.templates.text(template, context) {
+        Ok(text) if !text.is_empty() => Ok(text),
+        Ok(_) => Err("reply.empty: the template of a reply gave nothing".to_owned()),
+        Err(cause) => Err(format!("reply.template: {cause}")),
+    }
+}
+
+/// Ends the task with what tools have done, because the reply to it could not be put into words. Why is kept with the
+/// answer and in the log.
+pub(crate) fn without_words(
+    turn: &mut Turn<'_>,
+    intent: &str,
+    memory: Memory,
+    cause: &str,
+) -> Step<Request> {
+    tracing::warn!(task = %turn.view.facts.id, cause, "a reply could not be put into words");
+    let text = what_was_done(turn, &turn.assistant.app.config.messages.done);
+    let mut told = Told::of(text, intent, memory);
+    told.metadata.insert(REPLY_FAILED.into(), json!(cause));
+    speak(turn, told)
+}
+
+/// Ends the task because something broke on the way through a workflow. Where something was done before, the user reads
+/// that.
+pub(crate) fn stopped(turn: &mut Turn<'_>, cause: &str) -> Step<Request> {
+    if tools_that_did(turn).is_empty() {
+        return broken(turn, cause);
+    }
+    let text = what_was_done(turn, &turn.assistant.app.config.messages.unfinished);
+    fail_saying(turn, text, cause, true)
+}
+
+/// Whether tools have done something for the task.
+pub(crate) fn is_something_done(turn: &Turn<'_>) -> bool {
+    !tools_that_did(turn).is_empty()
+}
+
+/// What tools have done, in the app's words, or in plain ones where those fail, too.
+fn what_was_done(turn: &Turn<'_>, template: &str) -> String {
+    let tools = tools_that_did(turn);
+    let context = Map::from_iter([("tools".to_owned(), json!(tools))]);
+    match turn.assistant.templates.text(template, &context) {
         Ok(text) if !text.is_empty() => text,
-        Ok(_) => return broken(turn, "a reply's template gave nothing"),
-        Err(error) => return broken(turn, &error),
-    };
-    speak(turn, Told::of(text, intent, memory))
+        _ => format!("Done: {}.", tools.join(", ")),
+    }
+}
+
+/// The tools that confirmed what they did, each once.
+fn tools_that_did(turn: &Turn<'_>) -> Vec<String> {
+    let of_skill = turn.state.tool_calls.iter();
+    let of_skill = of_skill
+        .filter(|call| call.status == ToolCallStatus::Completed)
+        .map(|call| format!("{}.{}", call.server, call.tool));
+    let of_walk = turn.state.walk.iter().flat_map(|walk| walk.done.clone());
+    let mut tools: Vec<String> = Vec::new();
+    for tool in of_skill.chain(of_walk) {
+        if !tools.contains(&tool) {
+            tools.push(tool);
+        }
+    }
+    tools
 }
 
 /// Ends the task with what is told.
@@ -170,6 +252,10 @@ fn fail(turn: &mut Turn<'_>, template: &str, cause: &str, partial: bool) -> Step
     } else {
         text
     };
+    fail_saying(turn, text, cause, partial)
+}
+
+fn fail_saying(turn: &mut Turn<'_>, text: String, cause: &str, partial: bool) -> Step<Request> {
     let told = Told {
         // Whatever is said instead of an answer rests on nothing.
         confidence: Reliance::Low,

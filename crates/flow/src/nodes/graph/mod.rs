@@ -53,6 +53,15 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     {
         walk.spent.add_child(reply);
     }
+    if let (Some(walk), NodeKind::Tool, Outcome::Done(Reply(Given::Tool(reply)))) =
+        (turn.state.walk.as_mut(), place.kind, &returned.outcome)
+        && !reply.is_error
+    {
+        let tool = format!("{}.{}", reply.server, reply.tool);
+        if !walk.done.contains(&tool) {
+            walk.done.push(tool);
+        }
+    }
     if let Some(walk) = turn.state.walk.as_mut() {
         if let Some(running) = walk.running(&at.node) {
             running.open = running.open.saturating_sub(1);
@@ -153,14 +162,14 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
         return compose::broken(turn, "the walk is gone");
     };
     if let Some(cause) = walk.failed.clone() {
-        return compose::broken(turn, &cause);
+        return compose::stopped(turn, &cause);
     }
     let delivers = |node: &Place| node.kind == NodeKind::Deliver;
     let text = if workflow.nodes.values().any(delivers) {
         // Whatever else there is was never meant to go out.
         let Some(delivered) = &walk.delivered else {
             let cause = "workflow.not_delivered: the workflow ended with nothing that may go out";
-            return compose::broken(turn, cause);
+            return compose::stopped(turn, cause);
         };
         let value = walk.state.get(&field_of(workflow, delivered));
         value.map(in_words).unwrap_or_default()
@@ -168,7 +177,10 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
         let context = context(turn, None);
         match turn.assistant.templates.text(template, &context) {
             Ok(text) => text,
-            Err(cause) => return compose::broken(turn, &cause),
+            Err(cause) => {
+                let cause = format!("workflow.template: {cause}");
+                return wordless(turn, workflow, &cause);
+            }
         }
     } else {
         let field = walk.last.as_ref().map(|last| field_of(workflow, last));
@@ -176,10 +188,8 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
         value.map(in_words).unwrap_or_default()
     };
     if text.trim().is_empty() {
-        return compose::broken(
-            turn,
-            "workflow.no_answer: the workflow ended with nothing to say",
-        );
+        let cause = "workflow.no_answer: the workflow ended with nothing to say";
+        return wordless(turn, workflow, cause);
     }
     let state: Map<String, Value> = walk.state.clone();
     // What an aggregate node lacks, the answer lacks.
@@ -199,6 +209,16 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
         ..compose::Told::of(text, workflow.name.as_str(), Memory::default())
     };
     compose::speak(turn, told)
+}
+
+/// The end of a workflow that came to its end and has no words for it. What it did is done.
+fn wordless(turn: &mut Turn<'_>, workflow: &WorkflowFields, cause: &str) -> Step<Request> {
+    if !compose::is_something_done(turn) {
+        return compose::broken(turn, cause);
+    }
+    let state = turn.state.walk.as_deref().map(|walk| walk.state.clone());
+    turn.state.output = state.map(Value::Object);
+    compose::without_words(turn, workflow.name.as_str(), Memory::default(), cause)
 }
 
 /// The workflow that the task walks.

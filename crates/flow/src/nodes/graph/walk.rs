@@ -30,6 +30,9 @@ pub(crate) struct Walk {
     /// What agents have spent on the way.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) spent: Spent,
+    /// The tools that did something on the way, as `server.tool`, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) done: Vec<String>,
     /// Calls that were begun.
     #[serde(default)]
     pub(crate) steps: u32,
@@ -95,6 +98,7 @@ impl Walk {
             ways: BTreeMap::new(),
             detours: BTreeMap::new(),
             spent: Spent::default(),
+            done: Vec::new(),
             steps: 0,
             failed: None,
             delivered: None,
