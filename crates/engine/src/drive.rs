@@ -22,6 +22,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::attempts::perform;
 use crate::call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Verdict};
 use crate::children::{ChildRunner, ChildWaits};
 use crate::desk::Handed;
@@ -32,8 +33,14 @@ use crate::live::Live;
 use crate::machine::{Machine, Transition};
 use crate::permits::{Permit, Permits};
 use crate::program::{Facts, Program};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{About, Question, Snapshot};
 use crate::worker::Options;
+
+/// Why it is not known what came of a call that was under way when its worker was gone.
+const CUT_SHORT: &str = "the worker that made it was gone before an answer came";
+
+/// Characters of a cause that stand in a question. It is written with every entry until it is answered.
+const CAUSE_CHARACTERS: usize = 500;
 
 /// What all tasks of a worker share.
 pub(crate) struct Workshop<P: Program, X: Executor<P>> {
@@ -46,7 +53,12 @@ pub(crate) struct Workshop<P: Program, X: Executor<P>> {
 
 impl<P: Program, X: Executor<P>> Workshop<P, X> {
     /// Whether a call's time goes on beyond a pause.
-    fn has_time(&self, performing: &Performing, call: &Call<P::Request>, pause: Duration) -> bool {
+    pub(crate) fn has_time(
+        &self,
+        performing: &Performing,
+        call: &Call<P::Request>,
+        pause: Duration,
+    ) -> bool {
         let then = self.engine.0.clock.now().checked_add(pause);
         then.is_ok_and(|then| then < self.executor.ends(performing, call))
     }
@@ -126,7 +138,7 @@ struct Row {
 }
 
 /// What a call under way has to say.
-enum Report<P: Program> {
+pub(crate) enum Report<P: Program> {
     /// It was open when the task was claimed, and this is what it may do to the world.
     Classified {
         call: Arc<Call<P::Request>>,
@@ -139,11 +151,16 @@ enum Report<P: Program> {
         started_at: Timestamp,
     },
     /// It may have taken effect, and must not be made again unasked.
-    Unknown { call: Arc<Call<P::Request>> },
+    Unknown {
+        call: Arc<Call<P::Request>>,
+        cause: String,
+    },
     /// It was found out whether it took effect.
     Verified {
         call: Arc<Call<P::Request>>,
         verdict: Verdict<P::Reply>,
+        /// Why that was not known.
+        cause: String,
     },
     /// The journal could not be written, so it was not made.
     NotDurable(StoreError),
@@ -416,8 +433,12 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 outcome,
                 started_at,
             } => self.take_outcome(&call, outcome, started_at),
-            Report::Unknown { call } => self.verify(call),
-            Report::Verified { call, verdict } => self.take_verdict(call, verdict),
+            Report::Unknown { call, cause } => self.verify(call, cause),
+            Report::Verified {
+                call,
+                verdict,
+                cause,
+            } => self.take_verdict(call, verdict, &cause),
             Report::NotDurable(error) => return Err(error.into()),
         }
         Ok(())
@@ -446,13 +467,14 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             return;
         }
         match (call.started, effect) {
-            (_, Ok(Effect::None)) | (true, Ok(Effect::Repeatable)) => self.perform(call),
+            (_, Ok(Effect::None)) => self.perform(call, false),
+            (true, Ok(Effect::Repeatable)) => self.perform(call, true),
             (false, Ok(_)) => {
                 self.record(Event::Started { call: call.id }, None);
-                self.perform(call);
+                self.perform(call, false);
             }
             // It may have been made, and must not be made again unasked.
-            (true, Ok(Effect::Once) | Err(_)) => self.verify(call),
+            (true, Ok(Effect::Once) | Err(_)) => self.verify(call, CUT_SHORT.into()),
             (true, Ok(Effect::AtMostOnce)) => {
                 let now = self.workshop.engine.0.clock.now();
                 self.take_outcome(&call, Outcome::Failed(interrupted()), now);
@@ -465,18 +487,27 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
     }
 
     /// Asks whether a call took effect, where anybody can tell.
-    fn verify(&mut self, call: Arc<Call<P::Request>>) {
+    fn verify(&mut self, call: Arc<Call<P::Request>>, cause: String) {
         let workshop = Arc::clone(&self.workshop);
         let performing = self.performing();
         let verify = async move {
             let verdict = workshop.executor.verify(&performing, &call).await;
-            Report::Verified { call, verdict }
+            Report::Verified {
+                call,
+                verdict,
+                cause,
+            }
         };
         self.under_way.push(verify.boxed());
     }
 
     /// What took effect is not made again; what did not is, a few times; the rest is for a person.
-    fn take_verdict(&mut self, call: Arc<Call<P::Request>>, verdict: Verdict<P::Reply>) {
+    fn take_verdict(
+        &mut self,
+        call: Arc<Call<P::Request>>,
+        verdict: Verdict<P::Reply>,
+        cause: &str,
+    ) {
         let found = |took_effect| Event::Verified {
             call: call.id,
             took_effect,
@@ -492,21 +523,25 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 self.not_done.push(call.id);
                 let times = self.not_done.iter().filter(|id| **id == call.id).count();
                 if times > self.workshop.options.repeats as usize {
-                    self.ask_about(&call);
+                    let tries = format!("{times} times it was found not to have, the last time");
+                    self.ask_about(&call, &format!("{tries} after this: {cause}"));
                 } else if !self.stopping {
-                    self.perform(call);
+                    self.perform(call, false);
                 }
             }
-            Verdict::Unknown => self.ask_about(&call),
+            Verdict::Unknown => self.ask_about(&call, cause),
         }
     }
 
-    fn ask_about(&mut self, call: &Call<P::Request>) {
+    fn ask_about(&mut self, call: &Call<P::Request>, cause: &str) {
         let now = self.workshop.engine.0.clock.now();
         let expires_at = now.checked_add(self.workshop.options.question_time);
+        let cause: String = cause.chars().take(CAUSE_CHARACTERS).collect();
+        let cause = cause.trim().trim_end_matches('.');
         let event = Event::OutcomeUnknown {
             call: call.id,
             expires_at: expires_at.unwrap_or(Timestamp::MAX),
+            cause: (!cause.is_empty()).then(|| cause.to_owned()),
         };
         self.record(event, None);
     }
@@ -556,10 +591,19 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         if self.machine.snapshot().status.is_final() {
             return;
         }
+        // Of a call that a person has made again, an earlier attempt may have taken effect.
+        let questions = &self.machine.snapshot().questions;
+        let unknown = |open: &&Question| open.about == About::OutcomeUnknown;
+        let doubtful: Vec<Uuid> = questions
+            .iter()
+            .filter(unknown)
+            .map(|open| open.id)
+            .collect();
         let perform = self.write(event, consumed);
         if !self.stopping && !self.machine.snapshot().status.is_final() {
             for call in perform {
-                self.perform(call);
+                let is_doubtful = doubtful.contains(&call.id);
+                self.perform(call, is_doubtful);
             }
         }
     }
@@ -652,13 +696,14 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         })
     }
 
-    fn perform(&mut self, call: Arc<Call<P::Request>>) {
+    /// Makes a call. It is doubtful where an earlier attempt may have taken effect.
+    fn perform(&mut self, call: Arc<Call<P::Request>>, doubtful: bool) {
         self.begun.push(call.id);
         let workshop = Arc::clone(&self.workshop);
         let durable = self.durable.clone();
         let performing = self.performing();
         self.under_way
-            .push(perform(workshop, performing, durable, call).boxed());
+            .push(perform(workshop, performing, durable, call, doubtful).boxed());
     }
 
     /// What a call is told now.
@@ -676,56 +721,6 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             .duration_since(self.workshop.engine.0.clock.now())
             .try_into()
             .unwrap_or_default()
-    }
-}
-
-/// Makes a call, again and again where its outcome is unknown and that is allowed.
-async fn perform<P: Program, X: Executor<P>>(
-    workshop: Arc<Workshop<P, X>>,
-    performing: Performing,
-    durable: Durable,
-    call: Arc<Call<P::Request>>,
-) -> Report<P> {
-    let started_at = workshop.engine.0.clock.now();
-    let effect = match workshop.executor.effect(&performing, &call).await {
-        Ok(effect) => effect,
-        Err(failure) => {
-            return Report::Returned {
-                call,
-                outcome: Outcome::Failed(failure),
-                started_at,
-            };
-        }
-    };
-    if effect != Effect::None
-        && let Err(error) = durable.wait().await
-    {
-        return Report::NotDurable(error);
-    }
-    let mut attempt = 0;
-    loop {
-        let outcome = workshop.executor.perform(&performing, &call).await;
-        let unknown = matches!(
-            &outcome,
-            Outcome::Failed(failure) if failure.kind == FailureKind::Unknown
-        );
-        if unknown && effect == Effect::Once {
-            return Report::Unknown { call };
-        }
-        attempt += 1;
-        let pause = workshop.options.repeat_pause * attempt;
-        let again = unknown
-            && effect != Effect::AtMostOnce
-            && attempt <= workshop.options.repeats
-            && workshop.has_time(&performing, &call, pause);
-        if !again {
-            return Report::Returned {
-                call,
-                outcome,
-                started_at,
-            };
-        }
-        tokio::time::sleep(pause).await;
     }
 }
 

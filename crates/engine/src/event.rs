@@ -43,6 +43,9 @@ pub enum Event<T> {
         call: Uuid,
         /// When nobody waits for an answer any more.
         expires_at: Timestamp,
+        /// Why it is not known. Journals of older versions do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<String>,
     },
     /// A tool was asked whether a call that may have taken effect did.
     Verified {

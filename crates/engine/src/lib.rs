@@ -8,6 +8,7 @@
 //!   outside can see it.
 
 mod answering;
+mod attempts;
 mod call;
 mod children;
 mod desk;

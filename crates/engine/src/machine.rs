@@ -137,8 +137,12 @@ impl<P: Program> Machine<P> {
                 };
                 self.ask_program(event, Some(&closed), at)
             }
-            Event::OutcomeUnknown { call, expires_at } => {
-                self.ask_person(call, expires_at);
+            Event::OutcomeUnknown {
+                call,
+                expires_at,
+                cause,
+            } => {
+                self.ask_person(call, expires_at, cause);
                 Transition::default()
             }
             // A task that was begun at a point of another has that point's state in its first entry.
@@ -332,11 +336,13 @@ impl<P: Program> Machine<P> {
         Some(self.snapshot.open.remove(index))
     }
 
-    fn ask_person(&mut self, id: Uuid, expires_at: Timestamp) {
+    fn ask_person(&mut self, id: Uuid, expires_at: Timestamp, cause: Option<String>) {
         if let Some(call) = self.snapshot.open.iter().find(|call| call.id == id) {
+            let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
             let prompt = format!(
-                "The call to {} was interrupted and may or may not have taken effect. Approve to \
-                 make it again, reject to go on without it, or modify to give its result.",
+                "The call to {} was interrupted and may or may not have taken effect{cause}. \
+                 Approve to make it again, reject to go on without it, or modify to give its \
+                 result.",
                 call.label
             );
             self.snapshot.questions.push(Question {

@@ -15,6 +15,7 @@ use convoke_engine::{Effect, FailureKind};
 use convoke_model::{Clock, TaskState};
 use convoke_store::{NewSignal, Store};
 use serde_json::json;
+use uuid::Uuid;
 use world::{Behaviour, World};
 
 #[tokio::test]
@@ -188,6 +189,57 @@ async fn a_repeatable_call_with_a_lost_answer_is_made_again_a_few_times() {
     assert_eq!(ended.status, TaskState::Failed);
     assert_eq!(world.ids_of("one").len(), 4, "once and three repetitions");
     worker.stop().await;
+}
+
+/// What a task's only failure means for the world outside.
+async fn kind_of_failure(world: &World, task: Uuid) -> String {
+    let journal = world.store.load(task, 1).await.unwrap().unwrap();
+    let kinds = journal.entries.iter();
+    let kinds = kinds.filter_map(|entry| entry.event["outcome"]["failed"]["kind"].as_str());
+    let kinds: Vec<_> = kinds.collect();
+    assert_eq!(kinds.len(), 1, "{kinds:?}");
+    kinds[0].to_owned()
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_short_never_fails_without_effect() {
+    let world = World::new();
+    world.set("one", Behaviour::of(Effect::Repeatable));
+    world.hang_on("one");
+    let task = world.submit("one").await;
+    let worker = world.worker();
+    world.until_performed("one").await;
+    worker.kill();
+    world.release();
+    world.clock.advance(Duration::from_mins(1));
+    // The second attempt does not even leave; the first may have arrived.
+    let refused = Behaviour {
+        fails: Some(FailureKind::NoEffect),
+        ..Behaviour::of(Effect::Repeatable)
+    };
+    world.set("one", refused);
+    let worker = world.worker();
+    assert_eq!(world.until_ended(task).await.status, TaskState::Failed);
+    assert_eq!(kind_of_failure(&world, task).await, "unknown");
+    worker.stop().await;
+    world.assert_replays(task).await;
+}
+
+#[tokio::test]
+async fn a_call_that_changes_nothing_always_fails_without_effect() {
+    for kind in [FailureKind::Unknown, FailureKind::Answered] {
+        let world = World::new();
+        let lost = Behaviour {
+            fails: Some(kind),
+            ..Behaviour::of(Effect::None)
+        };
+        world.set("one", lost);
+        let task = world.submit("one").await;
+        let worker = world.worker();
+        assert_eq!(world.until_ended(task).await.status, TaskState::Failed);
+        assert_eq!(kind_of_failure(&world, task).await, "no_effect");
+        worker.stop().await;
+    }
 }
 
 #[tokio::test]

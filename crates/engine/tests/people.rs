@@ -190,6 +190,55 @@ async fn a_call_of_which_nobody_can_tell_waits_for_a_person() {
 }
 
 #[tokio::test]
+async fn a_question_about_an_unknown_outcome_gives_its_cause() {
+    let world = World::new();
+    let lost = Behaviour {
+        fails: Some(FailureKind::Unknown),
+        ..Behaviour::of(Effect::Once)
+    };
+    world.set("pay", lost);
+    let task = world.submit("pay").await;
+    let worker = world.worker();
+    let prompt = prompt(&world, task).await;
+    assert!(prompt.contains("taken effect: it failed. "), "{prompt}");
+    worker.stop().await;
+    world.assert_replays(task).await;
+
+    let world = World::new();
+    let task = cut_short(&world, None).await;
+    let worker = world.worker();
+    let prompt = self::prompt(&world, task).await;
+    let cause = "taken effect: the worker that made it was gone before an answer came. ";
+    assert!(prompt.contains(cause), "{prompt}");
+    worker.stop().await;
+}
+
+/// What a task asks.
+async fn prompt(world: &World, task: Uuid) -> String {
+    let waiting = world.engine.wait(task).await.unwrap();
+    waiting.questions[0].prompt.clone()
+}
+
+#[tokio::test]
+async fn a_call_that_may_have_taken_effect_is_asked_about_again_where_it_cannot_be_repeated() {
+    let world = World::new();
+    let task = cut_short(&world, None).await;
+    let refused = Behaviour {
+        fails: Some(FailureKind::NoEffect),
+        ..Behaviour::of(Effect::Once)
+    };
+    world.set("pay", refused);
+    let worker = world.worker();
+    let first = world.engine.wait(task).await.unwrap().questions.remove(0);
+    world.engine.answer(task, None, APPROVE).await.unwrap();
+    let again = world.engine.wait_beyond(task, first.seq + 1).await.unwrap();
+    assert_eq!(again.status, TaskState::InputRequired, "{:?}", again.error);
+    assert!(again.questions[0].prompt.contains("it failed"));
+    worker.stop().await;
+    world.assert_replays(task).await;
+}
+
+#[tokio::test]
 async fn a_call_that_never_takes_effect_is_left_to_a_person_in_the_end() {
     let world = World::new();
     world.set(

@@ -104,10 +104,11 @@ impl Reader {
             Event::Answered { question, answer } => self.answered(entry, question, &answer),
             Event::Started { .. } => return Ok(None),
             Event::Resumed { .. } => step("resumed", entry.at, "a worker took the task up again"),
-            Event::OutcomeUnknown { call, .. } => {
+            Event::OutcomeUnknown { call, cause, .. } => {
                 let label = self.label(call);
+                let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
                 let message =
-                    format!("{label} may or may not have taken effect; a person is asked");
+                    format!("{label} may or may not have taken effect{cause}; a person is asked");
                 warning(step("outcome_unknown", entry.at, &message))
             }
             Event::Verified { call, took_effect } => {

@@ -177,6 +177,7 @@ impl Story {
             return Event::OutcomeUnknown {
                 call: call.id,
                 expires_at: Timestamp::MAX,
+                cause: None,
             };
         }
         let outcome = self.result();
