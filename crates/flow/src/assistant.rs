@@ -94,6 +94,10 @@ pub struct Progress {
     /// Whether it failed for a passing reason, before anything was changed.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) passing: bool,
+    /// Of a child: its calls, under way or ended, that may have changed something outside. Nothing where they were
+    /// not counted from the start, as in a task of an older version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) possible_effects: Option<usize>,
     /// An answer that is data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Value>,
@@ -277,13 +281,51 @@ impl Program for Assistant {
         state: &mut Progress,
         event: Event<Reply>,
     ) -> Step<Request> {
+        state.settle(&view, &event);
         let mut turn = Turn {
             assistant: self,
             view,
             state,
         };
+        let step = self.go_on(&mut turn, event);
+        if let Some(possible) = &mut turn.state.possible_effects {
+            let begun = step.calls.iter();
+            *possible += begun.filter(|call| call.request.0.may_act()).count();
+        }
+        step
+    }
+}
+
+impl Progress {
+    /// Notes what is known by now of the calls that may have changed something.
+    fn settle(&mut self, view: &View<'_, Request>, event: &Event<Reply>) {
+        match (event, view.returned) {
+            (Event::Submitted { .. }, _) if view.facts.parent.is_some() => {
+                self.possible_effects = Some(0);
+            }
+            (Event::Returned { outcome, .. }, Some(call)) => {
+                let ask = &call.request.0;
+                if let Some(possible) = &mut self.possible_effects
+                    && ask.may_act()
+                    && ask.changed_nothing(outcome)
+                {
+                    *possible = possible.saturating_sub(1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the task certainly changed nothing, nor will by a call that is under way.
+    pub(crate) fn changed_nothing(&self) -> bool {
+        self.possible_effects == Some(0)
+    }
+}
+
+impl Assistant {
+    fn go_on(&self, turn: &mut Turn<'_>, event: Event<Reply>) -> Step<Request> {
         match event {
-            Event::Submitted { input } => self.begin(&mut turn, input),
+            Event::Submitted { input } => self.begin(turn, input),
             Event::Returned {
                 call,
                 outcome,
@@ -295,18 +337,18 @@ impl Program for Assistant {
                 let made = Made { call, started_at };
                 let returned = Returned { made, outcome };
                 match turn.state.node {
-                    Node::Decide => decide::finish(&mut turn, returned),
-                    Node::Resolve => resolve::finish(&mut turn, returned),
-                    Node::Act => act::finish(&mut turn, returned),
-                    Node::Agent => agent::finish(&mut turn, returned),
-                    Node::Graph => graph::finish(&mut turn, returned),
-                    Node::Route => route::finish(&mut turn, returned),
-                    Node::Dispatch => dispatch::finish(&mut turn, returned),
-                    Node::Inquire => inquire::finish(&mut turn, returned),
-                    Node::Aggregate => aggregate::finish(&mut turn, returned),
+                    Node::Decide => decide::finish(turn, returned),
+                    Node::Resolve => resolve::finish(turn, returned),
+                    Node::Act => act::finish(turn, returned),
+                    Node::Agent => agent::finish(turn, returned),
+                    Node::Graph => graph::finish(turn, returned),
+                    Node::Route => route::finish(turn, returned),
+                    Node::Dispatch => dispatch::finish(turn, returned),
+                    Node::Inquire => inquire::finish(turn, returned),
+                    Node::Aggregate => aggregate::finish(turn, returned),
                 }
             }
-            Event::DeadlineReached => compose::too_late(&mut turn),
+            Event::DeadlineReached => compose::too_late(turn),
             _ => Step::default(),
         }
     }

@@ -133,7 +133,38 @@ impl Request {
     }
 }
 
+/// The codes of calls that a person decided against, by a word or by saying nothing.
+const DECIDED_AGAINST: [&str; 2] = ["call.rejected", "call.unanswered"];
+
+/// Whether something may be done in the place of a call that failed: it certainly changed nothing, and no person
+/// decided against it.
+pub(crate) fn may_be_replaced(ask: &Ask, outcome: &Outcome<Reply>) -> bool {
+    let decided_against = matches!(
+        outcome,
+        Outcome::Failed(failure) if DECIDED_AGAINST.contains(&failure.code.as_str())
+    );
+    !decided_against && ask.changed_nothing(outcome)
+}
+
 impl Ask {
+    /// Whether it may change something outside. Who knows the tool knows better.
+    pub(crate) fn may_act(&self) -> bool {
+        matches!(self.itself(), Self::Tool(_) | Self::Child(_))
+    }
+
+    /// Whether it is certain, by what came of it, that nothing was changed. A tool that was reached and says that
+    /// it failed is taken at its word; another agent may have failed after it had done something.
+    pub(crate) fn changed_nothing(&self, outcome: &Outcome<Reply>) -> bool {
+        match outcome {
+            Outcome::Failed(failure) => failure.kind == FailureKind::NoEffect,
+            Outcome::Done(Reply(Given::Tool(reply))) => {
+                let is_tool = matches!(self.itself(), Self::Tool(_));
+                reply.changed_nothing || (is_tool && reply.is_error)
+            }
+            Outcome::Done(_) => false,
+        }
+    }
+
     /// What is to be done, wherever it is done.
     pub(crate) fn itself(&self) -> &Self {
         match self {
@@ -281,7 +312,7 @@ fn not_asked_for() -> Failure {
     Failure {
         code: "call.unexpected".into(),
         message: "the call gave something else than was asked for".into(),
-        kind: FailureKind::NoEffect,
+        kind: FailureKind::Unknown,
         transient: false,
     }
 }

@@ -273,12 +273,17 @@ impl Performer {
             request.timeout = patience.time_left();
             match again(&mut patience, self.tools.call(&request).await) {
                 Ok(pause) => tokio::time::sleep(pause).await,
-                Err(outcome) => return outcome,
+                Err(outcome) => {
+                    return outcome.map(|reply| ToolReply {
+                        changed_nothing: facts.read_only,
+                        ..reply
+                    });
+                }
             }
         }
     }
 
-    /// What is known of a tool, if its server says so within this time.
+    /// What is known of a tool, if its server says so within this time. To ask for it changes nothing.
     async fn describe(&self, tool: &str, time: Duration) -> Result<Arc<ToolFacts>, Failure> {
         let mut patience = Patience::new(&self.options, time);
         let mut why = None;
@@ -288,6 +293,10 @@ impl Performer {
                 Ok(outcome) => outcome,
                 Err(_) => Err(why.unwrap_or_else(|| not_in_time(tool, time))),
             };
+            let outcome = outcome.map_err(|failure| Failure {
+                kind: FailureKind::NoEffect,
+                ..failure
+            });
             why = outcome.as_ref().err().cloned();
             match again(&mut patience, outcome) {
                 Ok(pause) => tokio::time::sleep(pause).await,
@@ -419,6 +428,7 @@ impl Executor<Assistant> for Performer {
     fn ends(&self, performing: &Performing, call: &Call<Request>) -> Timestamp {
         match call.request.0.itself() {
             Ask::Tool(wish) => deadline(performing, wish.until_ms),
+            Ask::Child(errand) => deadline(performing, errand.until_ms),
             _ => performing.deadline,
         }
     }
@@ -494,7 +504,9 @@ fn again<T>(
     outcome: Result<T, Failure>,
 ) -> Result<Duration, Result<T, Failure>> {
     match outcome {
-        Err(failure) if failure.code == NOT_REACHED => patience.next_pause().ok_or(Err(failure)),
+        Err(failure) if failure.code == NOT_REACHED && failure.kind == FailureKind::NoEffect => {
+            patience.next_pause().ok_or(Err(failure))
+        }
         outcome => Err(outcome),
     }
 }

@@ -75,6 +75,10 @@ pub struct ToolReply {
     pub text: String,
     /// Whether the tool says that it failed.
     pub is_error: bool,
+    /// Whether the call is known to have changed nothing, because the tool only reads. A port leaves it
+    /// unset; whoever knows the tool sets it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changed_nothing: bool,
 }
 
 impl ToolReply {
@@ -89,6 +93,7 @@ impl ToolReply {
             },
             content,
             is_error: false,
+            changed_nothing: false,
         }
     }
 }

@@ -10,11 +10,11 @@ mod office;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use convoke_engine::{Heard, Live};
-use convoke_model::TaskState;
+use convoke_engine::{Failure, FailureKind, Heard, Live, Options};
+use convoke_model::{TaskState, ToolCallStatus};
 use convoke_testkit::{Reply, Script};
 use futures::FutureExt;
-use office::{Office, failure};
+use office::{Office, Setting, failure, lost};
 use serde_json::{Value, json};
 
 fn call(name: &str, arguments: Value) -> Reply {
@@ -141,6 +141,84 @@ async fn a_failed_tool_is_replaced_by_its_fallback_and_then_told_to_the_model() 
             .unwrap()
             .contains("no credit either")
     );
+}
+
+/// The tools that were called for a request to pay, and what the model is told of it.
+async fn pay_where(server: Value, fault: Failure) -> (Vec<String>, String) {
+    let setting = Setting {
+        server,
+        worker: Options {
+            repeat_pause: Duration::from_millis(1),
+            ..Options::for_worker("w")
+        },
+        ..Setting::default()
+    };
+    let replies = vec![call("pay", json!({"amount": 1})), Reply::text("Well.")];
+    let office = Office::set_up(setting, replies).await;
+    office.tool("pay", move |_| Err(fault.clone()));
+    office.ask("Pay.").await;
+    let called = office.calls().into_iter().map(|(tool, _)| tool).collect();
+    let told = office.shown(1)[3]["content"].as_str().unwrap().to_owned();
+    (called, told)
+}
+
+#[tokio::test]
+async fn no_fallback_is_called_where_the_first_tool_may_have_acted() {
+    let keyed = json!({ "honours_idempotency_key": true });
+    let (called, told) = pay_where(keyed, lost("the line went dead")).await;
+    assert_eq!(called, ["pay"; 4], "once and three repetitions");
+    assert!(
+        told.contains("not known whether the call took effect")
+            && told.contains("the line went dead"),
+        "{told}"
+    );
+
+    let answered = Failure {
+        kind: FailureKind::Answered,
+        ..failure("internal error")
+    };
+    let (called, told) = pay_where(json!({}), answered).await;
+    assert_eq!(called, ["pay"], "only the server knows what it left behind");
+    assert!(told.contains("internal error"), "{told}");
+}
+
+#[tokio::test]
+async fn the_fallback_of_a_tool_that_only_reads_is_called_whatever_became_of_the_first() {
+    let setting = Setting {
+        server: json!({ "tools": { "get_time": { "fallback_tools": ["desk.get_date"] } } }),
+        worker: Options {
+            repeat_pause: Duration::from_millis(1),
+            ..Options::for_worker("w")
+        },
+        ..Setting::default()
+    };
+    let replies = vec![call("get_time", json!({})), Reply::text("It is Monday.")];
+    let office = Office::set_up(setting, replies).await;
+    office.tool("get_time", |_| Err(lost("the line went dead")));
+    office.ask("When is it?").await;
+    let called: Vec<_> = office.calls().into_iter().map(|(tool, _)| tool).collect();
+    assert_eq!(called.last().unwrap(), "get_date");
+}
+
+#[tokio::test]
+async fn whether_a_call_failed_is_not_read_from_its_words() {
+    let both = Reply::tool_calls([("get_time", json!({})), ("pay", json!({}))]);
+    let office = Office::open(json!({}), vec![both, Reply::text("Done.")]).await;
+    let log = "Error: disk full (yesterday's log)";
+    office.tool("get_time", move |_| Ok(json!(log)));
+    office.tool("pay", |_| Err(failure("no till")));
+    office.tool("pay_later", |_| Err(failure("no credit")));
+    let calls = office
+        .ask("Do both.")
+        .await
+        .answer
+        .unwrap()
+        .tool_calls
+        .clone();
+    assert_eq!(calls[0].status, ToolCallStatus::Completed);
+    assert_eq!(calls[0].result, Some(json!(log)));
+    assert_eq!(calls[1].status, ToolCallStatus::Failed);
+    assert_eq!(calls[1].error.as_deref(), Some("no credit"));
 }
 
 #[tokio::test]

@@ -8,16 +8,18 @@
 
 mod office;
 
+use std::collections::BTreeSet;
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use convoke_engine::{Ended, Question};
+use convoke_engine::{Ended, Options, Question};
 use convoke_model::TaskState;
 use convoke_store::{Filter, MemoryStore, Page, Store};
-use convoke_testkit::{Reply, SimClock};
+use convoke_testkit::{Reply, Script, SimClock};
 use futures::FutureExt;
-use office::{Crash, Office, Setting, Side, failure};
+use office::{Crash, Office, Setting, Side, failure, lost};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -467,4 +469,101 @@ async fn a_worker_killed_at_any_entry_ends_the_same_with_every_effect_once() {
         }
     }
     assert!(deaths >= 8, "{deaths}");
+}
+
+#[tokio::test]
+async fn a_node_is_not_tried_again_where_it_may_have_acted() {
+    let workflow = json!({
+        "name": "frail",
+        "nodes": {
+            "try": { "type": "tool", "tool": "desk.pay", "retries": 2, "retry_delay_ms": 1,
+                "on_error": "continue" },
+            "next": { "type": "compose",
+                "prompt": "{{ 'nobody knows' if try.unknown else 'not paid' }}: {{ try.error }}" },
+        },
+        "edges": [edge("try", "next")],
+        "entry_point": "try",
+    });
+    for (fault, keys, said) in [
+        (lost("no line"), 1, "nobody knows: desk.lost: no line"),
+        (failure("no luck"), 3, "not paid: desk.broken: no luck"),
+    ] {
+        let setting = Setting {
+            workflows: vec![workflow.clone()],
+            // Made again under the same key, a call does nothing more.
+            server: json!({ "honours_idempotency_key": true }),
+            worker: Options {
+                repeat_pause: Duration::from_millis(1),
+                ..Options::for_worker("w")
+            },
+            ..Setting::default()
+        };
+        let office = Office::set_up(setting, Reply::text("")).await;
+        office.tool("pay", move |_| Err(fault.clone()));
+        let ended = office.ask("Pay.").await;
+        assert_eq!(text(&ended), said);
+        let used: BTreeSet<String> = office.desk.keys().into_iter().collect();
+        assert_eq!(used.len(), keys, "{said}");
+    }
+}
+
+/// An office whose workflow lets an agent pay, and asks it once more where it fails.
+async fn payers_office(script: Script) -> Office {
+    let workflow = json!({
+        "name": "errand",
+        "nodes": {
+            "do": { "type": "agent", "agent": "payer", "retries": 1, "retry_delay_ms": 1,
+                "timeout_seconds": 1, "on_error": "continue" },
+            "next": { "type": "compose", "prompt": "{{ do.text or do.error }}" },
+        },
+        "edges": [edge("do", "next")],
+        "entry_point": "do",
+    });
+    let setting = Setting {
+        workflows: vec![workflow],
+        others: vec![json!({
+            "name": "payer", "role": "Pays.", "system_prompt": "You are a payer.",
+            "tools": ["desk.pay", "desk.get_time"],
+        })],
+        ..Setting::default()
+    };
+    Office::set_up(setting, script).await
+}
+
+/// A payer that calls this tool, and whose model refuses to go on the first time.
+fn breaks_after(tool: &'static str) -> Script {
+    let broken = AtomicUsize::new(0);
+    Script::by(move |asked| {
+        let messages = asked.body["messages"].as_array().unwrap();
+        if messages.last().unwrap()["role"] != "tool" {
+            return Reply::tool_calls([(tool, json!({}))]);
+        }
+        match broken.fetch_add(1, Ordering::SeqCst) {
+            0 => Reply::refusal(401, "bad key"),
+            _ => Reply::text("Here it is."),
+        }
+    })
+}
+
+#[tokio::test]
+async fn an_agent_that_may_have_done_something_is_not_asked_again() {
+    let office = payers_office(breaks_after("pay")).await;
+    let ended = office.ask("Pay.").await;
+    assert_eq!(called(&office), ["pay"], "it was paid");
+    assert!(text(&ended).contains("may have done"), "{}", text(&ended));
+
+    // What only looked has done nothing.
+    let office = payers_office(breaks_after("get_time")).await;
+    let ended = office.ask("Look.").await;
+    assert_eq!(called(&office), ["get_time", "get_time"]);
+    assert_eq!(text(&ended), "Here it is.");
+}
+
+#[tokio::test]
+async fn an_agent_whose_time_ends_within_a_call_is_not_asked_again() {
+    let office = payers_office(breaks_after("pay")).await;
+    office.desk.behave("pay", |_| pending().boxed());
+    let ended = office.ask("Pay.").await;
+    assert_eq!(called(&office), ["pay"]);
+    assert!(text(&ended).contains("may have done"), "{}", text(&ended));
 }

@@ -7,10 +7,18 @@
 
 mod office;
 
-use convoke_model::TaskState;
-use convoke_store::{Filter, Page};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use convoke_engine::{Ended, Options};
+use convoke_model::{SystemClock, TaskState};
+use convoke_store::{
+    Filter, MemoryStore, NewTask, Page, Store, StoreError, StoreFuture, Submitted, TaskRecord,
+};
 use convoke_testkit::{Asked, Reply, Script};
-use office::Office;
+use futures::FutureExt;
+use office::{Office, Setting};
 use serde_json::{Value, json};
 
 fn system(asked: &Asked) -> &str {
@@ -229,4 +237,78 @@ async fn children_that_work_at_once_stay_within_the_budget_together() {
         8,
         "two of the parent's, and two of each of three children's"
     );
+}
+
+/// A store that takes children in and answers with an error, so many times.
+struct LosesAnswers {
+    inner: MemoryStore,
+    left: AtomicUsize,
+}
+
+impl Store for LosesAnswers {
+    fn submit(&self, task: NewTask) -> StoreFuture<Submitted> {
+        let lost = |left: usize| left.checked_sub(1);
+        let order = Ordering::SeqCst;
+        if task.parent.is_none() || self.left.fetch_update(order, order, lost).is_err() {
+            return self.inner.submit(task);
+        }
+        // Nobody holds it, so that it is taken up at once.
+        let submitted = self.inner.submit(NewTask { hold: None, ..task });
+        async move {
+            submitted.await?;
+            Err(StoreError::Broken("the connection was lost".into()))
+        }
+        .boxed()
+    }
+
+    convoke_testkit::passes_on!(inner: claim append renew load newest conversation rest);
+}
+
+/// A question that needs a child, over a store that loses so many answers; with the children.
+async fn ask_over(lost_answers: usize) -> (Ended, Vec<TaskRecord>) {
+    let setting = Setting {
+        agent: json!({ "agents": ["researcher"], "tools": [] }),
+        others: vec![json!({
+            "name": "researcher", "role": "Looks things up.", "system_prompt": "You are a researcher.",
+        })],
+        store: Some(Arc::new(LosesAnswers {
+            inner: MemoryStore::new(Arc::new(SystemClock)),
+            left: AtomicUsize::new(lost_answers),
+        })),
+        worker: Options {
+            repeat_pause: Duration::from_millis(1),
+            ..Options::for_worker("w")
+        },
+        ..Setting::default()
+    };
+    let office = Office::set_up(setting, family()).await;
+    let ended = office.ask("How far is the moon?").await;
+    let filter = Filter {
+        parent: Some(ended.facts.id),
+        ..Filter::default()
+    };
+    let found = office.store.query(filter, Page::default()).await.unwrap();
+    (ended, found.tasks)
+}
+
+#[tokio::test]
+async fn a_child_is_found_again_where_the_store_took_it_in_and_said_that_it_failed() {
+    let (ended, children) = ask_over(1).await;
+    assert_eq!(
+        ended.answer.unwrap().text,
+        "I asked: The moon is 384,400 km away."
+    );
+    assert_eq!(children.len(), 1, "the same call is the same child");
+}
+
+#[tokio::test]
+async fn a_child_that_may_be_at_work_is_not_told_of_as_if_nothing_had_happened() {
+    let (ended, children) = ask_over(usize::MAX).await;
+    let told = ended.answer.unwrap().text.clone();
+    assert!(
+        told.contains("not known whether the call took effect")
+            && told.contains("the connection was lost"),
+        "{told}"
+    );
+    assert_eq!(children.len(), 1, "it was there all the time");
 }

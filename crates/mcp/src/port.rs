@@ -51,6 +51,7 @@ impl Tools for ToolServers {
                 content: reply.content,
                 text: reply.text,
                 is_error: reply.is_error,
+                changed_nothing: false,
             })
         }
         .boxed()

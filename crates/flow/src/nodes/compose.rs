@@ -1,6 +1,6 @@
 //! Compose: what the user reads, from the app's templates, with nothing in it that no tool confirmed.
 
-use convoke_engine::{Ending, Failure, FailureKind, Said, Step};
+use convoke_engine::{Ending, Failure, Said, Step};
 use convoke_model::{
     Answer, AnswerFields, DecisionFields, Message, MessageFields, Reliance, Role, Stage,
     ToolCallStatus,
@@ -23,6 +23,9 @@ pub(crate) const PASSING: &str = "passing";
 
 /// The key of an answer's metadata under which it stands why a reply to what was done could not be put into words.
 const REPLY_FAILED: &str = "reply_failed";
+
+/// The key of an answer's metadata under which a child says that it certainly changed nothing.
+pub(crate) const CHANGED_NOTHING: &str = "changed_nothing";
 
 /// Said when even the app's own failure message cannot be.
 const LAST_WORDS: &str = "Sorry, something went wrong. Please try again.";
@@ -208,8 +211,7 @@ pub(crate) fn tool_refused(
 /// Ends the task because a call failed.
 pub(crate) fn call_failed(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
     // Whoever asked for this part may try once more, if nothing was done yet.
-    let nothing_done = turn.state.tool_calls.is_empty() && failure.kind == FailureKind::NoEffect;
-    turn.state.passing = failure.transient && nothing_done;
+    turn.state.passing = failure.transient && turn.state.changed_nothing();
     broken(turn, &format!("{}: {}", failure.code, failure.message))
 }
 
@@ -308,6 +310,9 @@ fn answer(turn: &mut Turn<'_>, told: Told) -> Option<(Answer, Message)> {
         }
         if state.passing {
             metadata.insert(PASSING.into(), json!(true));
+        }
+        if state.changed_nothing() {
+            metadata.insert(CHANGED_NOTHING.into(), json!(true));
         }
     }
     if let Some(output) = state.output.take() {

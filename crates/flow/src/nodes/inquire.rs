@@ -335,7 +335,7 @@ fn late() -> Failure {
     Failure {
         code: "tool.timeout".into(),
         message: "its time was over".into(),
-        kind: convoke_engine::FailureKind::NoEffect,
+        kind: convoke_engine::FailureKind::Unknown,
         transient: false,
     }
 }

@@ -168,6 +168,7 @@ async fn run(tool: &CheckedTool, request: &ToolRequest) -> Result<ToolReply, Fai
             content: serde_json::json!({ "code": error.code, "message": error.message }),
             text: error.message,
             is_error: true,
+            changed_nothing: false,
         }),
         Ok(Ok(Ran::Refused(complaint))) => Err(no_effect(
             "tool.arguments",

@@ -83,6 +83,7 @@ impl Tools for Desk {
                 content: json!({ "code": "desk.declined", "message": words }),
                 text: words,
                 is_error: true,
+                changed_nothing: false,
             };
             return std::future::ready(Ok(reply)).boxed();
         }
@@ -103,6 +104,7 @@ impl Tools for Desk {
                 },
                 content,
                 is_error: false,
+                changed_nothing: false,
             })
         }
         .boxed()

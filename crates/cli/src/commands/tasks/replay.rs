@@ -110,8 +110,8 @@ fn beginning(
 }
 
 /// A state without what the worker adds to it, and what older journals do not have: a call that was put down
-/// because the worker stopped is not begun, though the program asked for it; which entry asked a question was not
-/// written down once.
+/// because the worker stopped is not begun, though the program asked for it; which entry asked a question, what a
+/// child may have changed, and whether a call failed otherwise than in words was not written down once.
 fn comparable(mut state: Value) -> Value {
     for (list, field) in [("open", "started"), ("questions", "seq")] {
         let items = state.get_mut(list).and_then(Value::as_array_mut);
@@ -119,6 +119,15 @@ fn comparable(mut state: Value) -> Value {
             if let Value::Object(fields) = item {
                 fields.shift_remove(field);
             }
+        }
+    }
+    if let Some(program) = state.get_mut("program").and_then(Value::as_object_mut) {
+        program.shift_remove("possible_effects");
+    }
+    let wanted = state.pointer_mut("/program/run/wanted");
+    for call in wanted.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Value::Object(fields) = call {
+            fields.shift_remove("status");
         }
     }
     state

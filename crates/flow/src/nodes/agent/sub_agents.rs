@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use convoke_engine::{Failure, FailureKind, NewCall, NewChild, Performing};
+use convoke_engine::{EngineError, Failure, FailureKind, NewCall, NewChild, Performing};
 use convoke_llm::ToolSpec;
 use convoke_model::{
     AgentFields, Message, MessageFields, Name, Node as Place, Pattern, Role, WorkflowFields,
 };
+use convoke_store::StoreError;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -274,7 +275,7 @@ pub(crate) async fn perform(
         .children
         .run(child, deadline)
         .await
-        .map_err(|error| failure(error.code(), error.to_string()))?;
+        .map_err(|error| no_answer(&error))?;
     let said = ended
         .answer
         .as_ref()
@@ -287,6 +288,7 @@ pub(crate) async fn perform(
     };
     let (spent, output) = (told("spent"), told("output"));
     let failed = ended.error.is_some();
+    let changed_nothing = told(compose::CHANGED_NOTHING) == Some(Value::Bool(true));
     Ok(ToolReply {
         server: SERVER.into(),
         tool: name.to_string(),
@@ -304,13 +306,38 @@ pub(crate) async fn perform(
         } else {
             json!({ "task": ended.facts.id, "spent": spent, "output": output })
         },
-        text: if failed {
-            format!("{name} could not do it. {text}")
-        } else {
-            text
+        text: match (failed, changed_nothing) {
+            (false, _) => text,
+            (true, true) => format!("{name} could not do it. {text}"),
+            (true, false) => {
+                format!("{name} did not finish it, and may have done a part of it. {text}")
+            }
         },
         is_error: failed,
+        changed_nothing,
     })
+}
+
+/// Why there is no answer of a child. Unless it was refused, it may be in the store and at work; asked again under
+/// the same key, it is the same child.
+fn no_answer(error: &EngineError) -> Failure {
+    let refused = matches!(
+        error,
+        EngineError::Refused { .. }
+            | EngineError::Store(
+                StoreError::ForeignConversation { .. }
+                    | StoreError::IdTaken { .. }
+                    | StoreError::TooNew { .. }
+            )
+    );
+    Failure {
+        kind: if refused {
+            FailureKind::NoEffect
+        } else {
+            FailureKind::Unknown
+        },
+        ..failure(error.code(), error.to_string())
+    }
 }
 
 fn failure(code: &str, message: String) -> Failure {

@@ -3,8 +3,11 @@
 
 use std::sync::Arc;
 
-use convoke_engine::{NewCall, Outcome, Step};
-use convoke_model::{AgentFields, Approval, Message, Name, Role, ToolCall};
+use convoke_engine::{FailureKind, NewCall, Outcome, Step};
+use convoke_model::{
+    AgentFields, Approval, Message, MessageFields, Name, Role, ToolCall, ToolCallStatus,
+};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -12,7 +15,7 @@ use uuid::Uuid;
 use super::transcript::{Thought, ThoughtCall};
 use super::{Phase, sub_agents, think, unspoken};
 use crate::assistant::Assistant;
-use crate::calls::{Ask, Given, Reply, Request, Returned, ToolWish, is_default};
+use crate::calls::{Ask, Given, Reply, Request, Returned, ToolWish, is_default, may_be_replaced};
 use crate::nodes::compose;
 use crate::ports::Arguments;
 use crate::turn::Turn;
@@ -39,6 +42,9 @@ pub(crate) struct Wanted {
     /// What came of it, in words for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
+    /// Whether that is a result or a failure. Tasks of older versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<ToolCallStatus>,
 }
 
 /// Begins the calls of a thought. What cannot be called is answered at once, so that the model sees
@@ -103,6 +109,7 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
             tool,
             modified: false,
             fallbacks: 0,
+            status: result.is_some().then_some(ToolCallStatus::Failed),
             result: result.map(|complaint| failed(&complaint)),
         });
     }
@@ -158,9 +165,9 @@ pub(crate) fn take_result(
         *until_ms = since + turn.assistant.app.agent_time_ms(agent);
     }
     wanted.modified |= asked_for.is_some_and(|arguments| *arguments != **made_with);
-    let may_fall_back = !is_final(&outcome);
-    let (mut text, failed) = in_words(outcome);
-    if failed
+    let may_fall_back = may_fall_back(turn.view.returned.map(|call| &call.request.0), &outcome);
+    let (mut text, status) = in_words(outcome);
+    if status == ToolCallStatus::Failed
         && may_fall_back
         && spent.tool_calls < may_call
         && let Some(fallback) = fallback(turn.assistant, wanted)
@@ -179,6 +186,7 @@ pub(crate) fn take_result(
         text.push_str(&note);
     }
     wanted.result = Some(text);
+    wanted.status = Some(status);
     if let Some(run) = turn.state.run.as_ref()
         && run.wanted.iter().any(|wanted| wanted.result.is_none())
     {
@@ -223,14 +231,24 @@ fn results(turn: &mut Turn<'_>) -> Vec<Message> {
     wanted
         .unwrap_or_default()
         .into_iter()
-        .filter_map(|wanted| {
-            let text = wanted
-                .result
-                .filter(|text| !text.trim().is_empty())
-                .unwrap_or_else(|| "(nothing)".into());
-            Message::tool(wanted.id, text, turn.view.at).ok()
-        })
+        .filter_map(|wanted| result_of(wanted, turn.view.at))
         .collect()
+}
+
+/// The key of a tool message's metadata under which it says whether the call completed or failed.
+const STATUS: &str = "status";
+
+fn result_of(wanted: Wanted, at: Timestamp) -> Option<Message> {
+    let text = wanted
+        .result
+        .filter(|text| !text.trim().is_empty())
+        .unwrap_or_else(|| "(nothing)".into());
+    let mut fields = MessageFields::said(Role::Tool, text, at);
+    fields.tool_call_id = Some(wanted.id);
+    if let Some(status) = wanted.status {
+        fields.metadata.insert(STATUS.into(), json!(status));
+    }
+    Message::new(fields).ok()
 }
 
 /// The tool that a model means, as the agent lists it. A wrong server is put right where exactly one
@@ -333,15 +351,16 @@ fn recorded(
         .ok()
 }
 
-/// Whether no other tool is to be tried in the place of one that failed: a person decided against the
-/// call, or its arguments are wrong, which the model can mend.
-fn is_final(outcome: &Outcome<Reply>) -> bool {
-    let codes = ["call.rejected", "call.unanswered", "tool.arguments"];
-    matches!(outcome, Outcome::Failed(failure) if codes.contains(&&*failure.code))
+/// Whether another tool may be tried in the place of one that failed: not where the first may have acted, nor where
+/// its arguments are wrong, which the model can mend.
+fn may_fall_back(ask: Option<&Ask>, outcome: &Outcome<Reply>) -> bool {
+    let mendable = matches!(outcome, Outcome::Failed(failure) if failure.code == "tool.arguments");
+    !mendable && ask.is_some_and(|ask| may_be_replaced(ask, outcome))
 }
 
 /// An outcome in words for a model, and whether it is a failure.
-fn in_words(outcome: Outcome<Reply>) -> (String, bool) {
+fn in_words(outcome: Outcome<Reply>) -> (String, ToolCallStatus) {
+    let failed = |words: &str| (failed(words), ToolCallStatus::Failed);
     match outcome {
         Outcome::Done(Reply(Given::Tool(reply))) => {
             let text = if reply.text.is_empty() {
@@ -350,20 +369,24 @@ fn in_words(outcome: Outcome<Reply>) -> (String, bool) {
                 reply.text
             };
             if reply.is_error {
-                (failed(&text), true)
+                failed(&text)
             } else {
-                (text, false)
+                (text, ToolCallStatus::Completed)
             }
         }
-        Outcome::Done(_) => (failed("the call gave something else"), true),
-        Outcome::Failed(failure) => (failed(&failure.message), true),
+        Outcome::Done(_) => failed("the call gave something else"),
+        Outcome::Failed(failure) if failure.kind == FailureKind::Unknown => failed(&format!(
+            "It is not known whether the call took effect: {}",
+            failure.message
+        )),
+        Outcome::Failed(failure) => failed(&failure.message),
     }
 }
 
 /// What comes before the words of a result that is none.
 const FAILED: &str = "Error: ";
 
-/// A failure in words for a model, by which a transcript knows it again.
+/// A failure in words for a model.
 fn failed(words: &str) -> String {
     format!("{FAILED}{words}")
 }
@@ -381,13 +404,66 @@ pub(crate) fn calls_of(messages: &[Message]) -> Vec<ToolCall> {
                 let (started, at) = message.timestamp.zip(result.timestamp)?;
                 let call = call.clone().start(started).ok()?;
                 let text = result.content.clone();
-                match text.strip_prefix(FAILED) {
-                    Some(error) => call.fail(error.to_owned(), at).ok(),
-                    None => call.complete(Value::String(text), at).ok(),
+                let words = text.strip_prefix(FAILED);
+                if has_failed(result) {
+                    call.fail(words.unwrap_or(&text), at).ok()
+                } else {
+                    call.complete(Value::String(text), at).ok()
                 }
             });
             calls.push(ended.unwrap_or_else(|| call.clone()));
         }
     }
     calls
+}
+
+/// Whether a result is a failure. Messages of older versions say so in their words alone.
+fn has_failed(result: &Message) -> bool {
+    match result.metadata.get(STATUS).map(ToolCallStatus::deserialize) {
+        Some(Ok(status)) => status == ToolCallStatus::Failed,
+        Some(Err(_)) | None => result.content.starts_with(FAILED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Timestamp = Timestamp::UNIX_EPOCH;
+
+    /// The statuses of the calls that a transcript with these results tells of.
+    fn statuses(wanted: &[Value]) -> Vec<ToolCallStatus> {
+        let called = wanted.iter().enumerate().map(|(index, _)| {
+            let id = Uuid::from_u128(index as u128 + 1);
+            ToolCall::pending(id, Name::new("desk").unwrap(), "look", Map::new()).unwrap()
+        });
+        let calling = Message::calling("", called.collect(), AT).unwrap();
+        let results = wanted.iter().map(|wanted| {
+            let wanted = serde_json::from_value(wanted.clone()).unwrap();
+            result_of(wanted, AT).unwrap()
+        });
+        let messages: Vec<_> = std::iter::once(calling).chain(results).collect();
+        let calls = calls_of(&messages);
+        calls.iter().map(|call| call.status).collect()
+    }
+
+    #[test]
+    fn the_results_of_an_older_version_are_known_by_their_words() {
+        let wanted = [
+            json!({ "id": "a", "tool": "desk.look", "result": "Error: there is no such file" }),
+            json!({ "id": "b", "tool": "desk.look", "result": "a file" }),
+        ];
+        let told = [ToolCallStatus::Failed, ToolCallStatus::Completed];
+        assert_eq!(statuses(&wanted), told);
+    }
+
+    #[test]
+    fn a_result_that_says_what_it_is_is_not_known_by_its_words() {
+        let wanted = [
+            json!({ "id": "a", "tool": "desk.look", "result": "Error: 0", "status": "completed" }),
+            json!({ "id": "b", "tool": "desk.look", "result": "none", "status": "failed" }),
+        ];
+        let told = [ToolCallStatus::Completed, ToolCallStatus::Failed];
+        assert_eq!(statuses(&wanted), told);
+    }
 }

@@ -8,7 +8,7 @@ use convoke_model::{Name, Node as Place, NodeKind, Order, WorkflowFields};
 use serde_json::{Map, Value, json};
 
 use super::walk::Running;
-use super::{context, give_up, is_true, routing, started, take_value};
+use super::{Fault, context, give_up, is_true, routing, started, take_value};
 use crate::calls::{Ask, At, Deciding, Request, ToolWish};
 use crate::nodes::agent::sub_agents::{Errand, Manner, Whom};
 use crate::turn::Turn;
@@ -39,7 +39,8 @@ pub(super) fn enter(
     if cause.starts_with(TOO_MANY) {
         return started(turn, workflow, name, Err(cause));
     }
-    give_up(turn, workflow, place, name, None, &cause)
+    let fault = Fault::without_call(cause);
+    give_up(turn, workflow, place, name, None, &fault)
 }
 
 fn begin(

@@ -16,7 +16,7 @@ use self::at_node::Collected;
 use self::routing::Here;
 use self::walk::Left;
 use crate::assistant::Node;
-use crate::calls::{Ask, At, Given, Reply, Request, Returned};
+use crate::calls::{Ask, At, Given, Reply, Request, Returned, may_be_replaced};
 use crate::memory::Memory;
 use crate::nodes::compose;
 use crate::template::Templates;
@@ -80,14 +80,14 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     let calls = match place.kind {
         NodeKind::Route => routing::take_route(turn, here, at, returned.outcome),
         NodeKind::Dispatch => routing::take_dispatched(turn, here, at, returned),
-        _ => match result_of(place, returned.outcome) {
+        _ => match result_of(place, &at.ask, returned.outcome) {
             Ok(value) => {
                 if place.kind == NodeKind::Agent {
                     said.extend(agent_says(turn, place, &value));
                 }
                 take_value(turn, workflow, place, &at.node, at.item, value)
             }
-            Err(cause) => take_error(turn, workflow, place, at, &cause),
+            Err(fault) => take_error(turn, workflow, place, at, &fault),
         },
     };
     go_on(turn, said, calls)
@@ -228,8 +228,39 @@ fn workflow_of<'a>(turn: &Turn<'a>) -> Option<&'a WorkflowFields> {
     workflow.map(|workflow| &**workflow)
 }
 
+/// Why a node has no result.
+struct Fault {
+    cause: String,
+    /// Whether it may have changed something all the same.
+    unknown: bool,
+    /// Whether it may be tried again.
+    may_try_again: bool,
+}
+
+impl Fault {
+    /// Of a node that made no call.
+    fn without_call(cause: String) -> Self {
+        Self {
+            cause,
+            unknown: false,
+            may_try_again: false,
+        }
+    }
+}
+
 /// What a call at a node gave: a value for the state, or why there is none.
-fn result_of(place: &Place, outcome: Outcome<Reply>) -> Result<Value, String> {
+fn result_of(place: &Place, ask: &Ask, outcome: Outcome<Reply>) -> Result<Value, Fault> {
+    let unknown = !ask.changed_nothing(&outcome);
+    let may_try_again = may_be_replaced(ask, &outcome);
+    let value = value_of(place, outcome);
+    value.map_err(|cause| Fault {
+        cause,
+        unknown,
+        may_try_again,
+    })
+}
+
+fn value_of(place: &Place, outcome: Outcome<Reply>) -> Result<Value, String> {
     match outcome {
         Outcome::Done(Reply(Given::Tool(reply))) if reply.is_error => {
             Err(format!("tool.failed: {}", reply.text))
@@ -333,13 +364,14 @@ fn started(
     }
 }
 
-/// A node that could not do its work: it tries again, or does what its `on_error` says.
+/// A node that could not do its work: it tries again where it certainly changed nothing, or does what its
+/// `on_error` says.
 fn take_error(
     turn: &mut Turn<'_>,
     workflow: &WorkflowFields,
     place: &Place,
     at: &At,
-    cause: &str,
+    fault: &Fault,
 ) -> Vec<NewCall<Request>> {
     let node = &at.node;
     let item = at.item.unwrap_or(0);
@@ -348,13 +380,13 @@ fn take_error(
     };
     if let Some(running) = walk.running(node) {
         let failures = running.failures.entry(item).or_insert(0);
-        if *failures < place.retries {
+        if fault.may_try_again && *failures < place.retries {
             *failures += 1;
             let again = at_node::call(turn, workflow, place, node, at.item);
             return started(turn, workflow, node, again.map(|call| vec![call]));
         }
     }
-    give_up(turn, workflow, place, node, at.item, cause)
+    give_up(turn, workflow, place, node, at.item, fault)
 }
 
 /// Does what a node's `on_error` says.
@@ -364,14 +396,17 @@ fn give_up(
     place: &Place,
     node: &Name,
     item: Option<usize>,
-    cause: &str,
+    fault: &Fault,
 ) -> Vec<NewCall<Request>> {
     let Some(walk) = turn.state.walk.as_mut() else {
         return Vec::new();
     };
-    let error = json!({ "error": cause });
+    let mut error = json!({ "error": fault.cause });
+    if fault.unknown {
+        error["unknown"] = true.into();
+    }
     match &place.on_error {
-        OnError::Fail => walk.fail(workflow, node, cause),
+        OnError::Fail => walk.fail(workflow, node, &fault.cause),
         OnError::Continue => return take_value(turn, workflow, place, node, item, error),
         OnError::Goto(target) => {
             walk.keep(workflow, &field_of(workflow, node), error);
