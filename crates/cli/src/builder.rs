@@ -21,7 +21,6 @@ const DATA_VARIABLE: &str = "CONVOKE_DATA";
 type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Collects what a [`Runtime`] is made of.
-#[derive(Default)]
 #[must_use = "nothing happens before `build`"]
 pub struct RuntimeBuilder {
     folder: Option<PathBuf>,
@@ -36,6 +35,27 @@ pub struct RuntimeBuilder {
     program: Option<PathBuf>,
     read_kept: Option<ReadKept>,
     model_options: convoke_llm::Options,
+    train_at_start: bool,
+}
+
+impl Default for RuntimeBuilder {
+    fn default() -> Self {
+        Self {
+            folder: None,
+            loaded: None,
+            name: None,
+            agents: Vec::new(),
+            tools: Vec::new(),
+            store: None,
+            data: None,
+            environment: None,
+            concurrent_tasks: None,
+            program: None,
+            read_kept: None,
+            model_options: convoke_llm::Options::default(),
+            train_at_start: true,
+        }
+    }
 }
 
 impl RuntimeBuilder {
@@ -123,6 +143,14 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Whether what understands requests that fit no sentence is trained as soon as the app runs, on a thread of its
+    /// own. It is, unless this says `false`; it is then trained when the first such request comes, as is right for a
+    /// program that ends after one.
+    pub fn train_at_start(mut self, train: bool) -> Self {
+        self.train_at_start = train;
+        self
+    }
+
     /// Checks everything, opens the store and begins to work on its tasks, also on those that an
     /// earlier runtime left.
     #[expect(
@@ -146,6 +174,7 @@ impl RuntimeBuilder {
             tools: self.tools,
             program: self.program,
             concurrent_tasks: self.concurrent_tasks,
+            train_at_start: self.train_at_start,
             read_kept,
         });
         let (engine, worker) = editions.assemble(&app)?;

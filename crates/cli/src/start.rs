@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke::{
-    AgentFields, App, Definition, Diagnostics, EditionError, LlmConfig, Runtime, RuntimeError,
-    Store, StoreChoice,
+    AgentFields, App, Definition, Diagnostics, EditionError, LlmConfig, Runtime, RuntimeBuilder,
+    RuntimeError, Store, StoreChoice,
 };
 use convoke::{Assistant, Engine};
 use convoke_app::Loaded;
@@ -17,13 +17,28 @@ use crate::cli::{ModelArgs, StoreArgs};
 use crate::exit::{BrokenApp, UsageError};
 use crate::{log, output};
 
-/// Runs a loaded app over a store.
+/// Runs a loaded app over a store, for as long as it takes to do a few things.
 pub(crate) async fn runtime(
     app: Arc<App>,
     store: StoreChoice,
     data: &Path,
     model: &ModelArgs,
 ) -> Result<Runtime, RuntimeError> {
+    let builder = builder(app, store, data, model);
+    builder.train_at_start(false).build().await
+}
+
+/// The same, until it is told to stop.
+pub(crate) async fn lasting_runtime(
+    app: Arc<App>,
+    store: StoreChoice,
+    data: &Path,
+    model: &ModelArgs,
+) -> Result<Runtime, RuntimeError> {
+    builder(app, store, data, model).build().await
+}
+
+fn builder(app: Arc<App>, store: StoreChoice, data: &Path, model: &ModelArgs) -> RuntimeBuilder {
     let (folder, data, model) = (app.folder.clone(), data.to_owned(), model.clone());
     let mut builder = Runtime::builder()
         .loaded_app(app)
@@ -33,7 +48,7 @@ pub(crate) async fn runtime(
     if let Ok(program) = std::env::current_exe() {
         builder = builder.convoke_program(program);
     }
-    builder.build().await
+    builder
 }
 
 /// How an app folder is read, given the environment.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_app::{App, Diagnostics, Severity};
 use convoke_engine::{Edition, EditionError, Editions, Engine, Options, Worker};
 use convoke_flow::toolbox::{RustTool, Toolbox};
-use convoke_flow::{Assistant, Performer, PerformerOptions};
+use convoke_flow::{Assistant, Classifiers, Performer, PerformerOptions};
 use convoke_llm::ModelClient;
 use convoke_mcp::ToolServers;
 use convoke_model::{Clock, Ids, Invalid, SystemClock, SystemIds};
@@ -143,6 +143,8 @@ pub(crate) struct Parts {
     /// What `convoke` means as a tool server's command; without one it is looked for like any other.
     pub(crate) program: Option<PathBuf>,
     pub(crate) concurrent_tasks: Option<u32>,
+    /// Whether the classifier is trained before a request needs it.
+    pub(crate) train_at_start: bool,
     pub(crate) read_kept: ReadKept,
 }
 
@@ -154,6 +156,8 @@ struct Shared {
     parts: Parts,
     /// The tool servers of every edition that was put together.
     servers: Mutex<Vec<ToolServers>>,
+    /// What editions with the same skills and domains share.
+    classifiers: Classifiers,
 }
 
 impl AppEditions {
@@ -161,6 +165,7 @@ impl AppEditions {
         Self(Arc::new(Shared {
             parts,
             servers: Mutex::default(),
+            classifiers: Classifiers::default(),
         }))
     }
 
@@ -171,6 +176,9 @@ impl AppEditions {
     ) -> Result<(Engine<Assistant>, AppWorker), RuntimeError> {
         let parts = &self.0.parts;
         let edition = self.edition(app)?;
+        if parts.train_at_start {
+            edition.program.train_in_background();
+        }
         let engine = Engine::new(
             edition.program,
             Arc::clone(&parts.store),
@@ -202,7 +210,8 @@ impl AppEditions {
         }
         check_tools(app, &toolbox)?;
         self.lock_servers().push(servers);
-        let assistant = Arc::new(Assistant::new(Arc::clone(app))?);
+        let assistant = Assistant::sharing(Arc::clone(app), &self.0.classifiers)?;
+        let assistant = Arc::new(assistant);
         let performer = Performer::new(
             Arc::clone(&assistant),
             Arc::new(toolbox),
@@ -362,4 +371,63 @@ fn may_exist(tool: &str, app: &App, toolbox: &Toolbox) -> bool {
         return toolbox.names().any(|own| own == wanted);
     }
     app.server(&server).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_model::{AgentFields, SkillFields};
+    use serde_json::json;
+
+    use super::*;
+
+    /// An app that understands requests to buy something, and answers in these words.
+    fn app(reply: &str, example: &str) -> Arc<App> {
+        let skill: SkillFields = serde_json::from_value(json!({
+            "name": "buy", "description": "buys", "examples": [example, "get me some bread"],
+            "action": { "tool": "builtin.current_time", "reply": reply },
+        }))
+        .unwrap();
+        let agent: AgentFields = serde_json::from_value(json!({
+            "name": "clerk", "role": "Buys.", "system_prompt": "Buy.",
+            "tools": ["builtin.current_time"], "skills": [skill],
+        }))
+        .unwrap();
+        let agent = convoke_model::Agent::new(agent).unwrap();
+        Arc::new(App::of_agents("shop", [agent].into()).unwrap())
+    }
+
+    fn editions(train_at_start: bool) -> AppEditions {
+        AppEditions::new(Parts {
+            store: StoreChoice::Memory.open().unwrap(),
+            clock: clock(),
+            ids: ids(),
+            models: ModelClient::new(convoke_llm::Options::default()),
+            tools: Vec::new(),
+            program: None,
+            concurrent_tasks: None,
+            train_at_start,
+            read_kept: Arc::new(|_| Err(EditionError::Unavailable("nothing is kept".into()))),
+        })
+    }
+
+    #[test]
+    fn editions_with_the_same_skills_share_what_was_trained_at_the_start() {
+        let editions = editions(true);
+        let (_engine, _worker) = editions.assemble(&app("Bought.", "buy some milk")).unwrap();
+        let program = |app: &Arc<App>| editions.edition(app).unwrap().program;
+        // What is said to it does not change what is understood.
+        let reworded = program(&app("It is bought.", "buy some milk"));
+        while !reworded.is_trained() {
+            std::thread::yield_now();
+        }
+        assert!(!program(&app("Bought.", "buy some tea")).is_trained());
+    }
+
+    #[test]
+    fn nothing_is_trained_where_one_request_may_not_need_it() {
+        let editions = editions(false);
+        let app = app("Bought.", "buy some milk");
+        let (_engine, _worker) = editions.assemble(&app).unwrap();
+        assert!(!editions.edition(&app).unwrap().program.is_trained());
+    }
 }

@@ -1,7 +1,7 @@
 //! Decides locally what a text asks for: sentence patterns first, then the classifier.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::Arc;
 
 use crate::beginnings::Beginnings;
 use crate::catalogue::{Catalogue, Compiled};
@@ -11,6 +11,7 @@ use crate::lessons::lessons;
 use crate::pattern::{Lexicon, PatternMatch, Patterns};
 use crate::politeness::Phrases;
 use crate::problem::BuildProblem;
+use crate::training::{Classifiers, Fingerprint, Training};
 use crate::words::Words;
 
 /// How many candidates a decision names at most.
@@ -36,7 +37,7 @@ pub struct LocalDecider {
     phrases: Phrases,
     patterns: Patterns,
     beginnings: Beginnings,
-    classifier: LazyLock<Classifier, Box<dyn FnOnce() -> Classifier + Send>>,
+    training: Arc<Training>,
 }
 
 /// What a text seems to ask for.
@@ -88,6 +89,15 @@ pub enum Verdict {
 }
 
 impl LocalDecision {
+    /// That no entry covers a text.
+    pub fn nothing() -> Self {
+        Self {
+            candidates: Vec::new(),
+            verdict: Verdict::Unknown,
+            outside: 1.0,
+        }
+    }
+
     /// The chosen candidate.
     pub fn chosen(&self) -> Option<&Candidate> {
         (self.verdict == Verdict::Chosen)
@@ -116,6 +126,15 @@ impl LocalDecider {
     /// Compiles all patterns, or reports all that is wrong. The classifier is trained when the
     /// first text comes that no pattern matches, which takes some milliseconds once.
     pub fn build(entries: &[Entry], options: Options) -> Result<Self, Vec<BuildProblem>> {
+        Self::build_sharing(entries, options, &Classifiers::default())
+    }
+
+    /// The same, with the classifier of another decider of the collection that learns from the same.
+    pub fn build_sharing(
+        entries: &[Entry],
+        options: Options,
+        classifiers: &Classifiers,
+    ) -> Result<Self, Vec<BuildProblem>> {
         let mut catalogue = Catalogue::compile(entries, &options)?;
         catalogue.index();
         let Catalogue {
@@ -126,6 +145,7 @@ impl LocalDecider {
         } = catalogue;
         let phrases = Phrases::of(&options.politeness);
         let beginnings = Beginnings::of(entries, &options.out_of_scope, &phrases);
+        let fingerprint = Fingerprint::of(entries, &options);
         let learnt_from = entries.to_vec();
         let out_of_scope = options.out_of_scope;
         let train = move || {
@@ -140,19 +160,20 @@ impl LocalDecider {
             phrases,
             patterns,
             beginnings,
-            classifier: LazyLock::new(Box::new(train)),
+            training: classifiers.of(fingerprint, train),
         })
     }
 
     /// Trains the classifier now, unless it is trained, so that no request has to wait for it.
-    /// Whoever comes first trains; the others wait. The outcome is always the same.
+    /// Whoever comes first trains; the others wait. The outcome is always the same. Where training
+    /// panics, only texts that a pattern matches are decided from then on.
     pub fn train(&self) {
-        LazyLock::force(&self.classifier);
+        self.training.classifier();
     }
 
-    /// Whether the classifier has been trained.
+    /// Whether no text has to wait for training any more.
     pub fn is_trained(&self) -> bool {
-        LazyLock::get(&self.classifier).is_some()
+        self.training.is_over()
     }
 
     /// Decides what a text asks for. Any text is fine: empty, endless, or in no language at all.
@@ -165,13 +186,12 @@ impl LocalDecider {
             return self.by_patterns(matches);
         }
         if words.len() == 0 {
-            return LocalDecision {
-                candidates: Vec::new(),
-                verdict: Verdict::Unknown,
-                outside: 1.0,
-            };
+            return LocalDecision::nothing();
         }
-        self.by_classifier(text, &numbers)
+        match self.training.classifier() {
+            Some(classifier) => self.by_classifier(classifier, text, &numbers),
+            None => LocalDecision::nothing(),
+        }
     }
 
     /// Whether a text begins as requests do, by the examples of what the entries cover and of what
@@ -227,8 +247,8 @@ impl LocalDecider {
         }
     }
 
-    fn by_classifier(&self, text: &str, numbers: &[u32]) -> LocalDecision {
-        let judgement = self.classifier.judge(text);
+    fn by_classifier(&self, classifier: &Classifier, text: &str, numbers: &[u32]) -> LocalDecision {
+        let judgement = classifier.judge(text);
         let mut shares = judgement.ranked.iter().map(|&(_, share)| share);
         let best = shares.next().unwrap_or(0.0);
         let second = shares.next().unwrap_or(0.0);
@@ -256,5 +276,27 @@ impl LocalDecider {
             verdict,
             outside: judgement.none,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_training_panics_patterns_are_still_understood() {
+        let entry = Entry {
+            name: "add".into(),
+            sentences: vec!["add {title}".into()],
+            ..Entry::default()
+        };
+        let mut decider = LocalDecider::build(&[entry], Options::default()).unwrap();
+        decider.training = Arc::new(Training::by(|| panic!("an example nobody thought of")));
+        for _ in 0..2 {
+            let decision = decider.decide("what else is there");
+            assert_eq!(decision, LocalDecision::nothing());
+        }
+        assert!(decider.is_trained(), "it is not tried again");
+        assert_eq!(decider.decide("add milk").verdict, Verdict::Chosen);
     }
 }

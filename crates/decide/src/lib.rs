@@ -20,6 +20,7 @@ mod politeness;
 mod problem;
 mod quotation;
 mod slot_text;
+mod training;
 mod words;
 
 pub use catalogue::check;
@@ -29,3 +30,4 @@ pub use decider::{
 pub use entry::{Entry, Options, SlotValues};
 pub use politeness::Politeness;
 pub use problem::BuildProblem;
+pub use training::Classifiers;

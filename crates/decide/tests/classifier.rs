@@ -6,7 +6,7 @@
     reason = "a test that cannot go on should stop there"
 )]
 
-use convoke_decide::{Entry, LocalDecider, Options, Verdict};
+use convoke_decide::{Classifiers, Entry, LocalDecider, Options, Verdict};
 
 fn entry(name: &str, description: &str, examples: &[&str]) -> Entry {
     Entry {
@@ -408,6 +408,22 @@ fn the_classifier_is_trained_by_the_first_text_that_no_pattern_matches() {
     assert!(!decider.is_trained());
     decider.decide("show me what I still have to do");
     assert!(decider.is_trained());
+}
+
+#[test]
+fn deciders_over_the_same_catalogue_are_trained_together() {
+    let classifiers = Classifiers::default();
+    let build = |entries: &[Entry]| {
+        LocalDecider::build_sharing(entries, Options::default(), &classifiers).unwrap()
+    };
+    let mut other = todo();
+    other[0].examples.push("one more".into());
+    let (first, same, other) = (build(&todo()), build(&todo()), build(&other));
+    first.train();
+    assert!(same.is_trained());
+    assert!(!other.is_trained());
+    let text = "show me what I still have to do";
+    assert_eq!(same.decide(text), first.decide(text));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_app::App;
+use convoke_decide::Classifiers;
 use convoke_engine::{Event, NewCall, Program, Step, View};
 use convoke_model::{
     Agent, Decision, Name, NodeKind, TargetKind, ToolCall, ToolSettings, Workflow,
@@ -132,15 +133,39 @@ pub(crate) enum Node {
 }
 
 impl Assistant {
-    /// Trains the decider and compiles what an app says.
+    /// Compiles what an app says.
     pub fn new(app: Arc<App>) -> Result<Self, FlowError> {
-        let catalogue = Catalogue::of(&app)?;
+        Self::sharing(app, &Classifiers::default())
+    }
+
+    /// The same, with a classifier that other assistants of the collection may have trained, where the apps have the
+    /// same skills and domains.
+    pub fn sharing(app: Arc<App>, classifiers: &Classifiers) -> Result<Self, FlowError> {
+        let catalogue = Catalogue::of(&app, classifiers)?;
         Ok(Self {
             routers: routers(&app, &catalogue),
             app,
             catalogue,
             templates: Templates::new(),
         })
+    }
+
+    /// Trains the classifier on a thread of its own, so that no request waits for it. What is not trained then is
+    /// trained when it is first needed.
+    pub fn train_in_background(self: &Arc<Self>) {
+        if self.is_trained() {
+            return;
+        }
+        let assistant = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("training".to_owned());
+        if let Err(error) = thread.spawn(move || assistant.catalogue.train()) {
+            tracing::warn!(%error, "there is no thread to train the classifier on");
+        }
+    }
+
+    /// Whether no request has to wait for training any more.
+    pub fn is_trained(&self) -> bool {
+        self.catalogue.is_trained()
     }
 
     /// The first step: a child begins with the agent or workflow it is for, an app with nothing to decide over with its

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use convoke_app::App;
 use convoke_decide::{
-    Entry, LocalDecider, LocalDecision, Options, Politeness, SlotValues, Verdict,
+    Classifiers, Entry, LocalDecider, LocalDecision, Options, Politeness, SlotValues,
 };
 use convoke_model::{Agent, Domain, Name, SkillFields};
 
@@ -25,7 +25,7 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    pub(crate) fn of(app: &App) -> Result<Self, FlowError> {
+    pub(crate) fn of(app: &App, classifiers: &Classifiers) -> Result<Self, FlowError> {
         let skills: Vec<(SkillRef, SkillFields)> = app
             .agents
             .iter()
@@ -54,10 +54,12 @@ impl Catalogue {
         let decider = match entries.as_slice() {
             [] => None,
             entries => Some(
-                LocalDecider::build(entries, options(app)).map_err(|problems| {
-                    let all: Vec<_> = problems.iter().map(ToString::to_string).collect();
-                    FlowError::App(all.join("; "))
-                })?,
+                LocalDecider::build_sharing(entries, options(app), classifiers).map_err(
+                    |problems| {
+                        let all: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                        FlowError::App(all.join("; "))
+                    },
+                )?,
             ),
         };
         let names = entries.into_iter().map(|entry| entry.name);
@@ -78,12 +80,20 @@ impl Catalogue {
     pub(crate) fn decide(&self, text: &str) -> LocalDecision {
         match &self.decider {
             Some(decider) => decider.decide(text),
-            None => LocalDecision {
-                candidates: Vec::new(),
-                verdict: Verdict::Unknown,
-                outside: 1.0,
-            },
+            None => LocalDecision::nothing(),
         }
+    }
+
+    /// Trains what understands texts that no sentence fits. Takes long, unless it was done before.
+    pub(crate) fn train(&self) {
+        if let Some(decider) = &self.decider {
+            decider.train();
+        }
+    }
+
+    /// Whether no decision has to wait for training any more.
+    pub(crate) fn is_trained(&self) -> bool {
+        self.decider.as_ref().is_none_or(LocalDecider::is_trained)
     }
 
     /// Whether a text begins as requests do.

@@ -33,6 +33,8 @@ pub mod toolbox;
 mod trace;
 mod turn;
 
+pub use convoke_decide::Classifiers;
+
 pub use assistant::{Assistant, Progress};
 pub use calls::{Reply, Request};
 pub use error::FlowError;

@@ -132,8 +132,19 @@ impl Performer {
 
     async fn decide(&self, performing: &Performing, deciding: &Deciding) -> Result<Given, Failure> {
         let history = self.history(performing).await?;
-        let (text, earlier) = (said(performing), &history.messages);
-        let decided = decide::decide(&self.assistant, deciding, text, earlier, history.older);
+        let (assistant, deciding) = (Arc::clone(&self.assistant), deciding.clone());
+        let text = said(performing).to_owned();
+        let decide = move || {
+            let (earlier, older) = (&history.messages, history.older);
+            decide::decide(&assistant, &deciding, &text, earlier, older)
+        };
+        let decided = if self.assistant.is_trained() {
+            decide()
+        } else {
+            // It may have to be trained first, which takes longer than other tasks can wait.
+            let decided = tokio::task::spawn_blocking(decide).await;
+            decided.map_err(|error| no_effect("decide.failed", &error))?
+        };
         Ok(Given::Decided(Box::new(decided)))
     }
 

@@ -40,7 +40,7 @@ const HELP: &str = "\
 pub(crate) async fn run(args: &ChatArgs, json: bool) -> anyhow::Result<Exit> {
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let store = start::store_for(&args.store, &app)?;
-    let runtime = start::runtime(app, store, &args.store.data, &args.model).await?;
+    let runtime = start::lasting_runtime(app, store, &args.store.data, &args.model).await?;
     let talked = talk(args, json, &runtime).await;
     runtime.shutdown().await?;
     talked

@@ -17,7 +17,7 @@ pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let name = app.config.name.clone();
     let store = start::store_for(&args.store, &app)?;
-    let runtime = start::runtime(app, store, &args.store.data, &args.model).await?;
+    let runtime = start::lasting_runtime(app, store, &args.store.data, &args.model).await?;
     let mut terminate = signal(SignalKind::terminate())?;
     if json {
         output::json_line(&json!({ "serving": name }));
