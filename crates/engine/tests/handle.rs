@@ -200,6 +200,7 @@ fn being_picked_up_or_found_stuck_is_no_progress() {
         ),
         (
             Event::OutcomeUnknown {
+                cause: None,
                 call,
                 expires_at: at,
             },
