@@ -4,12 +4,14 @@ mod clock;
 mod corpus;
 mod gated;
 mod passes_on;
+mod peak_memory;
 mod scripted_model;
 mod scripted_reply;
 
 pub use clock::{CountedIds, SimClock};
 pub use corpus::replay;
 pub use gated::GatedStore;
+pub use peak_memory::peak_memory;
 pub use scripted_model::{Asked, Script, ScriptedModel};
 pub use scripted_reply::Reply;
 
