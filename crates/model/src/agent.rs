@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use convoke_schema::{Schema, SchemaError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -181,6 +182,21 @@ impl Rules for LlmConfig {
     }
 }
 
+fn output_schema_rules(schema: &Value, report: &mut Report) {
+    let Err(error) = Schema::compile(schema) else {
+        return;
+    };
+    let (code, message) = match &error {
+        SchemaError::Invalid(reason) => (
+            "agent.output_schema",
+            format!("this is no JSON Schema: {reason}"),
+        ),
+        SchemaError::Unsupported(_) => ("agent.output_schema", error.to_string()),
+        SchemaError::TooComplex(_) => ("agent.schema_too_complex", error.to_string()),
+    };
+    report.field("output_schema", code, message);
+}
+
 impl Rules for AgentFields {
     fn rules(&self, report: &mut Report) {
         report.require(
@@ -222,14 +238,8 @@ impl Rules for AgentFields {
             "agent.fallback_without_model",
             "there is nothing to fall back from; name the first model in llm_config",
         );
-        if let Some(schema) = &self.output_schema
-            && let Err(error) = jsonschema::validator_for(schema)
-        {
-            report.field(
-                "output_schema",
-                "agent.output_schema",
-                format!("this is no JSON Schema: {error}"),
-            );
+        if let Some(schema) = &self.output_schema {
+            output_schema_rules(schema, report);
         }
         let mut agents = BTreeSet::new();
         report.require(

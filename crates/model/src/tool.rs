@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use convoke_schema::{Complaint, Misfit, Schema, SchemaError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -89,20 +90,31 @@ impl Valid<ToolFields> {
     /// Whether the arguments have the shape that the tool asks for.
     pub fn check_arguments(&self, arguments: &Map<String, Value>) -> Result<(), Invalid> {
         let mut report = Report::default();
-        match jsonschema::validator_for(&self.input_schema) {
-            Ok(validator) => {
-                for error in validator.iter_errors(&Value::Object(arguments.clone())) {
-                    let place = error.instance_path().to_string();
-                    report.add(
-                        "tool.arguments",
-                        format!(
-                            "`{}` does not accept its arguments: {place} {error}",
-                            self.name
-                        ),
+        let misfit = match Schema::compile(&self.input_schema) {
+            Ok(schema) => schema.check(&Value::Object(arguments.clone())).err(),
+            Err(error) => {
+                report.add(code_of(&error, "tool.input_schema"), error.to_string());
+                None
+            }
+        };
+        match misfit {
+            None => {}
+            Some(Misfit::Complaints(complaints)) => {
+                for Complaint { path, message } in complaints {
+                    let message = format!(
+                        "`{}` does not accept its arguments: {path} {message}",
+                        self.name
                     );
+                    report.add("tool.arguments", message);
                 }
             }
-            Err(error) => report.add("tool.input_schema", error.to_string()),
+            Some(Misfit::TooComplex(complexity)) => report.add(
+                "tool.arguments_too_complex",
+                format!(
+                    "the arguments of `{}` are too complex: {complexity}",
+                    self.name
+                ),
+            ),
         }
         report.finish()
     }
@@ -164,12 +176,20 @@ fn schema_rules(field: &str, schema: &Value, code: &'static str, report: &mut Re
             code,
             format!("{field} must be an object that is a JSON Schema"),
         );
-    } else if let Err(error) = jsonschema::validator_for(schema) {
-        report.field(
-            field,
-            code,
-            format!("{field} is not a JSON Schema: {error}"),
-        );
+    } else if let Err(error) = Schema::compile(schema) {
+        let message = match &error {
+            SchemaError::Invalid(reason) => format!("{field} is not a JSON Schema: {reason}"),
+            other => format!("{field} cannot be used: {other}"),
+        };
+        report.field(field, code_of(&error, code), message);
+    }
+}
+
+/// The code of a schema that cannot be used.
+fn code_of(error: &SchemaError, usual: &'static str) -> &'static str {
+    match error {
+        SchemaError::TooComplex(_) => "tool.schema_too_complex",
+        SchemaError::Invalid(_) | SchemaError::Unsupported(_) => usual,
     }
 }
 

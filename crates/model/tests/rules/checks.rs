@@ -115,6 +115,17 @@ fn arguments_are_checked_against_the_tools_schema() {
 }
 
 #[test]
+fn arguments_whose_check_does_not_end_are_refused() {
+    let circle = json!({ "type": "object", "allOf": [{ "$ref": "#" }] });
+    let tool: Tool = read(&tool("add_task", &[]));
+    let tool = tool.with(|fields| fields.input_schema = circle).unwrap();
+    has(
+        tool.check_arguments(&serde_json::Map::new()),
+        "tool.arguments_too_complex",
+    );
+}
+
+#[test]
 fn fallbacks_exist_and_end() {
     let tools = |list: &[(&str, &[&str])]| -> Vec<Tool> {
         list.iter()

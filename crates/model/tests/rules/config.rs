@@ -69,6 +69,10 @@ fn an_agent_keeps_its_rules() {
                 "agent.output_schema",
             ),
             (
+                json!({ "output_schema": schema_of_too_many_parts() }),
+                "agent.schema_too_complex",
+            ),
+            (
                 json!({ "fallback_models": [{ "endpoint": "http://x", "model": "m" }] }),
                 "agent.fallback_without_model",
             ),
@@ -114,6 +118,13 @@ fn a_skill_keeps_its_rules() {
     );
 }
 
+/// A schema that takes more than anybody may ask for.
+fn schema_of_too_many_parts() -> Value {
+    let parts = (0..20_000).map(|number| (format!("p{number}"), json!(true)));
+    let properties: serde_json::Map<String, Value> = parts.collect();
+    json!({ "type": "object", "properties": properties })
+}
+
 #[test]
 fn a_tool_keeps_its_rules() {
     refuses::<Tool>(
@@ -127,6 +138,10 @@ fn a_tool_keeps_its_rules() {
                 "tool.input_schema",
             ),
             (json!({ "input_schema": "object" }), "tool.input_schema"),
+            (
+                json!({ "input_schema": schema_of_too_many_parts() }),
+                "tool.schema_too_complex",
+            ),
             (
                 json!({ "output_schema": { "minimum": "x" } }),
                 "tool.output_schema",
