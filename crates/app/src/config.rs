@@ -195,6 +195,13 @@ pub struct Limits {
     pub retention_days: u32,
     /// Seconds between two looks for tasks whose time is over, while the app is served.
     pub prune_seconds: u32,
+    /// The largest message that is read from a tool server, and the largest result of a tool, in bytes.
+    pub tool_message_bytes: u32,
+    /// The most JSON values in one such message or result.
+    pub tool_message_values: u32,
+    /// How much work it may take to hold a tool's arguments against its schema, in steps: one schema
+    /// applied to one value.
+    pub schema_steps: u32,
 }
 
 impl Default for Limits {
@@ -214,6 +221,9 @@ impl Default for Limits {
             lease_seconds: 10,
             retention_days: 7,
             prune_seconds: 3_600,
+            tool_message_bytes: 16 * 1024 * 1024,
+            tool_message_values: 250_000,
+            schema_steps: 500_000,
         }
     }
 }
@@ -358,7 +368,7 @@ fn default_version() -> String {
 }
 
 impl Limits {
-    fn all(&self) -> [(&'static str, u32); 14] {
+    fn all(&self) -> [(&'static str, u32); 17] {
         [
             ("message_characters", self.message_characters),
             ("history_messages", self.history_messages),
@@ -374,6 +384,9 @@ impl Limits {
             ("lease_seconds", self.lease_seconds),
             ("retention_days", self.retention_days),
             ("prune_seconds", self.prune_seconds),
+            ("tool_message_bytes", self.tool_message_bytes),
+            ("tool_message_values", self.tool_message_values),
+            ("schema_steps", self.schema_steps),
         ]
     }
 }

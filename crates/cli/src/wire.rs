@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use convoke_app::{App, Diagnostics, Severity};
 use convoke_engine::{Edition, EditionError, Editions, Engine, Options, Worker};
-use convoke_flow::toolbox::{RustTool, Toolbox};
+use convoke_flow::toolbox::{RustTool, ToolLimits, Toolbox};
 use convoke_flow::{Assistant, Classifiers, Performer, PerformerOptions};
 use convoke_llm::ModelClient;
 use convoke_mcp::ToolServers;
@@ -204,7 +204,11 @@ impl AppEditions {
     fn edition(&self, app: &Arc<App>) -> Result<Edition<Assistant, Performer>, RuntimeError> {
         let parts = &self.0.parts;
         let servers = tool_servers(app, parts.program.clone());
-        let mut toolbox = Toolbox::new(Arc::new(servers.clone()), Arc::clone(&parts.clock))?;
+        let mut toolbox = Toolbox::within(
+            Arc::new(servers.clone()),
+            Arc::clone(&parts.clock),
+            tool_limits(app),
+        )?;
         for tool in &parts.tools {
             toolbox.add(tool.clone())?;
         }
@@ -328,11 +332,28 @@ fn task_time(app: &App) -> Duration {
 /// What `convoke` means as a server's command is `program`; without one it is looked for like any
 /// other.
 pub fn tool_servers(app: &App, program: Option<PathBuf>) -> ToolServers {
+    let limits = tool_limits(app);
     let options = convoke_mcp::Options {
         self_exe: program,
+        max_message_bytes: limits.result_bytes,
+        max_message_values: limits.result_values,
+        schema: limits.schema,
         ..convoke_mcp::Options::default()
     };
     ToolServers::new(app.servers.clone(), options)
+}
+
+/// The app's limits of tools, for those of servers and for those written in Rust.
+fn tool_limits(app: &App) -> ToolLimits {
+    let limits = &app.config.limits;
+    ToolLimits {
+        result_bytes: limits.tool_message_bytes as usize,
+        result_values: limits.tool_message_values as usize,
+        schema: convoke_schema::Limits {
+            steps: limits.schema_steps.into(),
+            ..convoke_schema::Limits::default()
+        },
+    }
 }
 
 /// Every tool that an agent lists must be able to exist. What a server has is known once it runs.

@@ -13,6 +13,7 @@
 mod assistant;
 mod calls;
 mod catalogue;
+pub mod checking;
 mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

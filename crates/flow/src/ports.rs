@@ -12,6 +12,15 @@ use uuid::Uuid;
 /// The code by which a port says that a server could not be reached, so that it is worth trying again.
 pub const NOT_REACHED: &str = "tool.not_reached";
 
+/// The code of a call whose arguments cannot be held against the tool's schema within the limits. It was not made.
+pub const ARGUMENTS_TOO_COMPLEX: &str = "tool.arguments_too_complex";
+
+/// The code of a call of a tool whose schema exceeds the limits. It was not made.
+pub const SCHEMA_TOO_COMPLEX: &str = "tool.schema_too_complex";
+
+/// The code of a call whose result is larger than allowed. It was made, and its result is lost.
+pub const RESULT_TOO_LARGE: &str = "tool.result_too_large";
+
 /// What a tool server says of one of its tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolFacts {

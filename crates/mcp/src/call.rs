@@ -6,6 +6,8 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::transport::MessageLimits;
+
 /// The name under which the idempotency key travels in the call's `_meta`.
 pub const IDEMPOTENCY_KEY: &str = "idempotencyKey";
 
@@ -29,7 +31,8 @@ pub struct ToolRequest {
 /// What a tool said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolReply {
-    /// The structured result; else the text read as JSON, where it is an object or an array; else
+    /// The structured result; else the text read as JSON, where it is an object or an array of no more
+    /// values than a message may have; else
     /// `{"text": …}`, with whatever is no text under `content`.
     pub content: Value,
     /// The text of the reply, for people and models.
@@ -39,7 +42,7 @@ pub struct ToolReply {
 }
 
 impl ToolReply {
-    pub(crate) fn of(result: CallToolResult) -> Self {
+    pub(crate) fn of(result: CallToolResult, limits: &MessageLimits) -> Self {
         let mut texts = Vec::new();
         let mut others = Vec::new();
         for block in result.content {
@@ -51,7 +54,7 @@ impl ToolReply {
         let text = texts.join("\n");
         let content = match result.structured_content {
             Some(content) => content,
-            None => unstructured(&text, &others),
+            None => unstructured(&text, &others, limits),
         };
         Self {
             content,
@@ -61,9 +64,12 @@ impl ToolReply {
     }
 }
 
-fn unstructured(text: &str, others: &[ContentBlock]) -> Value {
+fn unstructured(text: &str, others: &[ContentBlock], limits: &MessageLimits) -> Value {
     if !others.is_empty() {
         return json!({"text": text, "content": others});
+    }
+    if !limits.allow_values_of(text.as_bytes()) {
+        return json!({"text": text});
     }
     match serde_json::from_str(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
@@ -76,7 +82,11 @@ mod tests {
     use super::*;
 
     fn reply(result: Value) -> ToolReply {
-        ToolReply::of(serde_json::from_value(result).unwrap())
+        let limits = MessageLimits {
+            bytes: 1_000,
+            values: 5,
+        };
+        ToolReply::of(serde_json::from_value(result).unwrap(), &limits)
     }
 
     #[test]
@@ -96,6 +106,7 @@ mod tests {
             |text: &str| reply(json!({"content": [{"type": "text", "text": text}]})).content;
         assert_eq!(texts("{\"a\": 1}"), json!({"a": 1}));
         assert_eq!(texts("[1, 2]"), json!([1, 2]));
+        assert_eq!(texts("[1,2,3,4,5]"), json!({"text": "[1,2,3,4,5]"}));
         assert_eq!(texts("42"), json!({"text": "42"}));
         assert_eq!(texts("Echo: hello"), json!({"text": "Echo: hello"}));
     }

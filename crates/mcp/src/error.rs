@@ -1,7 +1,9 @@
 //! What can go wrong with a tool call, split by what the caller may do next.
 
-use std::fmt;
 use std::time::Duration;
+
+use convoke_flow::ports::{ARGUMENTS_TOO_COMPLEX, RESULT_TOO_LARGE, SCHEMA_TOO_COMPLEX};
+pub use convoke_schema::Complaint;
 
 /// Why a tool call gave no reply.
 ///
@@ -29,6 +31,17 @@ pub enum McpError {
         tool: String,
         /// How the answer was lost.
         loss: Loss,
+    },
+    /// The server answered with more than is read. The call is over; whether it left something behind only
+    /// the server knows.
+    #[error("the answer of `{server}.{tool}` is too large: {message}")]
+    TooLarge {
+        /// The server that was called.
+        server: String,
+        /// The tool that was called.
+        tool: String,
+        /// Which limit it exceeds.
+        message: String,
     },
     /// The server answered with a protocol error. The call is over; whether it left something
     /// behind only the server knows.
@@ -79,8 +92,28 @@ pub enum Refusal {
         server: String,
         /// The tool.
         tool: String,
-        /// Everything that does not fit.
+        /// What does not fit: at most as many as the limits allow.
         complaints: Vec<Complaint>,
+    },
+    /// Whether the arguments fit the tool's schema cannot be found out within the limits.
+    #[error("the arguments of `{server}.{tool}` are too complex: {reason}")]
+    ArgumentsTooComplex {
+        /// The server of the tool.
+        server: String,
+        /// The tool.
+        tool: String,
+        /// Which limit they exceed.
+        reason: String,
+    },
+    /// The tool's own schema exceeds the limits.
+    #[error("the input schema of `{server}.{tool}` is too complex: {reason}")]
+    SchemaTooComplex {
+        /// The server of the tool.
+        server: String,
+        /// The tool.
+        tool: String,
+        /// Which limit it exceeds.
+        reason: String,
     },
     /// The tool's own schema is no JSON Schema, so that no arguments can be checked against it.
     #[error("the input schema of `{server}.{tool}` cannot be used: {reason}")]
@@ -104,15 +137,6 @@ pub enum Refusal {
     },
 }
 
-/// One argument that does not fit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complaint {
-    /// JSON pointer to the offending argument, empty for the arguments as a whole.
-    pub path: String,
-    /// What is wrong with it.
-    pub message: String,
-}
-
 /// How an answer was lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
@@ -133,6 +157,8 @@ impl McpError {
                 Refusal::UnknownTool { .. } => "mcp.unknown_tool",
                 Refusal::AmbiguousTool { .. } => "mcp.ambiguous_tool",
                 Refusal::Arguments { .. } => "mcp.bad_arguments",
+                Refusal::ArgumentsTooComplex { .. } => ARGUMENTS_TOO_COMPLEX,
+                Refusal::SchemaTooComplex { .. } => SCHEMA_TOO_COMPLEX,
                 Refusal::Schema { .. } => "mcp.bad_schema",
                 Refusal::ByServer { .. } => "mcp.refused_by_server",
             },
@@ -145,6 +171,7 @@ impl McpError {
                 loss: Loss::Broken(_),
                 ..
             } => "mcp.connection_lost",
+            Self::TooLarge { .. } => RESULT_TOO_LARGE,
             Self::Failed { .. } => "mcp.failed",
         }
     }
@@ -157,15 +184,6 @@ impl McpError {
     /// Whether the same call may succeed later without anybody changing it.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::NotSent { .. } | Self::Unknown { .. })
-    }
-}
-
-impl fmt::Display for Complaint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
-        }
-        f.write_str(&self.message)
     }
 }
 

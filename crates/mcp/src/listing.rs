@@ -3,18 +3,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rmcp::model::PaginatedRequestParams;
+use convoke_schema::Limits;
+use rmcp::model::{PaginatedRequestParams, Tool};
 use rmcp::service::ServiceError;
 use rmcp::{Peer, RoleClient};
 
 use crate::arguments::CheckedTool;
+use crate::options::Options;
 use crate::tool::ToolInfo;
 
 /// A server's tools as they were when they were listed.
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) tools: Arc<[ToolInfo]>,
-    by_name: HashMap<String, CheckedTool>,
+    by_name: HashMap<String, Arc<CheckedTool>>,
 }
 
 /// Why a listing came to nothing.
@@ -24,21 +26,29 @@ pub(crate) enum ListingError {
     Service(#[from] ServiceError),
     #[error("its list of tools does not end after {0} pages")]
     Endless(usize),
+    #[error("its list of tools has more than {0} bytes")]
+    TooLarge(usize),
 }
 
 impl Listing {
-    /// Asks page after page. A server whose pages do not end within `max_pages` is broken.
+    /// Asks page after page. A server whose pages do not end, or are together larger than one message may
+    /// be, is broken.
     pub(crate) async fn read(
         server: &str,
         peer: &Peer<RoleClient>,
-        max_pages: usize,
+        options: &Options,
     ) -> Result<Self, ListingError> {
+        let max_pages = options.max_tool_pages;
+        let mut room = options.max_message_bytes;
         let mut tools = Vec::new();
         let mut cursor = None;
         for _ in 0..max_pages.max(1) {
             let params =
                 cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
             let page = peer.list_tools(params).await?;
+            room = room
+                .checked_sub(written_size(&page.tools))
+                .ok_or(ListingError::TooLarge(options.max_message_bytes))?;
             tools.extend(
                 page.tools
                     .into_iter()
@@ -46,16 +56,17 @@ impl Listing {
             );
             cursor = page.next_cursor;
             if cursor.is_none() {
-                return Ok(Self::of(tools));
+                return Ok(Self::of(tools, options.schema));
             }
         }
         Err(ListingError::Endless(max_pages))
     }
 
-    fn of(tools: Vec<ToolInfo>) -> Self {
+    fn of(tools: Vec<ToolInfo>, limits: Limits) -> Self {
+        let checked = |tool: &ToolInfo| Arc::new(CheckedTool::new(tool.clone(), limits));
         let by_name = tools
             .iter()
-            .map(|tool| (tool.name.clone(), CheckedTool::new(tool.clone())))
+            .map(|tool| (tool.name.clone(), checked(tool)))
             .collect();
         Self {
             tools: tools.into(),
@@ -63,7 +74,30 @@ impl Listing {
         }
     }
 
-    pub(crate) fn get(&self, tool: &str) -> Option<&CheckedTool> {
+    pub(crate) fn get(&self, tool: &str) -> Option<&Arc<CheckedTool>> {
         self.by_name.get(tool)
+    }
+}
+
+/// How many bytes tools take as JSON. They came as JSON, so that nothing is in the way.
+fn written_size(tools: &[Tool]) -> usize {
+    let mut size = Size(0);
+    match serde_json::to_writer(&mut size, tools) {
+        Ok(()) => size.0,
+        Err(_) => usize::MAX,
+    }
+}
+
+/// Counts what is written, and keeps nothing of it.
+struct Size(usize);
+
+impl std::io::Write for Size {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use convoke_model::Jitter;
+use convoke_schema::Limits;
 
 /// The variables of our own environment that a child process gets. Whatever else it needs is
 /// declared in the app.
@@ -33,6 +34,10 @@ pub struct Options {
     /// The largest message that is read from a server, in bytes, and the most that a child process may write
     /// between two messages.
     pub max_message_bytes: usize,
+    /// The most JSON values in one such message: a value of two bytes takes many times as much in memory.
+    pub max_message_values: usize,
+    /// How much work checking arguments against a tool's schema may take.
+    pub schema: Limits,
     /// How many requests may be under way to one HTTP server at the same time.
     pub max_concurrent_posts: usize,
     /// What the command `convoke` means: the running binary.
@@ -55,6 +60,8 @@ impl Default for Options {
             discover_timeout: Duration::from_secs(3),
             shutdown_grace: Duration::from_secs(2),
             max_message_bytes: 16 * 1024 * 1024,
+            max_message_values: 250_000,
+            schema: Limits::default(),
             max_concurrent_posts: 256,
             self_exe: std::env::current_exe().ok(),
             environment: inherited_environment(),

@@ -64,7 +64,9 @@ fn failure(error: &McpError) -> Failure {
         McpError::Refused(_) => (error.code(), FailureKind::NoEffect),
         McpError::NotSent { .. } => (NOT_REACHED, FailureKind::NoEffect),
         McpError::Unknown { .. } => (error.code(), FailureKind::Unknown),
-        McpError::Failed { .. } => (error.code(), FailureKind::Answered),
+        McpError::TooLarge { .. } | McpError::Failed { .. } => {
+            (error.code(), FailureKind::Answered)
+        }
     };
     Failure {
         code: code.to_owned(),

@@ -13,7 +13,7 @@ use crate::backoff;
 use crate::error::McpError;
 use crate::options::Options;
 use crate::session::Session;
-use crate::transport::{SseTransport, StdioTransport, Tracked, http_client, open_http};
+use crate::transport::{Ended, SseTransport, StdioTransport, Tracked, http_client, open_http};
 
 /// What all servers of one handle share.
 pub(crate) struct Shared {
@@ -222,7 +222,7 @@ impl Server {
         Tracked<T>: rmcp::transport::Transport<rmcp::RoleClient, Error = crate::transport::SendFailure>
             + 'static,
     {
-        let ended = CancellationToken::new();
+        let ended = Ended::default();
         let tracker = self.shared.tracker.clone();
         let transport = Tracked::new(transport, ended.clone(), silence, tracker.token());
         Session::establish(self.name(), transport, ended, tracker)

@@ -16,6 +16,7 @@ use crate::options::Options;
 use crate::server::{Server, Shared};
 use crate::session::{Outgoing, Session};
 use crate::tool::ToolInfo;
+use crate::transport::MessageLimits;
 
 /// All tool servers of an app. Clones are cheap and share the connections.
 ///
@@ -122,7 +123,8 @@ impl ToolServers {
             let session = server.session(deadline).await?;
             outcome = self.send(&session, &request, deadline, allowed).await;
         }
-        outcome.map(ToolReply::of)
+        let limits = MessageLimits::of(&self.0.shared.options);
+        outcome.map(|result| ToolReply::of(result, &limits))
     }
 
     async fn send(
@@ -144,9 +146,16 @@ impl ToolServers {
         let tool = listing
             .get(&request.tool)
             .ok_or_else(|| unknown_tool(&request.tool, [&*listing.tools]))?;
+        let checked = tool.arguments(&request.arguments, &request.injected);
+        let checked = tokio::time::timeout_at(deadline, checked).await;
         let outgoing = Outgoing {
             tool: &request.tool,
-            arguments: tool.arguments(&request.arguments, &request.injected)?,
+            arguments: checked.unwrap_or_else(|_| {
+                Err(McpError::NotSent {
+                    server: request.server.clone(),
+                    reason: "its arguments were not checked within the time of the call".to_owned(),
+                })
+            })?,
             idempotency_key: &request.idempotency_key,
             deadline,
             allowed,

@@ -14,7 +14,6 @@ use rmcp::{Peer, RoleClient};
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call::IDEMPOTENCY_KEY;
@@ -22,7 +21,7 @@ use crate::error::{Loss, McpError, Refusal};
 use crate::greeting::{self, Listener};
 use crate::listing::Listing;
 use crate::options::Options;
-use crate::transport::{Departure, SendFailure};
+use crate::transport::{Departure, Ended, SendFailure, TOO_LARGE};
 
 /// How long the word that a call is no longer wanted may take to go out.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(2);
@@ -33,7 +32,7 @@ pub(crate) struct Session {
     peer: Peer<RoleClient>,
     running: Mutex<Option<RunningService<RoleClient, Listener>>>,
     /// The server's side has ended.
-    ended: CancellationToken,
+    ended: Ended,
     /// No new call is to use this connection; those under way may finish.
     retired: AtomicBool,
     /// The server has answered something since it was connected to.
@@ -61,7 +60,7 @@ impl Session {
     pub(crate) async fn establish<T>(
         server: &str,
         transport: T,
-        ended: CancellationToken,
+        ended: Ended,
         tracker: TaskTracker,
     ) -> Result<Self, String>
     where
@@ -88,7 +87,7 @@ impl Session {
     /// Whether new calls may use this connection.
     pub(crate) fn is_usable(&self) -> bool {
         !self.retired.load(Ordering::SeqCst)
-            && !self.ended.is_cancelled()
+            && !self.ended.is_noted()
             && !self.peer.is_transport_closed()
     }
 
@@ -110,11 +109,13 @@ impl Session {
         if let Some(listing) = &*listing {
             return Ok(Arc::clone(listing));
         }
-        let read = Listing::read(&self.server, &self.peer, options.max_tool_pages);
+        let read = Listing::read(&self.server, &self.peer, options);
         let outcome = tokio::select! {
             biased;
             outcome = tokio::time::timeout(options.list_timeout, read) => outcome,
-            () = self.ended.cancelled() => return Err(self.lost_while_listing("it ended")),
+            () = self.ended.noted() => {
+                return Err(self.lost_while_listing(self.ended.reason().unwrap_or("it ended")));
+            }
         };
         match outcome {
             Ok(Ok(read)) => {
@@ -166,7 +167,7 @@ impl Session {
             Ok(Ok(handle)) => handle,
             Ok(Err(error)) => {
                 self.retire();
-                return Err(lost(Loss::Broken(error.to_string())));
+                return Err(lost(Loss::Broken(self.why(&error))));
             }
             Err(_) => return Err(lost(Loss::TimedOut(allowed))),
         };
@@ -178,7 +179,7 @@ impl Session {
             // An answer that came in just before the connection ended still counts.
             biased;
             answer = tokio::time::timeout_at(deadline, pending.answer()) => answer,
-            () = self.ended.cancelled() => Ok(Err(ServiceError::TransportClosed)),
+            () = self.ended.noted() => Ok(Err(ServiceError::TransportClosed)),
         };
         match answer {
             Ok(answer) => {
@@ -220,7 +221,13 @@ impl Session {
             Err(ServiceError::McpError(error)) => {
                 self.proved.store(true, Ordering::SeqCst);
                 let message = error.message.into_owned();
-                if is_refusal(error.code) {
+                if error.code == TOO_LARGE {
+                    Err(McpError::TooLarge {
+                        server: self.server.clone(),
+                        tool: tool.to_owned(),
+                        message,
+                    })
+                } else if is_refusal(error.code) {
                     Err(McpError::Refused(Refusal::ByServer {
                         server: self.server.clone(),
                         tool: tool.to_owned(),
@@ -239,9 +246,15 @@ impl Session {
             }
             Err(error) => {
                 self.retire();
-                Err(lost(Loss::Broken(error.to_string())))
+                Err(lost(Loss::Broken(self.why(&error))))
             }
         }
+    }
+
+    /// Why the connection is of no more use: the transport's own reason says more than the protocol's.
+    fn why(&self, error: &ServiceError) -> String {
+        let reason = self.ended.reason();
+        reason.map_or_else(|| error.to_string(), str::to_owned)
     }
 
     /// The answer is lost: what that means depends on whether the call had left.

@@ -5,6 +5,7 @@
 
 mod builtin;
 mod calculate;
+mod limits;
 mod rust_tool;
 
 use std::any::Any;
@@ -17,12 +18,14 @@ use convoke_engine::{Failure, FailureKind};
 use convoke_model::{Clock, Invalid, Name};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::time::{Instant, timeout_at};
 
 use self::rust_tool::{CheckedTool, Ran};
-use crate::ports::{ToolFacts, ToolReply, ToolRequest, Tools};
+use crate::ports::{RESULT_TOO_LARGE, ToolFacts, ToolReply, ToolRequest, Tools};
 
 pub use builtin::MAX_WAIT_SECONDS;
 pub use calculate::{MAX_EXPRESSION_CHARACTERS, MAX_EXPRESSION_DEPTH};
+pub use limits::ToolLimits;
 pub use rust_tool::{DEFAULT_SERVER, RustTool, ToolContext, ToolEffect, ToolError};
 
 /// What the codes of all ports end in that say that a bare name means several tools.
@@ -32,24 +35,35 @@ const AMBIGUOUS: &str = ".ambiguous_tool";
 pub struct Toolbox {
     servers: Arc<dyn Tools>,
     own: BTreeMap<String, BTreeMap<String, Arc<CheckedTool>>>,
+    limits: ToolLimits,
 }
 
 impl Toolbox {
     /// The built-in tools, over the app's servers.
     pub fn new(servers: Arc<dyn Tools>, clock: Arc<dyn Clock>) -> Result<Self, Invalid> {
+        Self::within(servers, clock, ToolLimits::default())
+    }
+
+    /// The same under limits of the caller's own, which hold for all tools added later.
+    pub fn within(
+        servers: Arc<dyn Tools>,
+        clock: Arc<dyn Clock>,
+        limits: ToolLimits,
+    ) -> Result<Self, Invalid> {
         let mut toolbox = Self {
             servers,
             own: BTreeMap::new(),
+            limits,
         };
         for tool in builtin::tools(clock) {
-            toolbox.put(CheckedTool::new(tool)?)?;
+            toolbox.put(CheckedTool::new(tool, &limits)?)?;
         }
         Ok(toolbox)
     }
 
     /// Adds a tool. Its name, its schema and its place among the others are checked here.
     pub fn add(&mut self, tool: RustTool) -> Result<(), Invalid> {
-        let tool = CheckedTool::new(tool)?;
+        let tool = CheckedTool::new(tool, &self.limits)?;
         if tool.server == BUILTIN_SERVER {
             let message = format!("`{BUILTIN_SERVER}` is kept for the built-in tools");
             return Err(Invalid::one("tool.server_reserved", message));
@@ -136,7 +150,7 @@ impl Tools for Toolbox {
             return self.servers.call(request);
         };
         if let Some(tool) = tools.get(&request.tool) {
-            return run(tool, request).boxed();
+            return run(tool, request, self.limits).boxed();
         }
         let wanted = format!("{}.{}", request.server, request.tool);
         std::future::ready(Err(unknown_tool(&wanted, tools.values()))).boxed()
@@ -144,14 +158,26 @@ impl Tools for Toolbox {
 }
 
 /// Runs a tool's own code, which may fail, take too long or panic without anybody else noticing.
-async fn run(tool: &CheckedTool, request: &ToolRequest) -> Result<ToolReply, Failure> {
+async fn run(
+    tool: &CheckedTool,
+    request: &ToolRequest,
+    limits: ToolLimits,
+) -> Result<ToolReply, Failure> {
     let mut arguments = (*request.arguments).clone();
     // Nobody can say who they are by way of an argument.
     arguments.retain(|name, _| !request.injected.contains_key(name));
-    let arguments = tool
-        .check(arguments)
-        .map_err(|complaint| no_effect("tool.arguments", complaint))?;
     let allowed = request.timeout;
+    let until = Instant::now() + allowed;
+    let late = |kind| Failure {
+        code: "tool.timeout".into(),
+        message: format!("`{}` gave no answer within {allowed:?}", tool.full_name()),
+        kind,
+        transient: true,
+    };
+    let arguments = timeout_at(until, tool.check(arguments))
+        .await
+        .map_err(|_| late(FailureKind::NoEffect))?
+        .map_err(|(code, complaint)| no_effect(code, complaint))?;
     let context = ToolContext {
         caller: request.caller,
         idempotency_key: request.idempotency_key.clone(),
@@ -159,8 +185,9 @@ async fn run(tool: &CheckedTool, request: &ToolRequest) -> Result<ToolReply, Fai
         timeout: allowed,
     };
     // The handler is called where its panics are caught too, not only those of its future.
-    let work = AssertUnwindSafe(async { (tool.handler)(context, arguments).await }).catch_unwind();
-    match tokio::time::timeout(allowed, work).await {
+    let work =
+        AssertUnwindSafe(async { (tool.handler)(context, arguments, limits).await }).catch_unwind();
+    match timeout_at(until, work).await {
         Ok(Ok(Ran::Done(result))) => Ok(ToolReply::of(&request.server, &request.tool, result)),
         Ok(Ok(Ran::Failed(error))) => Ok(ToolReply {
             server: request.server.clone(),
@@ -169,6 +196,15 @@ async fn run(tool: &CheckedTool, request: &ToolRequest) -> Result<ToolReply, Fai
             text: error.message,
             is_error: true,
             changed_nothing: false,
+        }),
+        Ok(Ok(Ran::TooLarge(excess))) => Err(Failure {
+            code: RESULT_TOO_LARGE.into(),
+            message: format!(
+                "the result of `{}` is too large: {excess}",
+                tool.full_name()
+            ),
+            kind: FailureKind::Answered,
+            transient: false,
         }),
         Ok(Ok(Ran::Refused(complaint))) => Err(no_effect(
             "tool.arguments",
@@ -183,16 +219,8 @@ async fn run(tool: &CheckedTool, request: &ToolRequest) -> Result<ToolReply, Fai
             kind: FailureKind::Unknown,
             transient: false,
         }),
-        Err(_) => Err(Failure {
-            code: "tool.timeout".into(),
-            message: format!("`{}` gave no answer within {allowed:?}", tool.full_name()),
-            kind: if tool.effect == ToolEffect::ReadOnly {
-                FailureKind::NoEffect
-            } else {
-                FailureKind::Unknown
-            },
-            transient: true,
-        }),
+        Err(_) if tool.effect == ToolEffect::ReadOnly => Err(late(FailureKind::NoEffect)),
+        Err(_) => Err(late(FailureKind::Unknown)),
     }
 }
 

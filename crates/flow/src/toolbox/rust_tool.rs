@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_model::{Invalid, Name};
+use convoke_schema::{Misfit, Schema, SchemaError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use jsonschema::Validator;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::ports::{Caller, ToolFacts};
+use super::limits::{Excess, ToolLimits};
+use crate::checking;
+use crate::ports::{ARGUMENTS_TOO_COMPLEX, Caller, SCHEMA_TOO_COMPLEX, ToolFacts};
 
 /// The server that a Rust tool counts as belonging to, where it names no other.
 pub const DEFAULT_SERVER: &str = "rust";
@@ -82,12 +84,15 @@ impl From<&str> for ToolError {
 pub(super) enum Ran {
     Done(Value),
     Failed(ToolError),
+    /// The result is larger than allowed.
+    TooLarge(Excess),
     /// The arguments fit the schema and yet not the type.
     Refused(String),
 }
 
-pub(super) type Handler =
-    Arc<dyn Fn(ToolContext, Map<String, Value>) -> BoxFuture<'static, Ran> + Send + Sync>;
+pub(super) type Handler = Arc<
+    dyn Fn(ToolContext, Map<String, Value>, ToolLimits) -> BoxFuture<'static, Ran> + Send + Sync,
+>;
 
 /// A tool written in Rust. Whether it can be one is checked when it is added to a
 /// [`Toolbox`](super::Toolbox).
@@ -145,9 +150,11 @@ impl RustTool {
         F: Fn(ToolContext, A) -> W + Send + Sync + 'static,
         W: Future<Output = Result<R, ToolError>> + Send + 'static,
     {
-        let handler: Handler = Arc::new(move |context, arguments| {
+        let handler: Handler = Arc::new(move |context, arguments, limits| {
             match serde_json::from_value::<A>(Value::Object(arguments)) {
-                Ok(arguments) => handler(context, arguments).map(ran).boxed(),
+                Ok(arguments) => handler(context, arguments)
+                    .map(move |outcome| ran(outcome, &limits))
+                    .boxed(),
                 Err(error) => std::future::ready(Ran::Refused(error.to_string())).boxed(),
             }
         });
@@ -203,14 +210,21 @@ impl std::fmt::Debug for RustTool {
     }
 }
 
-fn ran<R: Serialize>(outcome: Result<R, ToolError>) -> Ran {
-    match outcome.map(serde_json::to_value) {
-        Ok(Ok(value)) => Ran::Done(value),
-        Ok(Err(error)) => Ran::Failed(ToolError::new(
+/// A result is measured before it is copied.
+fn ran<R: Serialize>(outcome: Result<R, ToolError>, limits: &ToolLimits) -> Ran {
+    let result = match outcome {
+        Ok(result) => result,
+        Err(error) => return Ran::Failed(error),
+    };
+    if let Err(excess) = limits.allow(&result) {
+        return Ran::TooLarge(excess);
+    }
+    match serde_json::to_value(result) {
+        Ok(value) => Ran::Done(value),
+        Err(error) => Ran::Failed(ToolError::new(
             "tool.unwritable",
             format!("the result cannot be written as JSON: {error}"),
         )),
-        Err(error) => Ran::Failed(error),
     }
 }
 
@@ -219,13 +233,13 @@ pub(super) struct CheckedTool {
     pub(super) server: String,
     pub(super) name: String,
     facts: Arc<ToolFacts>,
-    validator: Validator,
+    schema: Arc<Schema>,
     pub(super) effect: ToolEffect,
     pub(super) handler: Handler,
 }
 
 impl CheckedTool {
-    pub(super) fn new(tool: RustTool) -> Result<Self, Invalid> {
+    pub(super) fn new(tool: RustTool, limits: &ToolLimits) -> Result<Self, Invalid> {
         let server = Name::new(&tool.server)?;
         let fits = |next: char| next.is_ascii_alphanumeric() || next == '_' || next == '-';
         if tool.name.is_empty()
@@ -244,9 +258,13 @@ impl CheckedTool {
             let message = format!("the arguments of `{place}` must be an object, by name");
             return Err(Invalid::one("tool.schema", message));
         }
-        let validator = jsonschema::validator_for(&tool.schema).map_err(|error| {
+        let schema = Schema::compile_within(&tool.schema, limits.schema).map_err(|error| {
             let message = format!("the schema of `{place}` cannot be used: {error}");
-            Invalid::one("tool.schema", message)
+            let code = match error {
+                SchemaError::TooComplex(_) => SCHEMA_TOO_COMPLEX,
+                SchemaError::Invalid(_) | SchemaError::Unsupported(_) => "tool.schema",
+            };
+            Invalid::one(code, message)
         })?;
         let facts = ToolFacts {
             server: server.to_string(),
@@ -260,7 +278,7 @@ impl CheckedTool {
             server: server.into(),
             name: tool.name,
             facts: Arc::new(facts),
-            validator,
+            schema: Arc::new(schema),
             effect: tool.effect,
             handler: tool.handler,
         })
@@ -274,30 +292,24 @@ impl CheckedTool {
         Arc::clone(&self.facts)
     }
 
-    /// The arguments, if they fit the schema, or everything that does not.
-    pub(super) fn check(
+    /// The arguments, if they fit the schema; else a code, and what does not fit.
+    pub(super) async fn check(
         &self,
         arguments: Map<String, Value>,
-    ) -> Result<Map<String, Value>, String> {
-        let arguments = Value::Object(arguments);
-        if !self.validator.is_valid(&arguments) {
-            let complaints: Vec<String> = self
-                .validator
-                .iter_errors(&arguments)
-                .map(|error| match error.instance_path().to_string() {
-                    path if path.is_empty() => error.to_string(),
-                    path => format!("{path}: {error}"),
-                })
-                .collect();
-            return Err(format!(
-                "the arguments of `{}` do not fit: {}",
-                self.full_name(),
-                complaints.join("; ")
-            ));
-        }
-        match arguments {
-            Value::Object(arguments) => Ok(arguments),
-            _ => Ok(Map::new()),
+    ) -> Result<Map<String, Value>, (&'static str, String)> {
+        let name = self.full_name();
+        match checking::check(Arc::clone(&self.schema), Value::Object(arguments)).await {
+            Ok(Value::Object(arguments)) => Ok(arguments),
+            // What went in as an object comes out as one.
+            Ok(_) => Ok(Map::new()),
+            Err(misfit @ Misfit::Complaints(_)) => {
+                let message = format!("the arguments of `{name}` do not fit: {misfit}");
+                Err(("tool.arguments", message))
+            }
+            Err(misfit @ Misfit::TooComplex(_)) => {
+                let message = format!("the arguments of `{name}` are too complex: {misfit}");
+                Err((ARGUMENTS_TOO_COMPLEX, message))
+            }
         }
     }
 }

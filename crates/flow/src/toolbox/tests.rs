@@ -426,3 +426,74 @@ async fn waiting_takes_its_time_and_has_a_limit() {
     }
     assert!(toolbox.describe("wait").await.unwrap().read_only);
 }
+
+#[tokio::test]
+async fn a_result_larger_than_allowed_is_told_and_not_copied() {
+    let limits = ToolLimits {
+        result_bytes: 1_000,
+        result_values: 100,
+        ..ToolLimits::default()
+    };
+    let servers = Arc::new(Servers::default());
+    let mut toolbox = Toolbox::within(servers, Arc::new(SystemClock), limits).unwrap();
+    let text = |_, size: Map<String, Value>| async move {
+        let size = usize::try_from(size["size"].as_u64().unwrap_or_default()).unwrap_or_default();
+        Ok::<_, ToolError>("x".repeat(size))
+    };
+    let list = |_, size: Map<String, Value>| async move {
+        let size = usize::try_from(size["size"].as_u64().unwrap_or_default()).unwrap_or_default();
+        Ok::<_, ToolError>(vec![0; size])
+    };
+    toolbox.add(RustTool::new("text", "", text)).unwrap();
+    toolbox.add(RustTool::new("list", "", list)).unwrap();
+    for (tool, fits, exceeds) in [("rust.text", 998, 999), ("rust.list", 99, 100)] {
+        let reply = toolbox.call(&request(tool, json!({ "size": fits }))).await;
+        assert!(!reply.unwrap().is_error, "{tool}");
+        let failure = refused(&toolbox, tool, json!({ "size": exceeds })).await;
+        // The tool has run: what it did stays done, and it is not run again.
+        assert_eq!(
+            (failure.code.as_str(), failure.kind, failure.transient),
+            ("tool.result_too_large", FailureKind::Answered, false),
+            "{tool}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_take_too_long_to_check_never_reach_the_handler() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let tool = RustTool::with_schema(
+        "sum",
+        "",
+        json!({"type": "object", "properties": {"list": {"items": {"type": "integer"}}}}),
+        move |_, _: Map<String, Value>| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            std::future::ready(Ok::<_, ToolError>(()))
+        },
+    );
+    let toolbox = holding(tool);
+    let list = |count: usize| json!({ "list": vec![1; count] });
+    let reply = toolbox.call(&request("rust.sum", list(50_000))).await;
+    assert!(!reply.unwrap().is_error);
+    let failure = refused(&toolbox, "rust.sum", list(500_000)).await;
+    assert_eq!(
+        (failure.code.as_str(), failure.kind),
+        ("tool.arguments_too_complex", FailureKind::NoEffect)
+    );
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_tool_whose_schema_is_too_complex_is_not_added() {
+    let properties: Map<String, Value> = (0..30_000)
+        .map(|number| (format!("p{number}"), json!({})))
+        .collect();
+    let schema = json!({"type": "object", "properties": properties});
+    let tool = RustTool::with_schema("wide", "", schema, |_, _: Map<String, Value>| {
+        std::future::ready(Ok::<_, ToolError>(()))
+    });
+    let mut toolbox = over(Servers::default(), []);
+    let invalid = toolbox.add(tool).unwrap_err();
+    assert_eq!(invalid.problems[0].code, "tool.schema_too_complex");
+}

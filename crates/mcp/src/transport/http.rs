@@ -1,5 +1,5 @@
-//! Streamable HTTP: the protocol layer's own transport over a client that corrects two habits of
-//! servers.
+//! Streamable HTTP: the protocol layer's own transport over a client that bounds what it reads and
+//! corrects two habits of servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,23 +7,38 @@ use std::time::Duration;
 
 use convoke_model::UrlConfig;
 use futures::stream::BoxStream;
-use http::{HeaderName, HeaderValue};
+use futures::{StreamExt, future};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, StatusCode};
+use reqwest::Response;
 use rmcp::model::{
-    ClientJsonRpcMessage, ErrorCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
 };
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::SseRetryPolicy;
+use rmcp::transport::common::http_header::{
+    EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE,
+};
 use rmcp::transport::streamable_http_client::{
-    SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
-    StreamableHttpPostResponse,
+    HttpStatusError, SseError, StreamableHttpClient, StreamableHttpClientTransportConfig,
+    StreamableHttpError, StreamableHttpPostResponse,
 };
 
-use super::tracked::{Arrival, Fate, with_causes};
+use super::body::{self, Unread};
+use super::tracked::{Arrival, Ending, Fate, with_causes};
+use super::wire::{self, MessageLimits};
 use crate::backoff;
 use crate::options::Options;
 
 /// How much of a server's unexpected answer an error repeats, in characters.
 const MAX_QUOTED: usize = 300;
+
+/// How much is read of an answer that is an error, in bytes.
+const MAX_COMPLAINT_BYTES: usize = 64 * 1024;
+
+/// The headers that the protocol sets itself, which no app may declare.
+const RESERVED: [&str; 3] = ["accept", "mcp-session-id", "last-event-id"];
 
 /// The code that servers made after the TypeScript examples answer an unknown session with.
 const UNKNOWN_SESSION: ErrorCode = ErrorCode(-32000);
@@ -36,13 +51,13 @@ pub(crate) fn open(
 ) -> Result<StreamableHttpClientTransport<Corrected>, String> {
     let mut settings = StreamableHttpClientTransportConfig::with_uri(config.url.as_str())
         .custom_headers(super::headers(config)?)
-        .max_concurrent_requests(options.max_concurrent_posts)
-        .max_sse_event_size(options.max_message_bytes);
+        .max_concurrent_requests(options.max_concurrent_posts);
     settings.retry_config = Arc::new(Resuming(options.clone()));
-    Ok(StreamableHttpClientTransport::with_client(
-        Corrected(client),
-        settings,
-    ))
+    let client = Corrected {
+        client,
+        limits: MessageLimits::of(options),
+    };
+    Ok(StreamableHttpClientTransport::with_client(client, settings))
 }
 
 /// How often a broken event stream is taken up where it ended, as servers may offer. A caller
@@ -58,11 +73,16 @@ impl SseRetryPolicy for Resuming {
     }
 }
 
+impl Ending for StreamableHttpClientTransport<Corrected> {}
+
 type HttpError = StreamableHttpError<reqwest::Error>;
 
-/// A client whose answers always belong to a request.
+/// A client whose answers always belong to a request, and are read no further than allowed.
 #[derive(Clone)]
-pub(crate) struct Corrected(reqwest::Client);
+pub(crate) struct Corrected {
+    client: reqwest::Client,
+    limits: MessageLimits,
+}
 
 impl StreamableHttpClient for Corrected {
     type Error = reqwest::Error;
@@ -75,38 +95,38 @@ impl StreamableHttpClient for Corrected {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let asked = asked(&message);
+        let mut request = self.client.post(uri.as_ref()).header(
+            ACCEPT,
+            format!("{EVENT_STREAM_MIME_TYPE}, {JSON_MIME_TYPE}"),
+        );
+        if let Some(token) = auth_header {
+            request = request.bearer_auth(token);
+        }
+        for (name, value) in custom_headers {
+            if RESERVED.contains(&name.as_str()) {
+                return Err(StreamableHttpError::ReservedHeaderConflict(
+                    name.to_string(),
+                ));
+            }
+            request = request.header(name, value);
+        }
         let in_session = session_id.is_some();
-        let response = self
-            .0
-            .post_message(uri, message, session_id, auth_header, custom_headers)
-            .await?;
-        corrected(response, asked, in_session)
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-        max_sse_event_size: usize,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let asked = asked(&message);
-        let in_session = session_id.is_some();
-        let response = self
-            .0
-            .post_message_with_max_sse_event_size(
-                uri,
-                message,
-                session_id,
-                auth_header,
-                custom_headers,
-                max_sse_event_size,
-            )
-            .await?;
-        corrected(response, asked, in_session)
+        if let Some(session) = session_id {
+            request = request.header(HEADER_SESSION_ID, session.as_ref());
+        }
+        let response = request.json(&message).send().await?;
+        let post = Post {
+            asked: asked(&message),
+            is_discovery: is_discovery(&message),
+            in_session,
+            limits: self.limits,
+        };
+        let answer = if response.status().is_success() {
+            post.answer(response).await?
+        } else {
+            post.failure(response).await?
+        };
+        corrected(answer, post.asked, in_session)
     }
 
     async fn delete_session(
@@ -116,7 +136,7 @@ impl StreamableHttpClient for Corrected {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), HttpError> {
-        self.0
+        self.client
             .delete_session(uri, session_id, auth_header, custom_headers)
             .await
     }
@@ -129,31 +149,162 @@ impl StreamableHttpClient for Corrected {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<sse_stream::Sse, SseError>>, HttpError> {
-        self.0
-            .get_stream(uri, session_id, last_event_id, auth_header, custom_headers)
-            .await
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-        max_sse_event_size: usize,
-    ) -> Result<BoxStream<'static, Result<sse_stream::Sse, SseError>>, HttpError> {
-        self.0
+        let limits = self.limits;
+        let events = self
+            .client
             .get_stream_with_max_sse_event_size(
                 uri,
                 session_id,
                 last_event_id,
                 auth_header,
                 custom_headers,
-                max_sse_event_size,
+                limits.bytes,
             )
-            .await
+            .await?;
+        let readable = move |event| future::ready(body::readable(event, &limits, None));
+        Ok(events.filter_map(readable).boxed())
     }
+}
+
+/// A message that was posted, and how its response is read.
+struct Post {
+    /// The request, where the message is one.
+    asked: Option<RequestId>,
+    /// Whether it is the first question in the newest protocol, which older servers turn down.
+    is_discovery: bool,
+    in_session: bool,
+    limits: MessageLimits,
+}
+
+impl Post {
+    async fn answer(&self, response: Response) -> Result<StreamableHttpPostResponse, HttpError> {
+        let no_answer = matches!(
+            response.status(),
+            StatusCode::ACCEPTED | StatusCode::NO_CONTENT
+        );
+        let is_empty = self.asked.is_none() && response.content_length() == Some(0);
+        if no_answer || is_empty {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        let session = session_of(&response);
+        match kind_of(&response) {
+            Kind::Events => {
+                let events = body::events(response, self.limits, self.asked.clone());
+                Ok(StreamableHttpPostResponse::Sse(events, session))
+            }
+            Kind::Json => {
+                let message = match body::whole(response, self.limits.bytes).await {
+                    Ok(body) => self.message(&body)?,
+                    Err(Unread::TooLarge) => self.too_large(self.limits.too_many_bytes()),
+                    Err(Unread::Broken(error)) => return Err(error.into()),
+                };
+                Ok(
+                    message.map_or(StreamableHttpPostResponse::Accepted, |message| {
+                        StreamableHttpPostResponse::Json(message, session)
+                    }),
+                )
+            }
+            Kind::Other(kind) => Err(StreamableHttpError::UnexpectedContentType(kind)),
+        }
+    }
+
+    /// The message in a body. Only a request needs one.
+    fn message(&self, body: &[u8]) -> Result<Option<ServerJsonRpcMessage>, HttpError> {
+        if !self.limits.allow_values_of(body) {
+            return Ok(self.too_large(self.limits.too_many_values()));
+        }
+        match serde_json::from_slice(body) {
+            Ok(message) => Ok(Some(message)),
+            Err(_) if self.asked.is_none() => Ok(None),
+            Err(problem) => Err(StreamableHttpError::Deserialize(problem)),
+        }
+    }
+
+    fn too_large(&self, words: String) -> Option<ServerJsonRpcMessage> {
+        let id = self.asked.clone()?;
+        Some(wire::too_large(id, words))
+    }
+
+    /// What a status says that is no success, with the first of its words.
+    async fn failure(&self, response: Response) -> Result<StreamableHttpPostResponse, HttpError> {
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND && self.in_session {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let passing = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        let is_json = matches!(kind_of(&response), Kind::Json);
+        let session = session_of(&response);
+        // The status alone says enough where the rest cannot be had.
+        let body = if status == StatusCode::TOO_MANY_REQUESTS || (passing && !is_json) {
+            Vec::new()
+        } else {
+            let limit = MAX_COMPLAINT_BYTES.min(self.limits.bytes);
+            body::whole(response, limit).await.unwrap_or_default()
+        };
+        let error = match serde_json::from_slice(&body) {
+            Ok(ServerJsonRpcMessage::Error(error)) if self.limits.allow_values_of(&body) => {
+                Some(error)
+            }
+            _ => None,
+        };
+        if self.is_discovery
+            && status.is_client_error()
+            && !refused
+            && !self.in_session
+            && let Some(id) = &self.asked
+        {
+            let error = error.map_or_else(
+                || ErrorData::invalid_request(format!("HTTP {status}"), None),
+                |error| error.error,
+            );
+            let message = ServerJsonRpcMessage::error(error, Some(id.clone()));
+            return Ok(StreamableHttpPostResponse::Json(message, None));
+        }
+        match error {
+            Some(error) if is_json && !refused => Ok(StreamableHttpPostResponse::Json(
+                ServerJsonRpcMessage::Error(error),
+                session,
+            )),
+            _ if passing => Err(HttpStatusError::new(status.as_u16(), None).into()),
+            _ => {
+                let words = String::from_utf8_lossy(&body);
+                let words: String = words.chars().take(MAX_QUOTED).collect();
+                let words = format!("HTTP {status}: {words}");
+                Err(StreamableHttpError::UnexpectedServerResponse(words.into()))
+            }
+        }
+    }
+}
+
+/// What the body of a response is.
+enum Kind {
+    Json,
+    Events,
+    Other(Option<String>),
+}
+
+fn kind_of(response: &Response) -> Kind {
+    let kind = response.headers().get(CONTENT_TYPE);
+    let kind = kind.map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
+    match kind {
+        Some(kind) if kind.starts_with(EVENT_STREAM_MIME_TYPE) => Kind::Events,
+        Some(kind) if kind.starts_with(JSON_MIME_TYPE) => Kind::Json,
+        other => Kind::Other(other),
+    }
+}
+
+fn session_of(response: &Response) -> Option<String> {
+    let session = response.headers().get(HEADER_SESSION_ID)?;
+    session.to_str().ok().map(str::to_owned)
+}
+
+fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
+    matches!(
+        message,
+        JsonRpcMessage::Request(request)
+            if matches!(request.request, ClientRequest::DiscoverRequest(_))
+    )
 }
 
 fn asked(message: &ClientJsonRpcMessage) -> Option<RequestId> {

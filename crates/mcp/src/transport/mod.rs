@@ -1,5 +1,6 @@
 //! The three ways to a server, and what all of them share: knowing what has left.
 
+mod body;
 mod http;
 mod sse;
 mod stdio;
@@ -16,7 +17,8 @@ pub(crate) use http::open as open_http;
 pub(crate) use sse::SseTransport;
 pub(crate) use stdio::StdioTransport;
 pub(crate) use tls::http_client;
-pub(crate) use tracked::{Departure, SendFailure, Tracked};
+pub(crate) use tracked::{Departure, Ended, SendFailure, Tracked};
+pub(crate) use wire::{MessageLimits, TOO_LARGE};
 
 /// The headers that an app declares for a server.
 fn headers(config: &UrlConfig) -> Result<HashMap<HeaderName, HeaderValue>, String> {

@@ -18,8 +18,8 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 
 use super::http::{fate_of, without_address};
-use super::tracked::{Arrival, Fate};
-use super::wire;
+use super::tracked::{Arrival, Ending, Fate};
+use super::wire::{self, MessageLimits};
 use crate::options::Options;
 
 /// A connection to a server of the protocol's first version.
@@ -29,6 +29,9 @@ pub(crate) struct SseTransport {
     headers: HashMap<HeaderName, HeaderValue>,
     endpoint: Url,
     events: Option<BoxStream<'static, Result<Sse, SseError>>>,
+    limits: MessageLimits,
+    /// Why the event stream ended.
+    reason: Option<String>,
 }
 
 /// Why a message could not be posted.
@@ -100,6 +103,8 @@ impl SseTransport {
             headers,
             endpoint,
             events: Some(events),
+            limits: MessageLimits::of(options),
+            reason: None,
         })
     }
 }
@@ -113,6 +118,12 @@ fn endpoint(address: &Url, named: &str) -> Result<Url, String> {
         Ok(endpoint)
     } else {
         Err("the server named an endpoint at another origin, which is not followed".to_owned())
+    }
+}
+
+impl Ending for SseTransport {
+    fn reason(&self) -> Option<String> {
+        self.reason.clone()
     }
 }
 
@@ -144,13 +155,14 @@ impl Transport<RoleClient> for SseTransport {
             match events.next().await? {
                 Ok(event) if matches!(event.event.as_deref(), None | Some("message")) => {
                     let data = event.data.unwrap_or_default();
-                    if let Some(message) = wire::read(&self.server, data.as_bytes()) {
+                    if let Some(message) = wire::read(&self.server, data.as_bytes(), &self.limits) {
                         return Some(message);
                     }
                 }
                 Ok(_) => {}
                 Err(error) => {
                     tracing::debug!(server = self.server, %error, "the event stream broke");
+                    self.reason = Some(format!("the event stream broke: {error}"));
                     return None;
                 }
             }

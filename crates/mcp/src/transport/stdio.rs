@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use convoke_model::StdioConfig;
 use rmcp::RoleClient;
-use rmcp::model::JsonRpcMessage;
+use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -18,8 +18,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::tracked::{Arrival, Fate};
-use super::wire;
+use super::tracked::{Arrival, Ending, Fate};
+use super::wire::{self, KEPT_END, MessageLimits};
 use crate::options::Options;
 
 /// The command that means the running binary.
@@ -27,6 +27,9 @@ const SELF: &str = "convoke";
 
 /// How much of one line of a child's error output is logged, in bytes.
 const MAX_LOGGED_LINE: usize = 8 * 1024;
+
+/// How many times as much as the limit is read of a line, only to reach its end.
+const MAX_DROPPED: usize = 8;
 
 /// How long a child that owes an answer may take to end by itself before it is sent a signal.
 const SILENT_GRACE: Duration = Duration::from_millis(100);
@@ -39,7 +42,11 @@ pub(crate) struct StdioTransport {
     input: Arc<Mutex<Option<ChildStdin>>>,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
-    max_message_bytes: usize,
+    /// Bytes of the line that were dropped, since it is too long.
+    dropped: usize,
+    limits: MessageLimits,
+    /// Why nothing is read any more.
+    reason: Option<String>,
     /// Bytes that were no message, since the last one.
     noise: usize,
     /// Whether it has said nothing since it was asked something.
@@ -47,6 +54,13 @@ pub(crate) struct StdioTransport {
     shutdown_grace: Duration,
     /// Owns the task that logs what the child writes to its error output.
     _log: JoinSet<()>,
+}
+
+/// One line of a child's output.
+enum Line {
+    Whole(Vec<u8>),
+    /// Only the two ends are left of a line that was too long.
+    Ends(Vec<u8>),
 }
 
 /// Why a line could not be written.
@@ -108,7 +122,9 @@ impl StdioTransport {
             input: Arc::new(Mutex::new(Some(input))),
             output: BufReader::new(output),
             line: Vec::new(),
-            max_message_bytes: options.max_message_bytes,
+            dropped: 0,
+            limits: MessageLimits::of(options),
+            reason: None,
             noise: 0,
             silent: false,
             shutdown_grace: options.shutdown_grace,
@@ -117,25 +133,52 @@ impl StdioTransport {
     }
 
     /// The next line, without its end. What was read of a line before a cancelled call is kept.
-    async fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+    async fn next_line(&mut self) -> io::Result<Option<Line>> {
         loop {
             let chunk = self.output.fill_buf().await?;
             if chunk.is_empty() {
                 let rest = std::mem::take(&mut self.line);
-                return Ok((!rest.is_empty()).then_some(rest));
+                return Ok((!rest.is_empty()).then_some(Line::Whole(rest)));
             }
             let end = chunk.iter().position(|byte| *byte == b'\n');
             let taken = end.unwrap_or(chunk.len());
             self.line.extend_from_slice(&chunk[..taken]);
             self.output.consume(taken + usize::from(end.is_some()));
-            if self.line.len() > self.max_message_bytes {
-                return Err(io::Error::other(format!(
-                    "the server sent a message of more than {} bytes",
-                    self.max_message_bytes
-                )));
+            let limit = self.limits.bytes.max(2 * KEPT_END);
+            if self.line.len() > limit {
+                self.drop_middle();
+                if self.dropped / MAX_DROPPED > limit {
+                    return Err(io::Error::other(self.limits.too_many_bytes()));
+                }
             }
             if end.is_some() {
-                return Ok(Some(std::mem::take(&mut self.line)));
+                let line = std::mem::take(&mut self.line);
+                let is_whole = std::mem::take(&mut self.dropped) == 0;
+                return Ok(Some(if is_whole {
+                    Line::Whole(line)
+                } else {
+                    Line::Ends(line)
+                }));
+            }
+        }
+    }
+
+    /// Keeps the two ends of a line that is too long: they tell whose answer it is.
+    fn drop_middle(&mut self) {
+        let middle = KEPT_END..self.line.len() - KEPT_END;
+        self.dropped = self.dropped.saturating_add(middle.len());
+        self.line.drain(middle);
+    }
+
+    /// The message of a line, if it is one.
+    fn message(&self, line: &Line) -> Option<ServerJsonRpcMessage> {
+        match line {
+            Line::Whole(text) => wire::read(&self.server, text, &self.limits),
+            Line::Ends(ends) => {
+                let (head, tail) = ends.split_at(KEPT_END.min(ends.len()));
+                let words = self.limits.too_many_bytes();
+                tracing::warn!(server = self.server, "{words}");
+                wire::answered_by_ends(head, tail).map(|id| wire::too_large(id, words))
             }
         }
     }
@@ -170,6 +213,12 @@ impl StdioTransport {
 impl Drop for StdioTransport {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+    }
+}
+
+impl Ending for StdioTransport {
+    fn reason(&self) -> Option<String> {
+        self.reason.clone()
     }
 }
 
@@ -211,16 +260,20 @@ impl Transport<RoleClient> for StdioTransport {
         loop {
             match self.next_line().await {
                 Ok(Some(line)) => {
-                    if let Some(message) = wire::read(&self.server, &line) {
+                    if let Some(message) = self.message(&line) {
                         self.silent = false;
                         self.noise = 0;
                         return Some(message);
                     }
                     // Reading on would only take the processor from those who have something to say.
-                    self.noise = self.noise.saturating_add(line.len() + 1);
-                    if self.noise > self.max_message_bytes {
-                        let bytes = self.noise;
-                        tracing::warn!(server = self.server, bytes, "the server says no message");
+                    self.noise = self.noise.saturating_add(match line {
+                        Line::Whole(text) => text.len() + 1,
+                        Line::Ends(_) => self.limits.bytes + 1,
+                    });
+                    if self.noise > self.limits.bytes {
+                        let reason = format!("{}, and no message", self.limits.too_many_bytes());
+                        tracing::warn!(server = self.server, reason, "the server is given up");
+                        self.reason = Some(reason);
                         return None;
                     }
                 }
@@ -230,6 +283,7 @@ impl Transport<RoleClient> for StdioTransport {
                 }
                 Err(error) => {
                     tracing::warn!(server = self.server, %error, "the server's output is unreadable");
+                    self.reason = Some(error.to_string());
                     return None;
                 }
             }

@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rmcp::RoleClient;
@@ -63,6 +63,44 @@ pub(crate) trait Arrival: std::error::Error + Send + Sync + 'static {
     fn words(&self) -> String;
 }
 
+/// Whether the server's side of a connection has ended, and why if that is known.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ended {
+    token: CancellationToken,
+    reason: Arc<OnceLock<String>>,
+}
+
+impl Ended {
+    /// Notes the end. The first reason stands.
+    fn note(&self, reason: Option<String>) {
+        if let Some(reason) = reason {
+            let _ = self.reason.set(reason);
+        }
+        self.token.cancel();
+    }
+
+    pub(crate) fn is_noted(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    pub(crate) async fn noted(&self) {
+        self.token.cancelled().await;
+    }
+
+    /// Why it ended, in the words of the transport.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.reason.get().map(String::as_str)
+    }
+}
+
+/// A transport that may know why its server's side has ended.
+pub(crate) trait Ending {
+    /// Why, once it has.
+    fn reason(&self) -> Option<String> {
+        None
+    }
+}
+
 /// Why a message could not be sent.
 #[derive(Debug)]
 pub(crate) struct SendFailure {
@@ -91,8 +129,8 @@ impl std::error::Error for SendFailure {}
 /// The wrapper around each of the three transports.
 pub(crate) struct Tracked<T> {
     inner: T,
-    /// Cancelled as soon as the server's side has ended, long before the transport is closed.
-    ended: CancellationToken,
+    /// Noted as soon as the server's side has ended, long before the transport is closed.
+    ended: Ended,
     discover_timeout: Option<Duration>,
     /// The first question in the newest protocol, and when it is given up.
     discovering: Option<(RequestId, Instant)>,
@@ -107,7 +145,7 @@ impl<T> Tracked<T> {
     /// unanswered is taken to be an older one.
     pub(crate) fn new(
         inner: T,
-        ended: CancellationToken,
+        ended: Ended,
         discover_timeout: Option<Duration>,
         alive: TaskTrackerToken,
     ) -> Self {
@@ -162,7 +200,7 @@ impl<T> Tracked<T> {
 
 impl<T> Transport<RoleClient> for Tracked<T>
 where
-    T: Transport<RoleClient, Error: Arrival> + 'static,
+    T: Transport<RoleClient, Error: Arrival> + Ending + 'static,
 {
     type Error = SendFailure;
 
@@ -204,7 +242,7 @@ where
             };
             match received {
                 None => {
-                    self.ended.cancel();
+                    self.ended.note(self.inner.reason());
                     return None;
                 }
                 Some(message) if self.is_late(&message) => {}
@@ -214,7 +252,7 @@ where
     }
 
     async fn close(&mut self) -> Result<(), SendFailure> {
-        self.ended.cancel();
+        self.ended.note(None);
         self.inner
             .close()
             .await

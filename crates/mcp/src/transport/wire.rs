@@ -1,25 +1,102 @@
-//! Reading the messages of a server that may not keep to the protocol.
+//! Reading the messages of a server that may not keep to the protocol, within limits.
 
+use convoke_schema::ValueCounter;
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
+
+use crate::options::Options;
+
+/// The code under which a caller learns that the answer was larger than allowed. It is made here and never
+/// travels.
+pub(crate) const TOO_LARGE: ErrorCode = ErrorCode(-1_000_413);
+
+/// How much of either end of a message that is too large is kept to find out whose answer it is, in bytes.
+pub(crate) const KEPT_END: usize = 1024;
+
+/// How large a message may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MessageLimits {
+    /// In bytes.
+    pub(crate) bytes: usize,
+    /// In JSON values, since a value of two bytes takes many times as much in memory.
+    pub(crate) values: usize,
+}
+
+impl MessageLimits {
+    pub(crate) fn of(options: &Options) -> Self {
+        Self {
+            bytes: options.max_message_bytes,
+            values: options.max_message_values,
+        }
+    }
+
+    pub(crate) fn too_many_bytes(&self) -> String {
+        format!(
+            "the server sent a message of more than {} bytes",
+            self.bytes
+        )
+    }
+
+    pub(crate) fn too_many_values(&self) -> String {
+        format!(
+            "the server sent a message of more than {} JSON values",
+            self.values
+        )
+    }
+
+    /// Whether a text may be read as JSON.
+    pub(crate) fn allow_values_of(&self, text: &[u8]) -> bool {
+        ValueCounter::count(text) <= self.values
+    }
+}
+
+/// What tells whose message it is, read without keeping the rest.
+#[derive(Deserialize)]
+struct Envelope {
+    id: Option<RequestId>,
+    result: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+impl Envelope {
+    /// The request that a message answers, if it is an answer.
+    fn answered(text: &[u8]) -> Option<RequestId> {
+        let envelope: Self = serde_json::from_slice(text).ok()?;
+        (envelope.result.is_some() || envelope.error.is_some())
+            .then_some(envelope.id)
+            .flatten()
+    }
+}
+
+/// What is told to the caller whose answer is too large.
+pub(crate) fn too_large(id: RequestId, words: String) -> ServerJsonRpcMessage {
+    JsonRpcMessage::error(ErrorData::new(TOO_LARGE, words, None), Some(id))
+}
 
 /// A message, or nothing where the text is none of ours to understand.
 ///
 /// An answer that cannot be read becomes an error under the request's id: its caller would
 /// otherwise wait for it until the timeout.
-pub(crate) fn read(server: &str, text: &[u8]) -> Option<ServerJsonRpcMessage> {
+pub(crate) fn read(
+    server: &str,
+    text: &[u8],
+    limits: &MessageLimits,
+) -> Option<ServerJsonRpcMessage> {
+    if !limits.allow_values_of(text) {
+        let id = Envelope::answered(text);
+        if id.is_none() {
+            let bytes = text.len();
+            tracing::warn!(server, bytes, "skipped a message of too many values");
+        }
+        return id.map(|id| too_large(id, limits.too_many_values()));
+    }
     let problem = match serde_json::from_slice(text) {
         Ok(message) => return Some(message),
         Err(problem) => problem,
     };
-    let answer = serde_json::from_slice::<Value>(text)
-        .ok()
-        .and_then(|value| {
-            let answered = value.get("result").is_some() || value.get("error").is_some();
-            let id: RequestId = serde_json::from_value(value.get("id")?.clone()).ok()?;
-            answered.then_some(id)
-        });
-    let Some(id) = answer else {
+    let Some(id) = Envelope::answered(text) else {
         tracing::debug!(server, bytes = text.len(), "skipped what is no MCP message");
         return None;
     };
@@ -28,23 +105,63 @@ pub(crate) fn read(server: &str, text: &[u8]) -> Option<ServerJsonRpcMessage> {
     Some(JsonRpcMessage::error(error, Some(id)))
 }
 
+/// The request that an answer belongs to of which only the two ends are there. The id stands before or
+/// after what is long.
+pub(crate) fn answered_by_ends(head: &[u8], tail: &[u8]) -> Option<RequestId> {
+    id_before(head).or_else(|| id_after(tail))
+}
+
+/// An id among the short members that a message begins with.
+fn id_before(head: &[u8]) -> Option<RequestId> {
+    let mut rest = head.trim_ascii_start().strip_prefix(b"{")?;
+    loop {
+        let mut members = serde_json::Deserializer::from_slice(rest).into_iter::<String>();
+        let name = members.next()?.ok()?;
+        rest = rest.get(members.byte_offset()..)?.trim_ascii_start();
+        rest = rest.strip_prefix(b":")?;
+        let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<Value>();
+        let value = values.next()?.ok()?;
+        if name == "id" {
+            return serde_json::from_value(value).ok();
+        }
+        rest = rest.get(values.byte_offset()..)?.trim_ascii_start();
+        rest = rest.strip_prefix(b",")?;
+    }
+}
+
+/// An id that is the last member of a message.
+fn id_after(tail: &[u8]) -> Option<RequestId> {
+    const MEMBER: &[u8] = b"\"id\":";
+    let body = tail.trim_ascii_end().strip_suffix(b"}")?;
+    let at = body
+        .windows(MEMBER.len())
+        .rposition(|window| window == MEMBER)?;
+    serde_json::from_slice(&body[at + MEMBER.len()..]).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LIMITS: MessageLimits = MessageLimits {
+        bytes: 1_000,
+        values: 8,
+    };
+
+    fn read(text: &[u8]) -> Option<ServerJsonRpcMessage> {
+        super::read("s", text, &LIMITS)
+    }
+
     #[test]
     fn what_a_server_prints_besides_messages_is_skipped() {
-        assert!(read("s", b"Listening on port 3000").is_none());
-        assert!(read("s", b"{\"level\": \"info\"}").is_none());
-        assert!(read("s", b"").is_none());
+        assert!(read(b"Listening on port 3000").is_none());
+        assert!(read(b"{\"level\": \"info\"}").is_none());
+        assert!(read(b"").is_none());
     }
 
     #[test]
     fn an_unreadable_answer_reaches_its_caller() {
-        let message = read(
-            "s",
-            br#"{"jsonrpc": "2.0", "id": 7, "error": {"text": "no code"}}"#,
-        );
+        let message = read(br#"{"jsonrpc": "2.0", "id": 7, "error": {"text": "no code"}}"#);
         let Some(JsonRpcMessage::Error(error)) = message else {
             panic!("{message:?}")
         };
@@ -53,10 +170,44 @@ mod tests {
 
     #[test]
     fn an_answer_is_read() {
-        let message = read("s", br#"{"jsonrpc": "2.0", "id": 7, "result": {}}"#);
+        let message = read(br#"{"jsonrpc": "2.0", "id": 7, "result": {}}"#);
         assert!(
             matches!(message, Some(JsonRpcMessage::Response(_))),
             "{message:?}"
         );
+    }
+
+    #[test]
+    fn an_answer_of_too_many_values_reaches_its_caller_as_such() {
+        let message = read(br#"{"jsonrpc": "2.0", "id": 7, "result": {"n": [0,0,0,0,0,0]}}"#);
+        let Some(JsonRpcMessage::Error(error)) = message else {
+            panic!("{message:?}")
+        };
+        assert_eq!(error.id, Some(RequestId::Number(7)));
+        assert_eq!(error.error.code, TOO_LARGE);
+        let request = br#"{"jsonrpc": "2.0", "id": 7, "method": "x", "params": [0,0,0,0,0,0,0]}"#;
+        assert!(read(request).is_none());
+    }
+
+    #[test]
+    fn the_ends_of_a_message_tell_whose_answer_it_is() {
+        let by_ends = |head: &str, tail: &str| answered_by_ends(head.as_bytes(), tail.as_bytes());
+        let seven = Some(RequestId::Number(7));
+        assert_eq!(
+            by_ends(r#"{"jsonrpc":"2.0","id":7,"result":{"a":"#, "xx"),
+            seven
+        );
+        assert_eq!(by_ends(r#"{"id": 7, "result":"#, "xx"), seven);
+        assert_eq!(
+            by_ends(r#"{"result":{"id":8,"#, r#"x"},"jsonrpc":"2.0","id":7}"#),
+            seven
+        );
+        assert_eq!(
+            by_ends(r#"{"result":{"id":8,"#, r#"x"},"id": 7 }  "#),
+            seven
+        );
+        assert_eq!(by_ends(r#"{"result":{"id":8,"#, r#""id":8}}"#), None);
+        assert_eq!(by_ends(r#"[{"id":8},"#, r#"x""#), None);
+        assert_eq!(by_ends("", ""), None);
     }
 }

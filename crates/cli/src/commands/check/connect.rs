@@ -9,6 +9,7 @@ use convoke_engine::Failure;
 use convoke_flow::ports::{NOT_REACHED, ToolFacts, Tools};
 use convoke_flow::toolbox::Toolbox;
 use convoke_model::SystemClock;
+use convoke_schema::Schema;
 use serde_json::{Map, Value};
 
 use crate::progress::Spinner;
@@ -124,11 +125,8 @@ fn misfit(value: &Value, schema: &Value) -> Option<String> {
     if contains_template(value) {
         return None;
     }
-    let validator = jsonschema::validator_for(schema).ok()?;
-    validator
-        .validate(value)
-        .err()
-        .map(|error| error.to_string())
+    let misfit = Schema::compile(schema).ok()?.check(value).err()?;
+    Some(misfit.to_string())
 }
 
 fn is_template(text: &str) -> bool {

@@ -4,6 +4,7 @@
 use convoke_engine::Step;
 use convoke_llm::extract_json;
 use convoke_model::{AgentFields, Message, Pattern};
+use convoke_schema::Schema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -180,17 +181,16 @@ fn finish(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step<Request>
     }
 }
 
-/// The JSON in a text, if it fits a schema; else everything that does not.
+/// How much work checking an answer may take, in steps. It is done where all tasks are driven, and an answer
+/// is short.
+const ANSWER_STEPS: u64 = 50_000;
+
+/// The JSON in a text, if it fits a schema; else what does not.
 fn fitting(schema: &Value, text: &str) -> Result<Value, String> {
     let value = extract_json(text).ok_or("there is no JSON in it")?;
-    let validator = jsonschema::validator_for(schema).map_err(|error| error.to_string())?;
-    let complaints: Vec<String> = validator
-        .iter_errors(&value)
-        .map(|error| format!("{}: {error}", error.instance_path()))
-        .collect();
-    if complaints.is_empty() {
-        Ok(value)
-    } else {
-        Err(complaints.join("; "))
-    }
+    let schema = Schema::compile(schema).map_err(|error| error.to_string())?;
+    schema
+        .check_within(&value, ANSWER_STEPS)
+        .map_err(|misfit| misfit.to_string())?;
+    Ok(value)
 }
