@@ -1,6 +1,7 @@
 //! What a person says to a task: checked before it is taken, and taken once.
 
-use convoke_store::{NewSignal, Signalled};
+use convoke_model::TaskState;
+use convoke_store::{NewSignal, SignalKind, Signalled, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -10,7 +11,43 @@ use crate::event::{Answered, Event};
 use crate::program::Program;
 use crate::snapshot::{About, Question, Snapshot};
 
+/// Cancels a task over its store alone, so that it needs no app that can be read. Returns once that is in
+/// the task's inbox; the worker that has the task, or claims it next, ends it. A second time changes nothing,
+/// and neither does its reason. A task that ended otherwise is refused (`task.ended`).
+pub async fn cancel(
+    store: &dyn Store,
+    task: Uuid,
+    reason: Option<&str>,
+) -> Result<(), EngineError> {
+    let signal = NewSignal {
+        task,
+        kind: SignalKind::Cancel,
+        payload: json!({ "reason": reason }),
+        key: "cancel".into(),
+    };
+    let ended = || {
+        let message = format!("task {task} has ended already");
+        Err(EngineError::refused("task.ended", message))
+    };
+    match store.signal(signal).await? {
+        Signalled::Accepted => Ok(()),
+        // The first one may have come too late.
+        Signalled::Duplicate => match store.newest(task).await? {
+            Some((record, _)) if record.status == TaskState::Canceled => Ok(()),
+            Some((record, _)) if record.status.is_final() => ended(),
+            _ => Ok(()),
+        },
+        Signalled::Ended => ended(),
+        Signalled::Unknown => Err(EngineError::UnknownTask(task)),
+    }
+}
+
 impl<P: Program> Engine<P> {
+    /// Cancels a task, as [`cancel`] does.
+    pub async fn cancel(&self, task: Uuid, reason: Option<&str>) -> Result<(), EngineError> {
+        cancel(&**self.store(), task, reason).await
+    }
+
     /// Answers a question of a task; without an id, its only one. Of several answers to one question
     /// exactly one is taken; whoever comes later is told what happened.
     pub async fn answer(
@@ -47,16 +84,20 @@ impl<P: Program> Engine<P> {
             let message = format!("nobody answered until {}", open.expires_at);
             return Err(EngineError::refused(EXPIRED, message));
         }
+        if answer == Answered::Expired {
+            let message = "only time lets a question expire; approve, reject or modify";
+            return Err(EngineError::refused("answer.unusable", message));
+        }
         self.check_usable(&snapshot, open, &answer)?;
         // A question that is asked again about the same call, as after a second crash, is another one.
         let key = format!("answer:{}:{}", open.id, open.seq);
         let signal = NewSignal {
             task,
-            kind: "answer".into(),
+            kind: SignalKind::Answer,
             payload: json!({ "question": open.id, "answer": answer }),
             key,
         };
-        match self.signal(signal).await? {
+        match self.store().signal(signal).await? {
             Signalled::Accepted => Ok(()),
             Signalled::Unknown => Err(EngineError::UnknownTask(task)),
             Signalled::Duplicate | Signalled::Ended => Err(self.not_open(task, open.id).await?),

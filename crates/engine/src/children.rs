@@ -96,7 +96,7 @@ impl<P: Program> Children for ChildRunner<P> {
         let engine = self.engine.clone();
         let parent = Arc::clone(&self.parent);
         let waits = Arc::clone(&self.waits);
-        async move {
+        let run = async move {
             let request = NewRequest {
                 owner: parent.owner,
                 conversation: None,
@@ -110,10 +110,18 @@ impl<P: Program> Children for ChildRunner<P> {
             let _wait = waits.enter();
             let mut ended = engine.run_until(request, Some(parent.id), deadline).await?;
             while !ended.status.is_final() {
-                engine.until_changed(ended.facts.id).await;
+                engine.until_changed(ended.facts.id).await?;
                 ended = engine.wait(ended.facts.id).await?;
             }
             Ok(ended)
+        };
+        async move {
+            match run.await {
+                // The worker ends with its engine. A call that returned now would be a failure in the journal;
+                // one that is cut off is made again by the next worker.
+                Err(EngineError::Closed { .. }) => std::future::pending().await,
+                outcome => outcome,
+            }
         }
         .boxed()
     }

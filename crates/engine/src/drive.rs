@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use convoke_model::{Stage, TaskState};
 use convoke_store::{
-    Batch, Claimed, Fence, Hold, NewEntry, Scope, Signal, Standing, StateWriter, StoreError,
-    StoreFuture, text_of,
+    Batch, Claimed, Fence, Hold, NewEntry, Scope, Signal, SignalKind, Standing, StateWriter,
+    StoreError, StoreFuture, text_of,
 };
 use futures::future::{BoxFuture, Fuse, FusedFuture, Shared};
 use futures::stream::FuturesUnordered;
@@ -552,7 +552,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         self.notice_stop();
         for signal in loaded.map(|loaded| loaded.signals).unwrap_or_default() {
             // To end a task needs no permit; whatever may go on with it does.
-            if self.permit.is_none() && signal.kind != "cancel" {
+            if self.permit.is_none() && signal.kind.parse() != Ok(SignalKind::Cancel) {
                 self.inbox_waits = true;
                 continue;
             }
@@ -567,7 +567,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             return;
         }
         self.taken.push(id);
-        let event = if signal.kind == "cancel" {
+        let event = if signal.kind.parse() == Ok(SignalKind::Cancel) {
             let reason = signal
                 .payload
                 .get("reason")
@@ -736,7 +736,7 @@ fn interrupted() -> Failure {
 
 /// The question and answer that a signal carries, if it is an answer.
 pub(crate) fn answer_of(signal: &Signal) -> Option<(Uuid, Answered)> {
-    if signal.kind != "answer" {
+    if signal.kind.parse() != Ok(SignalKind::Answer) {
         return None;
     }
     let question = signal.payload.get("question")?.as_str()?.parse().ok()?;

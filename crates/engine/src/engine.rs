@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use convoke_model::{Answer, Channel, Clock, Ids, Message, TaskState};
 use convoke_store::{
-    Definition, FIRST_EPOCH, Fence, NewEntry, NewMessage, NewSignal, NewTask, Scope, Signalled,
-    StateText, Store, StoreError, Submitted, text_of,
+    Definition, Entry, FIRST_EPOCH, Fence, Hint, NewEntry, NewMessage, NewTask, Scope, StateText,
+    Store, StoreError, Submitted, TaskRecord, text_of,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::closing::Closing;
 use crate::desk::{Desk, Handed};
 use crate::drive::Durable;
 use crate::error::EngineError;
@@ -45,6 +46,7 @@ pub(crate) struct Parts<P: Program> {
     pub(crate) desk: Desk<P>,
     /// Who listens to tasks that were not handed to it at once.
     pub(crate) listeners: Listeners,
+    pub(crate) closing: Closing,
 }
 
 impl<P: Program> Clone for Engine<P> {
@@ -85,6 +87,7 @@ pub struct Keeping {
 
 /// Where a task stands once it has ended or waits for a person.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Ended {
     /// Which task it is, and whose.
     pub facts: Arc<Facts>,
@@ -96,6 +99,20 @@ pub struct Ended {
     pub answer: Option<Answer>,
     /// What a person is asked.
     pub questions: Vec<Question>,
+}
+
+impl Ended {
+    /// Where a task stands by its row and its newest entry, whether or not it has come to rest.
+    pub fn read(record: TaskRecord, newest: &Entry) -> Result<Self, EngineError> {
+        let snapshot: Snapshot<Value, Value> = read_snapshot(record.id, &newest.state)?;
+        Ok(Self {
+            facts: Arc::new(Facts::from(&record)),
+            status: record.status,
+            error: record.error,
+            answer: snapshot.answer,
+            questions: snapshot.questions,
+        })
+    }
 }
 
 impl<P: Program> Engine<P> {
@@ -120,6 +137,7 @@ impl<P: Program> Engine<P> {
             task_time,
             desk: Desk::default(),
             listeners: Listeners::default(),
+            closing: Closing::default(),
         }))
     }
 
@@ -131,6 +149,31 @@ impl<P: Program> Engine<P> {
     /// The app whose tasks these are.
     pub fn app(&self) -> &str {
         &self.0.app
+    }
+
+    /// The content hash of the app whose tasks these are.
+    pub fn definition(&self) -> &str {
+        &self.0.definition.hash
+    }
+
+    /// Closes the engine and all its clones: from now on it accepts no task, whoever waits for one is told the
+    /// reason, unless the task has come to rest by then, and listeners of queued tasks are let go of. The first
+    /// reason stays.
+    pub fn close(&self, reason: impl Into<String>) {
+        self.0.closing.close(reason.into());
+        self.0.desk.close();
+        self.0.listeners.clear();
+    }
+
+    /// Whether the engine is closed.
+    pub fn is_closed(&self) -> bool {
+        self.0.closing.is_closed()
+    }
+
+    /// Returns once the engine is closed, with what whoever waits is told.
+    pub async fn closed(&self) -> EngineError {
+        self.0.closing.closed().await;
+        self.0.closing.error()
     }
 
     /// The definitions whose tasks the worker of this process leaves alone because it cannot run
@@ -166,15 +209,19 @@ impl<P: Program> Engine<P> {
         parent: Option<Uuid>,
         deadline: Timestamp,
     ) -> Result<Ended, EngineError> {
-        let (waiter, ended) = oneshot::channel();
+        let (waiter, mut ended) = oneshot::channel();
         let accepted = self
             .accept(request, parent, deadline, Some(waiter), false)
             .await?;
-        match ended.await {
-            Ok(ended) => Ok(ended),
-            // Somebody else works on it.
-            Err(_) => self.wait(accepted.id()).await,
+        tokio::select! {
+            biased;
+            ended = &mut ended => if let Ok(ended) = ended {
+                return Ok(ended);
+            },
+            () = self.0.closing.closed() => {}
         }
+        // Somebody else works on it.
+        self.wait(accepted.id()).await
     }
 
     pub(crate) fn full_time(&self) -> Timestamp {
@@ -191,6 +238,9 @@ impl<P: Program> Engine<P> {
         waiter: Option<oneshot::Sender<Ended>>,
         once_durable: bool,
     ) -> Result<Submitted, EngineError> {
+        if self.is_closed() {
+            return Err(self.0.closing.error());
+        }
         let now = self.0.clock.now();
         let id = self.0.ids.next();
         let facts = Facts {
@@ -249,6 +299,11 @@ impl<P: Program> Engine<P> {
         if queues && let Some(live) = live.take() {
             // A task can be claimed as soon as it is in the store, so its listener is there first.
             self.0.listeners.add(id, live);
+            if self.is_closed() {
+                // It may have been closed since the first look, and then this came too late to be let go of.
+                self.0.listeners.clear();
+                return Err(self.0.closing.error());
+            }
         }
         let submitted = self.0.store.submit(task);
         let Some((seat, permit)) = seat else {
@@ -295,11 +350,6 @@ impl<P: Program> Engine<P> {
         Ok(submitted?)
     }
 
-    /// Tells a running or waiting task something.
-    pub async fn signal(&self, signal: NewSignal) -> Result<Signalled, EngineError> {
-        Ok(self.0.store.signal(signal).await?)
-    }
-
     /// Waits until a task has ended or waits for a person.
     pub async fn wait(&self, task: Uuid) -> Result<Ended, EngineError> {
         self.wait_beyond(task, 0).await
@@ -309,6 +359,8 @@ impl<P: Program> Engine<P> {
     pub async fn wait_beyond(&self, task: Uuid, seq: u64) -> Result<Ended, EngineError> {
         let mut hint = self.0.store.watch(Scope::Rest(task));
         loop {
+            // Asked before the look, so that what came to rest until then is seen.
+            let closed = self.is_closed();
             let (record, entry) = self
                 .store()
                 .newest(task)
@@ -316,23 +368,31 @@ impl<P: Program> Engine<P> {
                 .ok_or(EngineError::UnknownTask(task))?;
             let rests = record.status.is_final() || record.status.awaits_person();
             if rests && record.seq > seq {
-                let snapshot: Snapshot<Value, Value> = read_snapshot(record.id, &entry.state)?;
-                return Ok(Ended {
-                    facts: Arc::new(Facts::from(&record)),
-                    status: record.status,
-                    error: record.error,
-                    answer: snapshot.answer,
-                    questions: snapshot.questions,
-                });
+                return Ended::read(record, &entry);
             }
-            let _ = tokio::time::timeout(WAIT_POLL, hint.changed()).await;
+            if closed {
+                return Err(self.0.closing.error());
+            }
+            self.until_hint(&mut hint).await;
+        }
+    }
+
+    /// Waits for a hint, a moment, or the engine's end.
+    pub(crate) async fn until_hint(&self, hint: &mut Hint) {
+        tokio::select! {
+            _ = tokio::time::timeout(WAIT_POLL, hint.changed()) => {}
+            () = self.0.closing.closed() => {}
         }
     }
 
     /// Waits for a hint that a task has changed, or a moment.
-    pub(crate) async fn until_changed(&self, task: Uuid) {
+    pub(crate) async fn until_changed(&self, task: Uuid) -> Result<(), EngineError> {
         let mut hint = self.0.store.watch(Scope::Task(task));
-        let _ = tokio::time::timeout(WAIT_POLL, hint.changed()).await;
+        self.until_hint(&mut hint).await;
+        if self.is_closed() {
+            return Err(self.0.closing.error());
+        }
+        Ok(())
     }
 }
 
@@ -352,6 +412,14 @@ pub(crate) fn read_snapshot<S, R>(
 where
     S: serde::de::DeserializeOwned,
     R: serde::de::DeserializeOwned,
+{
+    read_state(task, state)
+}
+
+/// Reads a state, or a part of it.
+pub(crate) fn read_state<T>(task: Uuid, state: &StateText) -> Result<T, EngineError>
+where
+    T: serde::de::DeserializeOwned,
 {
     state
         .read()

@@ -29,6 +29,12 @@ pub enum EngineError {
         /// Why, in a sentence.
         message: String,
     },
+    /// The engine was closed, and this process works on tasks no more.
+    #[error("the engine is closed: {reason}")]
+    Closed {
+        /// Why.
+        reason: String,
+    },
     /// The store refused or failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -49,6 +55,7 @@ impl EngineError {
             Self::UnreadableJournal { .. } => "engine.unreadable_journal",
             Self::Invalid(_) => "engine.invalid_value",
             Self::Refused { code, .. } => code,
+            Self::Closed { .. } => "engine.closed",
             Self::Store(error) => error.code(),
         }
     }

@@ -128,6 +128,34 @@ pub enum Answered {
 }
 
 impl Answered {
+    /// Go ahead.
+    pub fn approve() -> Self {
+        Self::Approve { message: None }
+    }
+
+    /// Do not.
+    pub fn reject() -> Self {
+        Self::Reject { message: None }
+    }
+
+    /// Go on with this instead.
+    pub fn modify(value: impl Into<Value>) -> Self {
+        Self::Modify {
+            value: value.into(),
+        }
+    }
+
+    /// The same with a word to whoever asked. A changed value speaks for itself and takes none.
+    #[must_use]
+    pub fn saying(self, text: impl Into<String>) -> Self {
+        let message = Some(text.into());
+        match self {
+            Self::Approve { .. } => Self::Approve { message },
+            Self::Reject { .. } => Self::Reject { message },
+            other => other,
+        }
+    }
+
     /// What was said, in a word.
     pub fn action(&self) -> &'static str {
         match self {

@@ -30,6 +30,11 @@ impl Listeners {
         self.lock().remove(&task)
     }
 
+    /// Lets go of all of them: nobody takes them any more.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Live>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

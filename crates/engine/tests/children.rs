@@ -11,8 +11,7 @@ mod world;
 use std::time::Duration;
 
 use convoke_model::TaskState;
-use convoke_store::{Filter, NewSignal, Page, Store, TaskRecord};
-use serde_json::json;
+use convoke_store::{Filter, Page, Store, TaskRecord};
 use uuid::Uuid;
 use world::World;
 
@@ -30,13 +29,7 @@ async fn children_of(world: &World, parent: Uuid) -> Vec<TaskRecord> {
 }
 
 async fn cancel(world: &World, task: Uuid) {
-    let signal = NewSignal {
-        task,
-        kind: "cancel".into(),
-        payload: json!({}),
-        key: "cancel".into(),
-    };
-    world.engine.signal(signal).await.unwrap();
+    world.engine.cancel(task, None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

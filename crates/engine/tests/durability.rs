@@ -11,9 +11,9 @@ mod world;
 
 use std::time::Duration;
 
-use convoke_engine::{Effect, FailureKind};
+use convoke_engine::{Answered, Effect, FailureKind};
 use convoke_model::{Clock, TaskState};
-use convoke_store::{NewSignal, Store};
+use convoke_store::Store;
 use serde_json::json;
 use uuid::Uuid;
 use world::{Behaviour, World};
@@ -101,13 +101,9 @@ async fn a_call_that_must_not_be_repeated_asks_a_person_after_a_kill() {
     assert_eq!(waiting.status, TaskState::InputRequired);
     assert_eq!(world.performed(), ["one"], "nothing is made again unasked");
     let question = waiting.questions[0].id;
-    let answer = |action: &str| NewSignal {
-        task,
-        kind: "answer".into(),
-        payload: json!({"question": question, "answer": {"action": action}}),
-        key: action.into(),
-    };
-    world.engine.signal(answer("approve")).await.unwrap();
+    let approve = Answered::approve();
+    let answered = world.engine.answer(task, Some(question), approve).await;
+    answered.unwrap();
     let ended = world.until_ended(task).await;
     assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(world.performed(), ["one", "one", "two"]);
@@ -135,17 +131,9 @@ async fn a_rejected_call_is_told_to_the_program_and_not_made() {
         TaskState::InputRequired,
         "a lost answer is as unknown as a kill"
     );
-    let payload = json!({
-        "question": waiting.questions[0].id,
-        "answer": {"action": "reject", "message": "it was booked by phone"},
-    });
-    let signal = NewSignal {
-        task,
-        kind: "answer".into(),
-        payload,
-        key: "k".into(),
-    };
-    world.engine.signal(signal).await.unwrap();
+    assert_eq!(waiting.questions.len(), 1);
+    let reject = Answered::reject().saying("it was booked by phone");
+    world.engine.answer(task, None, reject).await.unwrap();
     let ended = world.until_ended(task).await;
     assert_eq!(ended.status, TaskState::Failed);
     assert!(ended.error.unwrap().contains("it was booked by phone"));
@@ -373,14 +361,10 @@ async fn a_canceled_task_makes_no_more_calls() {
     let task = world.submit("one two").await;
     let worker = world.worker();
     world.until_performed("one").await;
-    let payload = json!({"reason": "changed my mind"});
-    let signal = NewSignal {
-        task,
-        kind: "cancel".into(),
-        payload,
-        key: "c".into(),
-    };
-    world.engine.signal(signal).await.unwrap();
+    let reason = Some("changed my mind");
+    world.engine.cancel(task, reason).await.unwrap();
+    let again = world.engine.cancel(task, None).await;
+    again.unwrap();
     let ended = world.engine.wait(task).await.unwrap();
     assert_eq!(ended.status, TaskState::Canceled);
     assert_eq!(ended.error.as_deref(), Some("changed my mind"));
@@ -477,7 +461,7 @@ async fn a_call_that_needs_leave_is_made_only_once_somebody_agrees() {
     world.clock.advance(Duration::from_hours(23));
     let worker = world.worker();
     assert_eq!(world.performed(), ["look"]);
-    world.answer(task, json!({"action": "approve"})).await;
+    world.answer(task, Answered::approve()).await;
     assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
     assert_eq!(world.performed(), ["look", "pay?"]);
     worker.stop().await;
@@ -490,7 +474,7 @@ async fn a_person_may_change_what_a_call_is_given() {
     let task = world.submit("pay?").await;
     let worker = world.worker();
     world
-        .answer(task, json!({"action": "modify", "value": {"amount": 3}}))
+        .answer(task, Answered::modify(json!({ "amount": 3 })))
         .await;
     assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
     assert_eq!(world.last_arguments(), json!({"amount": 3}));
@@ -504,7 +488,7 @@ async fn a_call_that_somebody_rejects_is_not_made() {
     let task = world.submit("pay?").await;
     let worker = world.worker();
     world
-        .answer(task, json!({"action": "reject", "message": "too dear"}))
+        .answer(task, Answered::reject().saying("too dear"))
         .await;
     let ended = world.until_ended(task).await;
     assert_eq!(ended.error.as_deref(), Some("too dear"));

@@ -18,7 +18,7 @@ use convoke_engine::{
     NewRequest, Options, Outcome, Performing, Program, Step, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
-use convoke_store::{Definition, MemoryStore, NewSignal, Store, Submitted};
+use convoke_store::{Definition, MemoryStore, Store, Submitted};
 use convoke_testkit::{CountedIds, SimClock};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -135,13 +135,7 @@ async fn of_a_task_that_was_called_off_only_questions_that_it_asked_are_closed()
     let task = world.submit("pay?").await;
     let worker = world.worker();
     let question = world.engine.wait(task).await.unwrap().questions[0].id;
-    let signal = NewSignal {
-        task,
-        kind: "cancel".into(),
-        payload: json!({}),
-        key: "cancel".into(),
-    };
-    world.engine.signal(signal).await.unwrap();
+    world.engine.cancel(task, None).await.unwrap();
     assert_eq!(world.until_ended(task).await.status, TaskState::Canceled);
     let asked = world
         .engine

@@ -189,7 +189,9 @@ async fn a_fork_goes_on_from_its_point_with_the_state_it_was_given() {
         message: Some("thank you".into()),
     };
     office.engine.answer(fork, None, approve).await.unwrap();
-    let ended = office.see_through(fork, |_| json!({})).await;
+    let ended = office
+        .see_through(fork, |_| json!({ "action": "approve" }))
+        .await;
     assert_eq!(text(&ended), "Paid 7, thank you.");
     // The other goes its own way, and looks nothing up again.
     let ended = office

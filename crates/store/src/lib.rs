@@ -40,7 +40,7 @@ pub use journal::{
     Batch, Entry, Fence, Hold, NewEntry, NewMessage, Standing, StoredMessage, text_of,
 };
 pub use memory::{Keep, MemoryStore};
-pub use signal::{NewSignal, Signal, Signalled};
+pub use signal::{NewSignal, Signal, SignalKind, Signalled, UnknownSignalKind};
 pub use sqlite::SqliteStore;
 pub use state::{StateText, StateWriter};
 pub use task::{

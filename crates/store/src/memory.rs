@@ -538,7 +538,7 @@ impl Inner {
         kept.inbox.push(KeptSignal {
             signal: Signal {
                 id,
-                kind: signal.kind,
+                kind: signal.kind.word().to_owned(),
                 payload: signal.payload,
                 at: now,
             },

@@ -1,17 +1,70 @@
 //! A task's inbox: what people and other tasks tell it while it runs or waits.
 
+use std::fmt;
+use std::str::FromStr;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
+
+/// What a task can be told. A store keeps it as a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SignalKind {
+    /// An answer to a question.
+    Answer,
+    /// The task is to end.
+    Cancel,
+}
+
+impl SignalKind {
+    const ALL: [Self; 2] = [Self::Answer, Self::Cancel];
+
+    /// The word that a store keeps.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Answer => "answer",
+            Self::Cancel => "cancel",
+        }
+    }
+}
+
+impl fmt::Display for SignalKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for SignalKind {
+    type Err = UnknownSignalKind;
+
+    fn from_str(word: &str) -> Result<Self, UnknownSignalKind> {
+        let mut kinds = Self::ALL.into_iter();
+        kinds
+            .find(|kind| kind.word() == word)
+            .ok_or_else(|| UnknownSignalKind(word.to_owned()))
+    }
+}
+
+/// A word that names no signal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no signal; a task takes `answer` and `cancel`")]
+pub struct UnknownSignalKind(String);
+
+impl UnknownSignalKind {
+    /// Stable and greppable.
+    pub fn code(&self) -> &'static str {
+        "signal.unknown_kind"
+    }
+}
 
 /// A signal on its way in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSignal {
     /// The task it is for.
     pub task: Uuid,
-    /// What it is: `answer`, `cancel` and the like.
-    pub kind: String,
+    /// What it is.
+    pub kind: SignalKind,
     /// What it says.
     pub payload: Value,
     /// The sender's key; the same key again is the same signal.
@@ -23,7 +76,7 @@ impl NewSignal {
     pub(crate) fn parent_ended(child: Uuid) -> Self {
         Self {
             task: child,
-            kind: "cancel".into(),
+            kind: SignalKind::Cancel,
             payload: json!({ "reason": "the task that asked for it has ended" }),
             key: "parent-ended".into(),
         }
@@ -35,7 +88,7 @@ impl NewSignal {
 pub struct Signal {
     /// Its number within the store; signals of a task are taken in by this order.
     pub id: i64,
-    /// What it is.
+    /// What it is: the word of a [`SignalKind`], or of a kind that another version wrote.
     pub kind: String,
     /// What it says.
     pub payload: Value,
@@ -54,4 +107,21 @@ pub enum Signalled {
     Ended,
     /// There is no such task.
     Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_read_from_its_own_word_and_from_no_other() {
+        for kind in SignalKind::ALL {
+            assert_eq!(kind.word().parse(), Ok(kind));
+        }
+        for word in ["cansel", "Cancel", "", "resume"] {
+            let error = word.parse::<SignalKind>().unwrap_err();
+            assert_eq!(error.code(), "signal.unknown_kind");
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    }
 }

@@ -232,6 +232,8 @@ pub struct Filter {
     pub app: Option<String>,
     /// Children of this task.
     pub parent: Option<Uuid>,
+    /// Having this tag.
+    pub tag: Option<String>,
 }
 
 /// Which part of a long list.
@@ -291,6 +293,10 @@ impl Filter {
             && self
                 .parent
                 .is_none_or(|parent| record.parent == Some(parent))
+            && self
+                .tag
+                .as_ref()
+                .is_none_or(|tag| record.tags.contains(tag))
     }
 }
 

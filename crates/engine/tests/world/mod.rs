@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use convoke_engine::machine::Machine;
 use convoke_engine::{
-    Call, Edition, EditionError, Editions, Effect, Ended, Ending, Engine, Event, Executor, Facts,
-    Failure, FailureKind, Heard, NewCall, NewChild, NewRequest, Options, Outcome, Performing,
-    Program, Snapshot, Step, Verdict, View, Worker,
+    Answered, Call, Edition, EditionError, Editions, Effect, Ended, Ending, Engine, Event,
+    Executor, Facts, Failure, FailureKind, Heard, NewCall, NewChild, NewRequest, Options, Outcome,
+    Performing, Program, Snapshot, Step, Verdict, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
-use convoke_store::{Claim, Claimed, Definition, MemoryStore, NewSignal, Store};
+use convoke_store::{Claim, Claimed, Definition, MemoryStore, Store};
 use convoke_testkit::{CountedIds, GatedStore, SimClock};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -357,18 +357,11 @@ impl World {
     }
 
     /// Waits for a task's question and answers it.
-    pub(crate) async fn answer(&self, task: Uuid, answer: Value) {
+    pub(crate) async fn answer(&self, task: Uuid, answer: Answered) {
         let waiting = self.engine.wait(task).await.unwrap();
         assert_eq!(waiting.status, TaskState::InputRequired);
-        let payload = json!({ "question": waiting.questions[0].id, "answer": answer });
-        let key = format!("{}", waiting.questions[0].id);
-        let signal = NewSignal {
-            task,
-            kind: "answer".into(),
-            payload,
-            key,
-        };
-        self.engine.signal(signal).await.unwrap();
+        let question = Some(waiting.questions[0].id);
+        self.engine.answer(task, question, answer).await.unwrap();
     }
 
     pub(crate) fn ids_of(&self, word: &str) -> Vec<Uuid> {

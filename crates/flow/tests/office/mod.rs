@@ -20,10 +20,10 @@ use convoke_engine::{Ended, Engine, EngineError, Failure, Live, NewRequest, Ques
 use convoke_flow::{Assistant, Incoming, Performer, PerformerOptions, receive};
 use convoke_llm::ModelClient;
 use convoke_model::{Channel, UserId};
-use convoke_store::{Entry, NewSignal, Scope, Store};
+use convoke_store::{Entry, Scope, Store};
 use convoke_testkit::{Script, ScriptedModel};
 use futures::FutureExt;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -216,13 +216,7 @@ impl Office {
     }
 
     pub(crate) async fn cancel(&self, task: Uuid) {
-        let signal = NewSignal {
-            task,
-            kind: "cancel".into(),
-            payload: json!({}),
-            key: "c".into(),
-        };
-        self.engine.signal(signal).await.unwrap();
+        self.engine.cancel(task, None).await.unwrap();
     }
 
     pub(crate) async fn ask(&self, text: &str) -> Ended {
@@ -232,14 +226,9 @@ impl Office {
 
     pub(crate) async fn answer(&self, waiting: &Ended, answer: Value) -> Ended {
         let task = waiting.facts.id;
-        let payload = json!({ "question": waiting.questions[0].id, "answer": answer });
-        let signal = NewSignal {
-            task,
-            kind: "answer".into(),
-            payload,
-            key: "k".into(),
-        };
-        self.engine.signal(signal).await.unwrap();
+        let question = Some(waiting.questions[0].id);
+        let answer = serde_json::from_value(answer).unwrap();
+        self.engine.answer(task, question, answer).await.unwrap();
         loop {
             let ended = self.engine.wait(task).await.unwrap();
             if ended.status.is_final() {
@@ -265,15 +254,13 @@ impl Office {
             for question in &ended.questions {
                 // One call may be asked about again: whether to make it, then what came of it.
                 let key = format!("{} of {}", question.id, question.seq);
-                if answered.insert(key.clone()) {
-                    let payload = json!({ "question": question.id, "answer": answer(question) });
-                    let signal = NewSignal {
-                        task,
-                        kind: "answer".into(),
-                        payload,
-                        key,
-                    };
-                    self.engine.signal(signal).await.unwrap();
+                if answered.insert(key) {
+                    let answer = serde_json::from_value(answer(question)).unwrap();
+                    let said = self.engine.answer(task, Some(question.id), answer).await;
+                    // Somebody else may have answered since.
+                    if let Err(error) = said {
+                        assert_eq!(error.code(), "question.answered", "{error}");
+                    }
                 }
             }
             let _ = tokio::time::timeout(Duration::from_millis(20), hint.changed()).await;

@@ -215,6 +215,12 @@ pub(super) fn query(
     if let Some(parent) = filter.parent {
         add("parent = ?", parent.to_string().into());
     }
+    if let Some(tag) = &filter.tag {
+        // Tags that cannot be read are no tags.
+        let tagged = "EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(tags) THEN tags END) \
+                      WHERE value = ?)";
+        add(tagged, tag.clone().into());
+    }
     if let Some(before) = page.before {
         let before = i64::try_from(before).unwrap_or(i64::MAX);
         add("ordinal < ?", before.into());

@@ -513,7 +513,7 @@ pub(super) fn signal(
         .execute(params![
             ordinal,
             signal.key,
-            signal.kind,
+            signal.kind.word(),
             serde_json::to_string(&signal.payload)?,
             millis(now)
         ])?;

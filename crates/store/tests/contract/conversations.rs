@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use convoke_model::{Clock, TaskState};
-use convoke_store::{Claimed, Lease, NewSignal, NewTask, StoreError, Submitted};
+use convoke_store::{Claimed, Lease, NewSignal, NewTask, SignalKind, StoreError, Submitted};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -36,7 +36,7 @@ async fn wait_for_person(world: &World, claimed: &Claimed) {
 async fn answer(world: &World, task: u128) {
     let signal = NewSignal {
         task: Uuid::from_u128(task),
-        kind: "answer".into(),
+        kind: SignalKind::Answer,
         payload: json!({}),
         key: "a".into(),
     };

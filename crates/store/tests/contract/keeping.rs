@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use convoke_model::{RetentionPolicy, TaskState};
 use convoke_store::{
-    BroughtIn, Claim, Definition, Filter, NewSignal, Page, Signalled, StateWriter, Sweep,
+    BroughtIn, Claim, Definition, Filter, NewSignal, Page, SignalKind, Signalled, StateWriter,
+    Sweep,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -65,7 +66,7 @@ async fn paused(world: &World) -> Uuid {
     let id = world.submit(task).await;
     let signal = |key: &str| NewSignal {
         task: id,
-        kind: "answer".into(),
+        kind: SignalKind::Answer,
         payload: json!({ "confidence": 0.123_456_789_012_345_67 }),
         key: key.into(),
     };
@@ -128,7 +129,7 @@ pub(crate) async fn a_task_brought_in_goes_on_where_it_stood(world: &World) {
     // A key that was used before is used.
     let again = NewSignal {
         task: id,
-        kind: "answer".into(),
+        kind: SignalKind::Answer,
         payload: json!({}),
         key: "first".into(),
     };

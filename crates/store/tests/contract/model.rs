@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use convoke_model::{RetentionPolicy, TaskState};
 use convoke_store::{
-    Batch, FIRST_EPOCH, Fence, Filter, Hold, Lease, NewSignal, Page, Standing, Store, Submitted,
+    Batch, FIRST_EPOCH, Fence, Filter, Hold, Lease, NewSignal, Page, SignalKind, Standing, Store,
+    Submitted,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -172,7 +173,7 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
         Operation::Signal { id, key } => {
             let signal = NewSignal {
                 task: Uuid::from_u128(id),
-                kind: "answer".into(),
+                kind: SignalKind::Answer,
                 payload: json!({ "key": key }),
                 key: key.to_string(),
             };

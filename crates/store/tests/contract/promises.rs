@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use convoke_model::{Clock, TaskState};
 use convoke_store::{
-    Claim, FIRST_EPOCH, Fence, Filter, Lease, NewSignal, Page, Scope, Signalled, StoreError,
-    Submitted, TaskRecord,
+    Claim, FIRST_EPOCH, Fence, Filter, Lease, NewSignal, Page, Scope, SignalKind, Signalled,
+    StoreError, Submitted, TaskRecord,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ const A_DAY: Duration = Duration::from_hours(24);
 fn signal(task: Uuid, key: &str) -> NewSignal {
     NewSignal {
         task,
-        kind: "answer".into(),
+        kind: SignalKind::Answer,
         payload: json!({"yes": true}),
         key: key.into(),
     }
@@ -385,6 +385,11 @@ pub(crate) async fn queries_filter_and_page_newest_first(world: &World) {
         let mut task = world.task(id);
         task.owner = if id % 2 == 0 { BEN } else { ANN };
         task.parent = (id == 5).then(|| Uuid::from_u128(1));
+        task.tags = match id {
+            2 | 3 => vec!["paid".into(), "it's \"late\"".into()],
+            4 => vec!["unpaid".into()],
+            _ => Vec::new(),
+        };
         world.submit(task).await;
     }
     let claimed = world.claim_one("w").await;
@@ -444,6 +449,15 @@ pub(crate) async fn queries_filter_and_page_newest_first(world: &World) {
         ..Filter::default()
     };
     assert_eq!(ids(children, Page::default()).await.0, [5]);
+    let tagged = |tag: &str, owner| Filter {
+        tag: Some(tag.into()),
+        owner,
+        ..Filter::default()
+    };
+    assert_eq!(ids(tagged("paid", None), Page::default()).await.0, [3, 2]);
+    let quoted = tagged("it's \"late\"", Some(BEN));
+    assert_eq!(ids(quoted, Page::default()).await.0, [2]);
+    assert!(ids(tagged("pai", None), Page::default()).await.0.is_empty());
 }
 
 pub(crate) async fn a_watcher_is_told_of_work_and_of_its_task(world: &World) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use convoke_app::Limits;
 use convoke_engine::Answered;
 use convoke_flow::check_answer;
-use convoke_store::{NewSignal, Signalled, Store};
+use convoke_store::Store;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -89,22 +89,9 @@ pub(super) async fn cancel(
         let message = format!("the reason has more than {most} characters");
         return Err(UsageError::new("cancel.reason_long", message).into());
     }
-    let signal = NewSignal {
-        task,
-        kind: "cancel".into(),
-        payload: json!({ "reason": reason }),
-        key: "cancel".into(),
-    };
-    match store.signal(signal).await? {
-        Signalled::Accepted | Signalled::Duplicate => {
-            noted(task, json);
-            Ok(Exit::Done)
-        }
-        Signalled::Ended => {
-            Err(UsageError::new("task.ended", format!("task {task} has ended already")).into())
-        }
-        Signalled::Unknown => Err(not_found(task).into()),
-    }
+    convoke_engine::cancel(store, task, reason).await?;
+    noted(task, json);
+    Ok(Exit::Done)
 }
 
 fn noted(task: Uuid, json: bool) {
