@@ -9,7 +9,7 @@ use convoke_app::App;
 use convoke_decide::Classifiers;
 use convoke_engine::{Event, NewCall, Program, Step, View};
 use convoke_model::{
-    Agent, Decision, Name, NodeKind, TargetKind, ToolCall, ToolSettings, Workflow,
+    Agent, Approval, Decision, Name, NodeKind, TargetKind, ToolCall, ToolSettings, Workflow,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -24,6 +24,7 @@ use crate::nodes::{
     act, agent, aggregate, compose, decide, dispatch, graph, inquire, resolve, route,
 };
 use crate::template::Templates;
+use crate::toolbox::Approvals;
 use crate::turn::Turn;
 
 /// An app, ready to answer.
@@ -33,6 +34,8 @@ pub struct Assistant {
     /// How a model says who answers, where one may, by what it chooses from.
     routers: BTreeMap<Option<TargetKind>, Router>,
     pub(crate) templates: Templates,
+    /// Which tools of the program that runs the app need a person's approval.
+    approvals: Approvals,
 }
 
 /// How far a task has come. It is written with every entry and so holds no more than is needed.
@@ -147,7 +150,15 @@ impl Assistant {
             app,
             catalogue,
             templates: Templates::new(),
+            approvals: Approvals::default(),
         })
+    }
+
+    /// Asks a person before it calls what these rules say, as before what the app says.
+    #[must_use]
+    pub fn with_approvals(mut self, approvals: Approvals) -> Self {
+        self.approvals = approvals;
+        self
     }
 
     /// Trains the classifier on a thread of its own, so that no request waits for it. What is not trained then is
@@ -226,6 +237,13 @@ impl Assistant {
         servers
             .filter(move |known| server.is_none_or(|server| known.name.is_spelt(server)))
             .filter_map(move |known| known.tools.get(name))
+    }
+
+    /// Whether a person must agree before a tool, given as `tool` or `server.tool`, is called with these arguments.
+    pub(crate) fn needs_approval(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
+        let mut settings = self.tool_settings(tool);
+        settings.any(|settings| settings.approval == Approval::Required)
+            || self.approvals.required(tool, arguments)
     }
 
     /// How long one call of a tool may take: its own limit, where the app sets one, else the app's.

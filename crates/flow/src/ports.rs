@@ -62,6 +62,7 @@ pub struct ToolRequest {
 
 /// For whom a tool is called. It comes from the verified token, and no model can say otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Caller {
     /// The user.
     pub user: Uuid,
@@ -69,6 +70,24 @@ pub struct Caller {
     pub conversation: Option<Uuid>,
     /// The task.
     pub task: Uuid,
+}
+
+impl Caller {
+    /// A user's task outside any conversation.
+    pub const fn new(user: Uuid, task: Uuid) -> Self {
+        Self {
+            user,
+            conversation: None,
+            task,
+        }
+    }
+
+    /// The same as part of a conversation.
+    #[must_use]
+    pub const fn within(mut self, conversation: Uuid) -> Self {
+        self.conversation = Some(conversation);
+        self
+    }
 }
 
 /// What a tool said.

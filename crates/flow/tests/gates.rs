@@ -205,6 +205,35 @@ async fn a_fork_goes_on_from_its_point_with_the_state_it_was_given() {
     assert_eq!(looked.count(), 1);
 }
 
+#[tokio::test]
+async fn a_tool_that_needs_approval_needs_it_at_a_node_of_a_workflow_too() {
+    let workflow = json!({
+        "name": "signs", "entry_point": "sign",
+        "nodes": {
+            "sign": { "type": "tool", "tool": "desk.sign", "arguments": { "page": "{{ page }}" },
+                      "map": { "over": "[3, 4]", "as": "page", "parallel": 2 } },
+        },
+        "answer": "Signed {{ sign | length }} pages.",
+    });
+    let office = office(workflow, no_model()).await;
+    office.tool("sign", |arguments| Ok(arguments.clone()));
+    let waiting = office.ask("Sign.").await;
+    assert_eq!(waiting.status, TaskState::InputRequired);
+    let asked: Vec<_> = waiting.questions.iter().map(|one| &*one.prompt).collect();
+    assert_eq!(
+        asked,
+        [
+            r#"sign: may I call desk.sign with {"page":3}?"#,
+            r#"sign: may I call desk.sign with {"page":4}?"#,
+        ]
+    );
+    assert!(office.calls().is_empty());
+    let approve = |_: &_| json!({ "action": "approve" });
+    let ended = office.see_through(waiting.facts.id, approve).await;
+    assert_eq!(text(&ended), "Signed 2 pages.");
+    assert_eq!(office.calls().len(), 2);
+}
+
 /// Pays once; the answer is lost, and `get_receipt` tells whether it took effect.
 async fn paying(receipt: Value, verify: Value) -> (Office, Ended) {
     let workflow = json!({

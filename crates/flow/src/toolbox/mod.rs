@@ -3,6 +3,7 @@
 //! A [`Toolbox`] answers for the servers whose tools it holds itself, `rust` and whatever else a
 //! program names, and passes everything else on. The built-in tools, under `builtin`, are always there.
 
+mod approval;
 mod builtin;
 mod calculate;
 mod limits;
@@ -23,6 +24,7 @@ use tokio::time::{Instant, timeout_at};
 use self::rust_tool::{CheckedTool, Ran};
 use crate::ports::{RESULT_TOO_LARGE, ToolFacts, ToolReply, ToolRequest, Tools};
 
+pub use approval::Approvals;
 pub use builtin::MAX_WAIT_SECONDS;
 pub use calculate::{MAX_EXPRESSION_CHARACTERS, MAX_EXPRESSION_DEPTH};
 pub use limits::ToolLimits;

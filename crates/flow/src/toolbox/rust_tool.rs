@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::approval::ApprovalRule;
 use super::limits::{Excess, ToolLimits};
 use crate::checking;
 use crate::ports::{ARGUMENTS_TOO_COMPLEX, Caller, SCHEMA_TOO_COMPLEX, ToolFacts};
@@ -37,6 +38,7 @@ pub enum ToolEffect {
 
 /// What a handler is told besides its arguments.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ToolContext {
     /// For whom it is called. No model and no argument can say otherwise.
     pub caller: Caller,
@@ -46,6 +48,18 @@ pub struct ToolContext {
     pub injected: Map<String, Value>,
     /// How long the call may take. It is dropped then.
     pub timeout: Duration,
+}
+
+impl ToolContext {
+    /// What a handler is told when nothing is injected, for whoever calls one without a runtime.
+    pub fn new(caller: Caller, idempotency_key: impl Into<String>, timeout: Duration) -> Self {
+        Self {
+            caller,
+            idempotency_key: idempotency_key.into(),
+            injected: Map::new(),
+            timeout,
+        }
+    }
 }
 
 /// How a tool says that it could not do what it was asked. The model reads it.
@@ -103,6 +117,7 @@ pub struct RustTool {
     description: String,
     schema: Value,
     effect: ToolEffect,
+    approval: ApprovalRule,
     handler: Handler,
 }
 
@@ -164,6 +179,7 @@ impl RustTool {
             description: description.into(),
             schema,
             effect: ToolEffect::default(),
+            approval: ApprovalRule::Never,
             handler,
         }
     }
@@ -178,6 +194,11 @@ impl RustTool {
     /// The server that it counts as belonging to.
     pub fn server_name(&self) -> &str {
         &self.server
+    }
+
+    /// When a person must agree, with the server and the name that it is for.
+    pub(super) fn approval_rule(&self) -> (&str, &str, &ApprovalRule) {
+        (&self.server, &self.name, &self.approval)
     }
 
     /// What a call may do to the world.
@@ -198,6 +219,26 @@ impl RustTool {
     pub fn idempotent(self) -> Self {
         self.effect(ToolEffect::Idempotent)
     }
+
+    /// A person must agree before each call, whoever makes it: an agent, a skill or a workflow. The task waits
+    /// for the answer, as with `approval: required` in an app.
+    #[must_use]
+    pub fn approval_required(mut self) -> Self {
+        self.approval = ApprovalRule::Always;
+        self
+    }
+
+    /// A person must agree before each call whose arguments are such. The rule is asked before the arguments
+    /// are checked against the schema, and must always say the same of the same arguments: a task that is
+    /// taken up again asks it anew. A rule that panics counts as `true`.
+    #[must_use]
+    pub fn approval_required_if(
+        mut self,
+        rule: impl Fn(&Map<String, Value>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.approval = ApprovalRule::If(Arc::new(rule));
+        self
+    }
 }
 
 impl std::fmt::Debug for RustTool {
@@ -206,6 +247,7 @@ impl std::fmt::Debug for RustTool {
             .field("server", &self.server)
             .field("name", &self.name)
             .field("effect", &self.effect)
+            .field("approval", &self.approval)
             .finish_non_exhaustive()
     }
 }

@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use convoke_engine::{FailureKind, NewCall, Outcome, Step};
-use convoke_model::{
-    AgentFields, Approval, Message, MessageFields, Name, Role, ToolCall, ToolCallStatus,
-};
+use convoke_model::{AgentFields, Message, MessageFields, Name, Role, ToolCall, ToolCallStatus};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -160,7 +158,10 @@ pub(crate) fn take_result(
     if let (true, Outcome::Done(Reply(Given::Tool(reply)))) = (is_child, &outcome) {
         spent.add_child(reply);
     }
-    if needs_leave(turn.assistant, &wanted.tool) {
+    let asked_leave =
+        |arguments: &Map<String, Value>| turn.assistant.needs_approval(&wanted.tool, arguments);
+    // A person may have changed the arguments into some that need no leave.
+    if asked_leave(made_with) || asked_for.is_some_and(asked_leave) {
         // The time that a person took is not the agent's.
         *until_ms = since + turn.assistant.app.agent_time_ms(agent);
     }
@@ -316,13 +317,8 @@ fn made(
 
 /// What a person is asked before a tool is called that needs their leave.
 pub(crate) fn approval(assistant: &Assistant, tool: &str, arguments: &Arguments) -> Option<String> {
-    needs_leave(assistant, tool).then(|| format!("May I call {tool} with {}?", json!(arguments)))
-}
-
-/// Whether a person must agree before the tool is called.
-fn needs_leave(assistant: &Assistant, tool: &str) -> bool {
-    let mut settings = assistant.tool_settings(tool);
-    settings.any(|settings| settings.approval == Approval::Required)
+    let needed = assistant.needs_approval(tool, arguments);
+    needed.then(|| format!("May I call {tool} with {}?", json!(arguments)))
 }
 
 /// The next tool to try in the place of one that failed.

@@ -189,7 +189,9 @@ pub(super) fn call(
                     .map_err(misunderstood)?,
             )
         }
-        _ if workflow.checkpoints.contains(name) => Some(checkpoint(name, &ask)),
+        _ if workflow.checkpoints.contains(name) || needs_approval(turn, &ask) => {
+            Some(checkpoint(name, &ask))
+        }
         _ => None,
     };
     if let Some(running) = running(turn, name) {
@@ -205,6 +207,14 @@ pub(super) fn call(
         })),
         approval,
     })
+}
+
+/// Whether a person must agree to what a node does, wherever it is done.
+fn needs_approval(turn: &Turn<'_>, ask: &Ask) -> bool {
+    match ask {
+        Ask::Tool(wish) => turn.assistant.needs_approval(&wish.tool, &wish.arguments),
+        _ => false,
+    }
 }
 
 fn ask(
@@ -330,7 +340,7 @@ fn label(place: &Place, name: &Name, ask: &Ask) -> String {
     }
 }
 
-/// What a person is asked before a node that they may look in at.
+/// What a person is asked before a node that they may look in at, or that calls a tool which needs approval.
 fn checkpoint(name: &Name, ask: &Ask) -> String {
     match ask {
         Ask::Tool(wish) => {
