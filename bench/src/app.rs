@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use convoke::{Channel, Incoming, Runtime, StoreChoice, local_user};
+use convoke::{Incoming, Runtime, StoreChoice, local_user};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -67,15 +67,7 @@ pub(crate) fn idle_agent() -> Value {
 
 /// A request outside any conversation.
 pub(crate) fn request() -> Incoming {
-    Incoming {
-        user: local_user(),
-        conversation: None,
-        channel: Channel::Terminal,
-        text: "A task of the bench.".into(),
-        key: None,
-        live: None,
-        keeping: convoke_engine::Keeping::default(),
-    }
+    Incoming::new(local_user(), "A task of the bench.")
 }
 
 /// The executor of a measurement: as many threads as the machine of the figures has cores.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use convoke::{Channel, Incoming, Runtime, StoreChoice, TaskState, local_user};
+use convoke::{Incoming, Runtime, StoreChoice, TaskState, local_user};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -177,15 +177,7 @@ async fn answer(folder: &Path, case: &Case) -> anyhow::Result<Duration> {
         .store(StoreChoice::Sqlite(folder.path().join("store.db")))
         .build()
         .await?;
-    let incoming = Incoming {
-        user: local_user(),
-        conversation: None,
-        channel: Channel::Terminal,
-        text: QUESTION.into(),
-        key: None,
-        live: None,
-        keeping: convoke_engine::Keeping::default(),
-    };
+    let incoming = Incoming::new(local_user(), QUESTION);
     let began = Instant::now();
     let ended = runtime.ask(incoming).await?;
     let took = began.elapsed();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use convoke_app::Diagnostics;
-use convoke_engine::EngineError;
+use convoke_engine::{EditionError, EngineError};
 use convoke_flow::FlowError;
 use convoke_model::{Invalid, TaskState};
 use convoke_store::StoreError;
@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RuntimeError {
     /// The builder was given neither an app nor an agent.
     #[error("there is nothing to run; name an app folder, or give an agent")]
@@ -64,7 +65,10 @@ pub enum RuntimeError {
     Flow(#[from] FlowError),
     /// The engine or the store refused or failed.
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(EngineError),
+    /// A task goes on with the app that it was begun with, and that cannot be read.
+    #[error("the app as it was when the task was begun cannot be read: {0}")]
+    Edition(#[from] EditionError),
     /// Nobody works on tasks any more.
     #[error("the worker stopped before its work was done: {reason}")]
     Stopped {
@@ -101,9 +105,25 @@ impl RuntimeError {
                 .map_or("invalid", |problem| problem.code),
             Self::Flow(flow) => flow.code(),
             Self::Engine(engine) => engine.code(),
+            Self::Edition(_) => "task.definition",
             Self::Stopped { .. } => "runtime.worker_stopped",
             Self::NoAnswer { state, .. } if state.awaits_person() => "task.waiting",
             Self::NoAnswer { .. } => "task.not_completed",
         }
+    }
+}
+
+impl From<EngineError> for RuntimeError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Closed { reason } => Self::Stopped { reason },
+            error => Self::Engine(error),
+        }
+    }
+}
+
+impl From<StoreError> for RuntimeError {
+    fn from(error: StoreError) -> Self {
+        Self::Engine(error.into())
     }
 }

@@ -8,7 +8,9 @@
 
 mod builder;
 mod error;
+mod following;
 mod runtime;
+mod tasks;
 mod wire;
 
 // A fuzz target cannot reach into a binary, so that its modules are here too where there is one.
@@ -34,15 +36,35 @@ pub use commands::tasks::fuzzing;
 
 pub use builder::RuntimeBuilder;
 pub use error::RuntimeError;
+pub use following::TaskEvents;
 pub use runtime::{Runtime, local_user};
+pub use tasks::{
+    DEFAULT_TASKS_PER_PAGE, ForkPoint, MAX_TASKS_PER_PAGE, TaskCursor, TaskInfo, TaskPage,
+    TaskQuery, TaskView,
+};
 pub use wire::{StoreChoice, edition_error, engine, engine_of_kept, tool_servers};
 
 pub use convoke_app::{App, Diagnostics};
-pub use convoke_engine::{Answered, EditionError, Ended, Engine, Heard, Keeping, Live};
-pub use convoke_flow::toolbox::{RustTool, ToolContext, ToolEffect, ToolError};
-pub use convoke_flow::{Assistant, Incoming};
-pub use convoke_llm::Options as ModelOptions;
-pub use convoke_model::{
-    Agent, AgentFields, AgentLimits, Answer, Channel, LlmConfig, Name, TaskState, ToolCall, UserId,
+pub use convoke_engine::{
+    About, Answered, EditionError, Ended, Engine, EngineError, EventCursor, Facts, Failure,
+    FailureKind, Heard, Live, Question, TaskChange, TaskEvent,
 };
-pub use convoke_store::{Definition, Store};
+pub use convoke_flow::ports::Caller;
+pub use convoke_flow::toolbox::{RustTool, ToolContext, ToolEffect, ToolError};
+pub use convoke_flow::{
+    Assistant, FlowError, Incoming, MAX_ANSWER_BYTES, MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS,
+    MAX_TAGS,
+};
+pub use convoke_llm::Options as ModelOptions;
+pub use convoke_mcp::ToolServers;
+pub use convoke_model::{
+    Agent, AgentFields, AgentLimits, Answer, AnswerFields, Channel, Clock, Ids, Invalid, LlmConfig,
+    Name, Reliance, TaskState, ToolCall, ToolCallFields, ToolCallStatus, UserId,
+};
+pub use convoke_store::{Definition, Store, StoreError};
+
+// What the signatures speak of, and what the arguments of a tool are derived with.
+pub use jiff::Timestamp;
+pub use serde_json::{Map, Value, json};
+pub use uuid::Uuid;
+pub use {schemars, serde, serde_json};

@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 use convoke_app::App;
 use convoke_engine::{Answered, Ended, Engine, EngineError};
 use convoke_flow::{Assistant, Incoming, check_answer, receive};
-use convoke_model::{Answer, Channel, Clock, Ids, TaskState, UserId};
-use convoke_store::Store;
+use convoke_model::{Answer, Clock, Ids, TaskState, UserId};
+use convoke_store::{Entry, Store, TaskRecord};
 use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -21,17 +22,36 @@ use crate::wire::{AppEditions, AppWorker};
 ///
 /// All methods may be called from many places at once. End it with [`shutdown`](Self::shutdown);
 /// where it is merely dropped, calls under way are cut off and go on, as after a crash, with the
-/// next runtime.
+/// next runtime. Either way whoever waits for a task, or follows one, is told
+/// [`RuntimeError::Stopped`].
+///
+/// What is done to a task is done for a user: a task of somebody else's, or of another app's in the same
+/// store, is one that is not there (`task.not_found`).
 pub struct Runtime {
     app: Arc<App>,
-    engine: Engine<Assistant>,
+    pub(crate) engine: Engine<Assistant>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    editions: AppEditions,
+    pub(crate) editions: AppEditions,
     stop: CancellationToken,
-    ended: CancellationToken,
     broken: Arc<OnceLock<String>>,
-    worker: JoinSet<()>,
+    worker: Mutex<JoinSet<()>>,
+}
+
+/// What is told to whoever waits for a runtime that was shut down.
+const SHUT_DOWN: &str = "the runtime was shut down";
+
+/// Closes an engine where its worker does not get to say how it ended.
+struct CloseOnDrop(Engine<Assistant>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close(if std::thread::panicking() {
+            "it panicked"
+        } else {
+            "it was cut off"
+        });
+    }
 }
 
 impl Runtime {
@@ -49,15 +69,19 @@ impl Runtime {
         ids: Arc<dyn Ids>,
         executor: &Handle,
     ) -> Self {
-        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+        let stop = CancellationToken::new();
         let broken = Arc::new(OnceLock::new());
         let mut running = JoinSet::new();
-        let (stopped, over, why) = (stop.clone(), ended.clone(), Arc::clone(&broken));
+        let (stopped, why) = (stop.clone(), Arc::clone(&broken));
+        let closing = CloseOnDrop(engine.clone());
         let work = async move {
-            // Told also where the worker panics.
-            let _over = over.drop_guard();
-            if let Err(error) = worker.run(stopped).await {
-                let _ = why.set(format!("{error} [{}]", error.code()));
+            match worker.run(stopped).await {
+                Ok(()) => closing.0.close(SHUT_DOWN),
+                Err(error) => {
+                    let reason = format!("{error} [{}]", error.code());
+                    let _ = why.set(reason.clone());
+                    closing.0.close(reason);
+                }
             }
         };
         running.spawn_on(work, executor);
@@ -68,26 +92,15 @@ impl Runtime {
             ids,
             editions,
             stop,
-            ended,
             broken,
-            worker: running,
+            worker: Mutex::new(running),
         }
     }
 
     /// Says something to the app, as the user of this machine and outside any conversation, and waits
     /// for the answer. [`ask`](Self::ask) goes on with a conversation.
     pub async fn run(&self, text: impl Into<String>) -> Result<Answer, RuntimeError> {
-        let ended = self
-            .ask(Incoming {
-                user: local_user(),
-                conversation: None,
-                channel: Channel::Terminal,
-                text: text.into(),
-                key: None,
-                live: None,
-                keeping: convoke_engine::Keeping::default(),
-            })
-            .await?;
+        let ended = self.ask(Incoming::new(local_user(), text)).await?;
         match ended.answer {
             Some(answer) if ended.status == TaskState::Completed => Ok(answer),
             answer => {
@@ -110,36 +123,64 @@ impl Runtime {
 
     /// Says something to the app and waits until the task has ended or waits for a person.
     pub async fn ask(&self, incoming: Incoming) -> Result<Ended, RuntimeError> {
+        self.check_accepting()?;
         let request = receive(incoming, &self.app.config.limits, self.clock.now())?;
-        self.while_working(self.engine.run(request)).await
+        Ok(self.engine.run(request).await?)
     }
 
     /// Hands in a request. Once this returns, the task is in the store and will be carried out.
     pub async fn submit(&self, incoming: Incoming) -> Result<Uuid, RuntimeError> {
+        self.check_accepting()?;
         let request = receive(incoming, &self.app.config.limits, self.clock.now())?;
         Ok(self.engine.submit(request).await?.id())
     }
 
-    /// Waits until a task has ended or waits for a person.
-    pub async fn wait(&self, task: Uuid) -> Result<Ended, RuntimeError> {
-        self.while_working(self.engine.wait(task)).await
+    /// Waits until a user's task has ended or waits for a person.
+    pub async fn wait(&self, user: UserId, task: Uuid) -> Result<Ended, RuntimeError> {
+        self.owned(user, task).await?;
+        Ok(self.engine.wait(task).await?)
     }
 
-    /// Answers a question of a task, and waits until the task has ended or waits for a person again.
+    /// Answers a question of a user's task, and waits until the task has ended or waits for a person again.
+    /// Without a question's id it must be the only one. Of several answers to one question exactly one is
+    /// taken; the others are refused (`question.answered`).
     pub async fn answer(
         &self,
+        user: UserId,
         task: Uuid,
         question: Option<Uuid>,
         answer: Answered,
     ) -> Result<Ended, RuntimeError> {
+        let (record, _) = self.owned(user, task).await?;
         check_answer(&answer)?;
-        let newest = self.store().newest(task).await.map_err(EngineError::from)?;
-        let seq = newest.map_or(0, |(record, _)| record.seq);
         self.engine.answer(task, question, answer).await?;
-        self.while_working(self.engine.wait_beyond(task, seq)).await
+        Ok(self.engine.wait_beyond(task, record.seq).await?)
     }
 
-    /// Waits for something of the app's, unless its worker breaks down first.
+    /// A task of a user's and the newest entry of its journal. A task that is not theirs is not there.
+    pub(crate) async fn owned(
+        &self,
+        user: UserId,
+        task: Uuid,
+    ) -> Result<(TaskRecord, Entry), RuntimeError> {
+        let found = self.store().newest(task).await?;
+        let own = found
+            .filter(|(record, _)| record.owner == user.uuid() && record.app == self.engine.app());
+        Ok(own.ok_or(EngineError::UnknownTask(task))?)
+    }
+
+    /// Nothing new is taken in once nobody here would carry it out.
+    pub(crate) fn check_accepting(&self) -> Result<(), RuntimeError> {
+        if self.stop.is_cancelled() {
+            let reason = self.broken.get().cloned();
+            return Err(RuntimeError::Stopped {
+                reason: reason.unwrap_or_else(|| SHUT_DOWN.into()),
+            });
+        }
+        Ok(())
+    }
+
+    /// Waits for something of the app's, unless its worker ends first.
     pub async fn while_working<T, E>(
         &self,
         work: impl Future<Output = Result<T, E>>,
@@ -150,21 +191,18 @@ impl Runtime {
         tokio::select! {
             biased;
             done = work => Ok(done?),
-            () = self.ended.cancelled() => Err(self.stopped()),
+            error = self.engine.closed() => Err(error.into()),
         }
     }
 
-    /// Waits until nobody works on tasks any more, which is never unless the worker breaks down.
+    /// Waits until nobody works on tasks any more: without an error once the runtime was shut down, and with
+    /// one where its worker broke down.
     pub async fn until_stopped(&self) -> Result<(), RuntimeError> {
-        self.ended.cancelled().await;
-        Err(self.stopped())
-    }
-
-    fn stopped(&self) -> RuntimeError {
-        let reason = self.broken.get().cloned();
-        RuntimeError::Stopped {
-            reason: reason.unwrap_or_else(|| "it panicked".into()),
+        let error = self.engine.closed().await;
+        if self.stop.is_cancelled() && self.broken.get().is_none() {
+            return Ok(());
         }
+        Err(error.into())
     }
 
     /// The app.
@@ -172,12 +210,12 @@ impl Runtime {
         &self.app
     }
 
-    /// The engine, to pass signals on and for everything else that has no method here.
+    /// The engine, for everything that has no method here. It knows no users: whoever has it may do everything.
     pub fn engine(&self) -> &Engine<Assistant> {
         &self.engine
     }
 
-    /// The store, to look at tasks and conversations.
+    /// The store, for everything that has no method here. It knows no users either.
     pub fn store(&self) -> &Arc<dyn Store> {
         self.engine.store()
     }
@@ -192,18 +230,31 @@ impl Runtime {
         &self.ids
     }
 
-    /// Stops softly: finishes calls under way, leaves the rest to the next runtime, ends tool servers.
-    pub async fn shutdown(mut self) -> Result<(), RuntimeError> {
+    /// Stops softly: takes in nothing more, finishes calls under way, leaves the rest to the next runtime,
+    /// ends tool servers. What is kept can still be looked at. Whoever calls it again waits for the same end.
+    pub async fn shutdown(&self) -> Result<(), RuntimeError> {
         self.stop.cancel();
-        let mut panicked = false;
-        while let Some(ended) = self.worker.join_next().await {
-            panicked |= ended.is_err();
+        let mut worker = self.worker.lock().await;
+        while let Some(ended) = worker.join_next().await {
+            if ended.is_err() {
+                let _ = self.broken.set("it panicked".into());
+            }
         }
+        drop(worker);
+        self.engine.close(SHUT_DOWN);
         self.editions.shutdown().await;
-        if panicked || self.broken.get().is_some() {
-            return Err(self.stopped());
+        match self.broken.get() {
+            Some(reason) => Err(RuntimeError::Stopped {
+                reason: reason.clone(),
+            }),
+            None => Ok(()),
         }
-        Ok(())
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.engine.close("the runtime was dropped");
     }
 }
 

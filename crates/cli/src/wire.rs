@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use convoke_app::{App, Diagnostics, Severity};
 use convoke_engine::{Edition, EditionError, Editions, Engine, Options, Worker};
-use convoke_flow::toolbox::{RustTool, ToolLimits, Toolbox};
+use convoke_flow::toolbox::{Approvals, RustTool, ToolLimits, Toolbox};
 use convoke_flow::{Assistant, Classifiers, Performer, PerformerOptions};
 use convoke_llm::ModelClient;
 use convoke_mcp::ToolServers;
@@ -154,6 +154,7 @@ pub(crate) struct AppEditions(Arc<Shared>);
 
 struct Shared {
     parts: Parts,
+    approvals: Approvals,
     /// The tool servers of every edition that was put together.
     servers: Mutex<Vec<ToolServers>>,
     /// What editions with the same skills and domains share.
@@ -163,6 +164,7 @@ struct Shared {
 impl AppEditions {
     pub(crate) fn new(parts: Parts) -> Self {
         Self(Arc::new(Shared {
+            approvals: parts.tools.iter().collect(),
             parts,
             servers: Mutex::default(),
             classifiers: Classifiers::default(),
@@ -179,14 +181,13 @@ impl AppEditions {
         if parts.train_at_start {
             edition.program.train_in_background();
         }
-        let engine = Engine::new(
+        let engine = engine_over(
             edition.program,
+            app,
+            definition(app),
             Arc::clone(&parts.store),
             Arc::clone(&parts.clock),
             Arc::clone(&parts.ids),
-            app.config.name.as_str(),
-            Arc::new(definition(app)),
-            edition.task_time,
         );
         let limits = &app.config.limits;
         let options = Options {
@@ -214,8 +215,7 @@ impl AppEditions {
         }
         check_tools(app, &toolbox)?;
         self.lock_servers().push(servers);
-        let assistant = Assistant::sharing(Arc::clone(app), &self.0.classifiers)?;
-        let assistant = Arc::new(assistant);
+        let assistant = self.assistant(app)?;
         let performer = Performer::new(
             Arc::clone(&assistant),
             Arc::new(toolbox),
@@ -229,6 +229,35 @@ impl AppEditions {
             executor: Arc::new(performer),
             task_time: task_time(app),
         })
+    }
+
+    fn assistant(&self, app: &Arc<App>) -> Result<Arc<Assistant>, RuntimeError> {
+        let assistant = Assistant::sharing(Arc::clone(app), &self.0.classifiers)?;
+        Ok(Arc::new(assistant.with_approvals(self.0.approvals.clone())))
+    }
+
+    /// The engine for the edition that a task was begun with. Where that is not the `current` one, it has no
+    /// worker of its own.
+    pub(crate) async fn engine_of(
+        &self,
+        current: &Engine<Assistant>,
+        definition: &str,
+    ) -> Result<Engine<Assistant>, RuntimeError> {
+        if current.definition() == definition {
+            return Ok(current.clone());
+        }
+        let parts = &self.0.parts;
+        let kept = parts.store.definition(definition).await?;
+        let missing = || EditionError::Unavailable("it is not in the store".into());
+        let kept = kept.ok_or_else(missing)?;
+        if !kept.trusted {
+            return Err(EditionError::Unavailable(untrusted(&kept.hash)).into());
+        }
+        let app = Arc::new((parts.read_kept)(&kept)?);
+        let (clock, ids) = (Arc::clone(&parts.clock), Arc::clone(&parts.ids));
+        let store = Arc::clone(&parts.store);
+        let assistant = self.assistant(&app)?;
+        Ok(engine_over(assistant, &app, kept, store, clock, ids))
     }
 
     /// Ends the tool servers of all editions.
@@ -303,15 +332,36 @@ pub fn engine_of_kept(
     definition: Definition,
     store: Arc<dyn Store>,
 ) -> Result<Engine<Assistant>, RuntimeError> {
-    Ok(Engine::new(
-        Arc::new(Assistant::new(Arc::clone(app))?),
+    let assistant = Arc::new(Assistant::new(Arc::clone(app))?);
+    Ok(engine_over(
+        assistant,
+        app,
+        definition,
         store,
         clock(),
         ids(),
-        app.config.name.as_str(),
-        Arc::new(definition),
-        task_time(app),
     ))
+}
+
+fn engine_over(
+    assistant: Arc<Assistant>,
+    app: &App,
+    definition: Definition,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+) -> Engine<Assistant> {
+    let name = app.config.name.as_str();
+    let definition = Arc::new(definition);
+    Engine::new(
+        assistant,
+        store,
+        clock,
+        ids,
+        name,
+        definition,
+        task_time(app),
+    )
 }
 
 /// What is kept of an app with its tasks. Whoever runs an app trusts it.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use convoke::{
-    AgentFields, App, Channel, Incoming, Runtime, RuntimeBuilder, RuntimeError, RustTool,
+    AgentFields, Answered, App, Incoming, Runtime, RuntimeBuilder, RuntimeError, RustTool,
     StoreChoice, TaskState, ToolContext, ToolError, UserId, local_user,
 };
 use convoke_testkit::{Reply, Script, ScriptedModel};
@@ -72,15 +72,7 @@ fn told(model: &ScriptedModel) -> String {
 }
 
 fn said(text: &str, conversation: Uuid) -> Incoming {
-    Incoming {
-        user: local_user(),
-        conversation: Some(conversation),
-        channel: Channel::Terminal,
-        text: text.into(),
-        key: None,
-        live: None,
-        keeping: convoke::Keeping::default(),
-    }
+    Incoming::new(local_user(), text).conversation(conversation)
 }
 
 /// An app folder with the clerk, whose leases are short.
@@ -254,7 +246,7 @@ async fn what_a_dropped_runtime_left_is_finished_by_the_next_over_the_same_file(
     looking.notified().await;
     drop(first);
     let second = build(false).await;
-    let ended = second.wait(task).await.unwrap();
+    let ended = second.wait(local_user(), task).await.unwrap();
     assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(ended.answer.unwrap().text, "Seen.");
     // The call was cut off and made again; the thought before it was paid for once.
@@ -288,15 +280,10 @@ async fn a_request_under_the_same_key_is_the_same_task() {
         .build()
         .await
         .unwrap();
-    let keyed = || Incoming {
-        key: Some("k".into()),
-        live: None,
-        keeping: convoke::Keeping::default(),
-        ..said("Do it.", Uuid::from_u128(8))
-    };
+    let keyed = || said("Do it.", Uuid::from_u128(8)).key("k");
     let first = runtime.submit(keyed()).await.unwrap();
     assert_eq!(runtime.submit(keyed()).await.unwrap(), first);
-    runtime.wait(first).await.unwrap();
+    runtime.wait(local_user(), first).await.unwrap();
     assert_eq!(model.requests().len(), 1);
     runtime.shutdown().await.unwrap();
 }
@@ -324,7 +311,10 @@ async fn a_task_that_fails_is_an_error_that_names_it() {
     let error = runtime.run("  ").await.unwrap_err();
     assert!(matches!(error, RuntimeError::Invalid(_)), "{error}");
     assert_eq!(error.code(), "request.message_empty");
-    let error = runtime.wait(Uuid::from_u128(1)).await.unwrap_err();
+    let error = runtime
+        .wait(local_user(), Uuid::from_u128(1))
+        .await
+        .unwrap_err();
     assert_eq!(error.code(), "task.not_found");
     runtime.shutdown().await.unwrap();
 }
@@ -422,11 +412,86 @@ async fn a_function_of_the_program_is_told_for_whom_it_is_called() {
     let runtime = Runtime::builder().agent(agent).tool(whoami).build();
     let runtime = runtime.await.unwrap();
     let (user, conversation) = (Uuid::from_u128(0xB0B), Uuid::from_u128(2));
-    let incoming = Incoming {
-        user: UserId::from(user),
-        ..said("Who am I?", conversation)
-    };
+    let incoming = Incoming::new(UserId::from(user), "Who am I?").conversation(conversation);
     runtime.ask(incoming).await.unwrap();
     assert_eq!(told(&model), user.to_string());
+    runtime.shutdown().await.unwrap();
+}
+
+/// A tool that pays, with leave only, and how often it did.
+fn pay() -> (RustTool, Arc<AtomicUsize>) {
+    let paid = Arc::new(AtomicUsize::new(0));
+    let paying = Arc::clone(&paid);
+    let pay = RustTool::new("pay", "Pays.", move |_, sum: Map<String, Value>| {
+        paying.fetch_add(1, Ordering::SeqCst);
+        async move { Ok::<_, ToolError>(sum) }
+    });
+    (pay.approval_required(), paid)
+}
+
+#[tokio::test]
+async fn an_agent_calls_a_function_that_needs_approval_once_somebody_agrees() {
+    let model = model([
+        call("pay", json!({ "sum": 7 })),
+        Reply::text("Paid."),
+        call("pay", json!({ "sum": 8 })),
+        Reply::text("Not paid."),
+    ])
+    .await;
+    // However the agent lists it.
+    for (listed, answer, text) in [
+        ("rust.pay", Answered::approve(), "Paid."),
+        ("pay", Answered::reject().saying("too dear"), "Not paid."),
+    ] {
+        let (pay, paid) = pay();
+        let builder = Runtime::builder().agent(agent(&model, &[listed])).tool(pay);
+        let runtime = builder.build().await.unwrap();
+        let waiting = runtime.ask(Incoming::new(local_user(), "Pay.")).await;
+        let waiting = waiting.unwrap();
+        assert_eq!(waiting.status, TaskState::InputRequired);
+        let prompt = &waiting.questions[0].prompt;
+        assert!(
+            prompt.starts_with(&format!("May I call {listed} with")),
+            "{prompt}"
+        );
+        assert_eq!(paid.load(Ordering::SeqCst), 0);
+        let approves = answer == Answered::approve();
+        let ended = runtime
+            .answer(local_user(), waiting.facts.id, None, answer)
+            .await
+            .unwrap();
+        assert_eq!(ended.answer.unwrap().text, text);
+        assert_eq!(paid.load(Ordering::SeqCst), usize::from(approves));
+        runtime.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_skill_calls_a_function_that_needs_approval_once_somebody_agrees() {
+    let model = model(Reply::text("The model was asked.")).await;
+    let mut clerk = clerk(&model, &["rust.pay"]);
+    clerk["skills"] = json!([{
+        "name": "pay", "description": "pays somebody", "sentences": ["pay {who}"],
+        "slots": { "who": {} },
+        "action": {
+            "tool": "rust.pay", "arguments": { "who": "{{ who }}" }, "reply": "{{ who }} is paid.",
+        },
+    }]);
+    let folder = folder(&clerk);
+    let (pay, paid) = pay();
+    let builder = Runtime::builder().app(folder.path()).tool(pay);
+    let runtime = builder.build().await.unwrap();
+    let waiting = runtime.ask(said("pay the piper", Uuid::from_u128(8))).await;
+    let waiting = waiting.unwrap();
+    assert_eq!(waiting.status, TaskState::InputRequired);
+    assert_eq!(paid.load(Ordering::SeqCst), 0);
+    let approve = Answered::approve();
+    let ended = runtime.answer(local_user(), waiting.facts.id, None, approve);
+    assert_eq!(
+        ended.await.unwrap().answer.unwrap().text,
+        "the piper is paid."
+    );
+    assert_eq!(paid.load(Ordering::SeqCst), 1);
+    assert!(model.requests().is_empty());
     runtime.shutdown().await.unwrap();
 }

@@ -78,6 +78,7 @@ pub struct NewRequest {
 
 /// How long a task is kept once it has ended, where it has a wish of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Keeping {
     /// So many days, whatever the policy says.
     pub days: Option<u32>,

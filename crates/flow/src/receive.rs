@@ -7,23 +7,70 @@ use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
-/// What comes in from a channel. The user id has been verified by whoever took it in.
+/// What comes in from a channel.
 #[derive(Debug, Clone)]
+#[must_use = "nothing happens before it is submitted"]
 pub struct Incoming {
-    /// The verified user.
-    pub user: UserId,
-    /// The conversation, if it is part of one.
-    pub conversation: Option<Uuid>,
+    user: UserId,
+    conversation: Option<Uuid>,
+    channel: Channel,
+    text: String,
+    key: Option<String>,
+    live: Option<Live>,
+    keeping: Keeping,
+}
+
+impl Incoming {
+    /// What a user said, at the terminal and outside any conversation. Whoever took it in has verified the
+    /// user's id.
+    pub fn new(user: UserId, text: impl Into<String>) -> Self {
+        Self {
+            user,
+            conversation: None,
+            channel: Channel::Terminal,
+            text: text.into(),
+            key: None,
+            live: None,
+            keeping: Keeping::default(),
+        }
+    }
+
+    /// It is part of this conversation of the user's, which is begun with its first request.
+    pub fn conversation(mut self, conversation: Uuid) -> Self {
+        self.conversation = Some(conversation);
+        self
+    }
+
     /// Where it came in.
-    pub channel: Channel,
-    /// What was said.
-    pub text: String,
-    /// The same user's same key is the same request.
-    pub key: Option<String>,
-    /// Who listens to the answer as it is made.
-    pub live: Option<Live>,
-    /// How long it is kept, where it has a wish of its own.
-    pub keeping: Keeping,
+    pub fn channel(mut self, channel: Channel) -> Self {
+        self.channel = channel;
+        self
+    }
+
+    /// The same user's same key is the same request, and so the same task. It has at most
+    /// [`MAX_KEY_CHARACTERS`].
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Who listens to the answer as it is made, as long as that is in this process.
+    pub fn live(mut self, live: impl Into<Option<Live>>) -> Self {
+        self.live = live.into();
+        self
+    }
+
+    /// Words that the retention policy and people find the task by: at most [`MAX_TAGS`].
+    pub fn tags<T: Into<String>>(mut self, tags: impl IntoIterator<Item = T>) -> Self {
+        self.keeping.tags = tags.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Days for which the task is kept once it has ended, at least 1, whatever the policy says.
+    pub fn keep_days(mut self, days: impl Into<Option<u32>>) -> Self {
+        self.keeping.days = days.into();
+        self
+    }
 }
 
 /// Characters that a request's key may have.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use convoke::{Answered, Ended, Runtime, RuntimeError};
+use convoke::{Answered, Ended, Runtime, RuntimeError, UserId};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
@@ -103,7 +103,8 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
                     (Some(_), None) => output::note("Nobody asks you anything."),
                     (Some(answer), Some(task)) => {
                         let telling = Telling::new(json);
-                        let heard = heard(answer, task, runtime, telling, &input, json).await;
+                        let asked = (speaker.user, task);
+                        let heard = heard(answer, asked, runtime, telling, &input, json).await;
                         if let Err(error) = heard {
                             output::report(json, &error, Exit::Usage);
                         }
@@ -114,8 +115,8 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
             _ => {}
         }
         let mut telling = Telling::new(json);
-        let mut incoming = speaker.says(line, &args.speaker, None);
-        incoming.live = telling.live();
+        let incoming = speaker.says(line, &args.speaker, None);
+        let incoming = incoming.live(telling.live());
         let task = match runtime.submit(incoming).await {
             // A message that is refused is no reason to end the conversation.
             Err(error @ RuntimeError::Invalid(_)) => {
@@ -126,7 +127,7 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
         };
         last = Some(task);
         let ended = tokio::select! {
-            ended = telling.follow(runtime.wait(task)) => ended?,
+            ended = telling.follow(runtime.wait(speaker.user, task)) => ended?,
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
         tell(&ended, telling, runtime, &input, json).await;
@@ -172,17 +173,17 @@ fn answer_of(command: &str) -> Option<anyhow::Result<Answered>> {
 /// Answers the first question of a task, and says what came of it.
 async fn heard(
     answer: anyhow::Result<Answered>,
-    task: Uuid,
+    (user, task): (UserId, Uuid),
     runtime: &Runtime,
     mut telling: Telling,
     input: &Input,
     json: bool,
 ) -> anyhow::Result<()> {
     let answer = answer?;
-    let standing = runtime.wait(task).await?;
+    let standing = runtime.wait(user, task).await?;
     let question = standing.questions.first().map(|question| question.id);
     let ended = telling
-        .follow(runtime.answer(task, question, answer))
+        .follow(runtime.answer(user, task, question, answer))
         .await?;
     tell(&ended, telling, runtime, input, json).await;
     Ok(())

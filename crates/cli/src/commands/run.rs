@@ -1,6 +1,6 @@
 //! `convoke run`: one message, or many from standard input, and what the app says to them.
 
-use convoke::{Ended, Keeping, Runtime, RuntimeError, TaskState};
+use convoke::{Ended, Incoming, Runtime, RuntimeError, TaskState};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use serde_json::{Value, json};
@@ -39,11 +39,10 @@ async fn answer(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::Result
     }
     let mut telling = Telling::new(json);
     let speaker = Speaker::find(&args.speaker, runtime).await?;
-    let mut incoming = speaker.says(args.message.clone(), &args.speaker, args.key.clone());
-    incoming.keeping = keeping(args);
-    incoming.live = telling.live();
+    let incoming = speaker.says(args.message.clone(), &args.speaker, args.key.clone());
+    let incoming = kept(incoming, args).live(telling.live());
     let task = runtime.submit(incoming).await?;
-    let ended = telling.follow(runtime.wait(task)).await?;
+    let ended = telling.follow(runtime.wait(speaker.user, task)).await?;
     let told = telling.end(&ended);
     Ok(show(&ended, runtime, json, told))
 }
@@ -94,7 +93,10 @@ async fn answer_lines(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::
                 }
                 waiting.push_back(async move {
                     let ended = match task {
-                        Ok(task) => runtime.wait(task).await.map_err(anyhow::Error::from),
+                        Ok(task) => {
+                            let ended = runtime.wait(speaker.user, task).await;
+                            ended.map_err(anyhow::Error::from)
+                        }
                         Err(error) => Err(error),
                     };
                     (place, ended)
@@ -146,17 +148,13 @@ async fn submit(
     key: Option<String>,
     runtime: &Runtime,
 ) -> anyhow::Result<Uuid> {
-    let mut incoming = speaker.says(line.message()?, &args.speaker, key);
-    incoming.keeping = keeping(args);
+    let incoming = kept(speaker.says(line.message()?, &args.speaker, key), args);
     Ok(runtime.submit(incoming).await?)
 }
 
-/// How long the task is to be kept.
-fn keeping(args: &RunArgs) -> Keeping {
-    Keeping {
-        days: args.keep_days,
-        tags: args.tag.clone(),
-    }
+/// As long as the command line says, and under its tags.
+fn kept(incoming: Incoming, args: &RunArgs) -> Incoming {
+    incoming.keep_days(args.keep_days).tags(args.tag.clone())
 }
 
 /// Prints what came of a task; the answer only if it was not told already.

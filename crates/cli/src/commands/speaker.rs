@@ -41,14 +41,12 @@ impl Speaker {
 
     /// A message of this speaker's.
     pub(crate) fn says(&self, text: String, args: &SpeakerArgs, key: Option<String>) -> Incoming {
-        Incoming {
-            user: self.user,
-            conversation: Some(self.conversation),
-            channel: args.channel,
-            text,
-            key,
-            live: None,
-            keeping: convoke_engine::Keeping::default(),
+        let incoming = Incoming::new(self.user, text)
+            .conversation(self.conversation)
+            .channel(args.channel);
+        match key {
+            Some(key) => incoming.key(key),
+            None => incoming,
         }
     }
 }

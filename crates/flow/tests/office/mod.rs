@@ -19,7 +19,7 @@ use convoke_app::App;
 use convoke_engine::{Ended, Engine, EngineError, Failure, Live, NewRequest, Question, Worker};
 use convoke_flow::{Assistant, Incoming, Performer, PerformerOptions, receive};
 use convoke_llm::ModelClient;
-use convoke_model::{Channel, UserId};
+use convoke_model::UserId;
 use convoke_store::{Entry, Scope, Store};
 use convoke_testkit::{Script, ScriptedModel};
 use futures::FutureExt;
@@ -191,15 +191,10 @@ impl Office {
         text: &str,
         live: Option<Live>,
     ) -> NewRequest {
-        let incoming = Incoming {
-            user: UserId::from(Uuid::from_u128(user)),
-            conversation: conversation.map(Uuid::from_u128),
-            channel: Channel::Terminal,
-            text: text.into(),
-            key: None,
-            live,
-            keeping: convoke_engine::Keeping::default(),
-        };
+        let mut incoming = Incoming::new(UserId::from(Uuid::from_u128(user)), text).live(live);
+        if let Some(conversation) = conversation {
+            incoming = incoming.conversation(Uuid::from_u128(conversation));
+        }
         let now = self.setting.clock.now();
         receive(incoming, &self.app.config.limits, now).unwrap()
     }

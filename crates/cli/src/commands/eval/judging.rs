@@ -1,6 +1,6 @@
 //! Says a case to an app and compares what comes out.
 
-use convoke::{Answer, App, Channel, Ended, Incoming, Runtime, UserId};
+use convoke::{Answer, App, Ended, Incoming, Runtime, UserId};
 use convoke_app::{EvalCase, Expectation, ExpectedCall, ExpectedReply};
 use convoke_model::Name;
 use regex::Regex;
@@ -85,15 +85,7 @@ async fn say(
     conversation: Uuid,
     text: &str,
 ) -> anyhow::Result<Ended> {
-    let incoming = Incoming {
-        user,
-        conversation: Some(conversation),
-        channel: Channel::Terminal,
-        text: text.to_owned(),
-        key: None,
-        live: None,
-        keeping: convoke_engine::Keeping::default(),
-    };
+    let incoming = Incoming::new(user, text).conversation(conversation);
     Ok(runtime.ask(incoming).await?)
 }
 

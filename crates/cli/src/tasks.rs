@@ -1,0 +1,282 @@
+//! What a user may do with their tasks besides handing them in: look, list, follow, cancel, fork.
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+use convoke_engine::{Ended, EngineError, EventCursor, Question};
+use convoke_model::{Answer, Channel, Invalid, TaskState, UserId};
+use convoke_store::{Filter, Page, TaskRecord};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::error::RuntimeError;
+use crate::following::TaskEvents;
+use crate::runtime::Runtime;
+
+/// Tasks in one page of a list, where [`TaskQuery::limit`] does not say otherwise.
+pub const DEFAULT_TASKS_PER_PAGE: usize = 50;
+
+/// Tasks that one page of a list may have.
+pub const MAX_TASKS_PER_PAGE: usize = 1_000;
+
+/// A task without what was said in it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TaskInfo {
+    /// Its id.
+    pub id: Uuid,
+    /// The conversation that it belongs to.
+    pub conversation: Option<Uuid>,
+    /// The task that started it, where it is a part of another.
+    pub parent: Option<Uuid>,
+    /// Where the request came in.
+    pub channel: Channel,
+    /// Where it stands.
+    pub state: TaskState,
+    /// What was asked.
+    pub description: String,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// The place after its newest step.
+    pub cursor: EventCursor,
+    /// When it was submitted.
+    pub created_at: Timestamp,
+    /// When it ended.
+    pub completed_at: Option<Timestamp>,
+    /// The text of the answer, once it has ended with one.
+    pub result: Option<String>,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+impl From<TaskRecord> for TaskInfo {
+    fn from(record: TaskRecord) -> Self {
+        Self {
+            id: record.id,
+            conversation: record.conversation,
+            parent: record.parent,
+            channel: record.channel,
+            state: record.status,
+            description: record.description,
+            tags: record.tags,
+            cursor: EventCursor::after(record.seq),
+            created_at: record.created_at,
+            completed_at: record.completed_at,
+            result: record.result,
+            error: record.error,
+        }
+    }
+}
+
+/// One task as it stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TaskView {
+    /// The task.
+    pub info: TaskInfo,
+    /// The whole answer, once there is one.
+    pub answer: Option<Answer>,
+    /// What people are asked.
+    pub questions: Vec<Question>,
+}
+
+/// A place in a user's list of tasks. Tasks that are submitted later do not move it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskCursor(u64);
+
+impl fmt::Display for TaskCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for TaskCursor {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        text.parse().map(Self)
+    }
+}
+
+/// A part of a user's list of tasks, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TaskPage {
+    /// The tasks.
+    pub tasks: Vec<TaskInfo>,
+    /// Where the next page begins, if there is more.
+    pub next: Option<TaskCursor>,
+}
+
+/// Which of a user's tasks, and how many at once. Everything that is said must fit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use = "a query does nothing by itself"]
+pub struct TaskQuery {
+    states: Vec<TaskState>,
+    conversation: Option<Uuid>,
+    tag: Option<String>,
+    limit: Option<usize>,
+    after: Option<TaskCursor>,
+}
+
+impl TaskQuery {
+    /// All of them, [`DEFAULT_TASKS_PER_PAGE`] at once.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// In this state; said several times, in one of them.
+    pub fn state(mut self, state: TaskState) -> Self {
+        self.states.push(state);
+        self
+    }
+
+    /// Of this conversation.
+    pub fn conversation(mut self, conversation: Uuid) -> Self {
+        self.conversation = Some(conversation);
+        self
+    }
+
+    /// With this tag.
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tag = Some(tag.into());
+        self
+    }
+
+    /// So many at once: 1 to [`MAX_TASKS_PER_PAGE`].
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Those after the ones of an earlier page.
+    pub fn after(mut self, cursor: TaskCursor) -> Self {
+        self.after = Some(cursor);
+        self
+    }
+
+    fn page(&self) -> Result<Page, Invalid> {
+        let limit = self.limit.unwrap_or(DEFAULT_TASKS_PER_PAGE);
+        if !(1..=MAX_TASKS_PER_PAGE).contains(&limit) {
+            let message = format!("a page has 1 to {MAX_TASKS_PER_PAGE} tasks, not {limit}");
+            return Err(Invalid::one("tasks.limit", message));
+        }
+        Ok(Page {
+            before: self.after.map(|cursor| cursor.0),
+            limit,
+        })
+    }
+}
+
+/// Where a fork begins, and with what.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "a point does nothing by itself"]
+pub struct ForkPoint {
+    at: EventCursor,
+    set: Map<String, Value>,
+}
+
+impl ForkPoint {
+    /// Right after a step, as [`TaskEvent::cursor`](convoke_engine::TaskEvent::cursor) names it. The task must
+    /// not have ended with it.
+    pub fn at(cursor: EventCursor) -> Self {
+        Self {
+            at: cursor,
+            set: Map::new(),
+        }
+    }
+
+    /// With another value of a field: of a workflow's state, or of what a skill was given.
+    pub fn set(mut self, field: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.set.insert(field.into(), value.into());
+        self
+    }
+}
+
+impl Runtime {
+    /// A user's task as it stands.
+    pub async fn task(&self, user: UserId, task: Uuid) -> Result<TaskView, RuntimeError> {
+        let (record, newest) = self.owned(user, task).await?;
+        let stands = Ended::read(record.clone(), &newest)?;
+        Ok(TaskView {
+            info: record.into(),
+            answer: stands.answer,
+            questions: stands.questions,
+        })
+    }
+
+    /// A user's tasks, newest first, also those that are parts of others.
+    pub async fn tasks(&self, user: UserId, query: TaskQuery) -> Result<TaskPage, RuntimeError> {
+        let page = query.page()?;
+        let filter = Filter {
+            states: query.states,
+            owner: Some(user.uuid()),
+            conversation: query.conversation,
+            app: Some(self.engine.app().to_owned()),
+            tag: query.tag,
+            ..Filter::default()
+        };
+        let found = self.store().query(filter, page).await?;
+        Ok(TaskPage {
+            tasks: found.tasks.into_iter().map(TaskInfo::from).collect(),
+            next: found.next.map(TaskCursor),
+        })
+    }
+
+    /// What happened to a user's task after a place in its journal, and what happens from now on, each step
+    /// once and in order. Ends when the task has ended.
+    pub async fn follow(
+        &self,
+        user: UserId,
+        task: Uuid,
+        after: EventCursor,
+    ) -> Result<TaskEvents, RuntimeError> {
+        let (record, _) = self.owned(user, task).await?;
+        if after.step() > record.seq {
+            let (steps, step) = (record.seq, after.step());
+            return Err(RuntimeError::Engine(EngineError::Refused {
+                code: "task.no_such_step",
+                message: format!("the task has {steps} steps; there is no step {step}"),
+            }));
+        }
+        Ok(TaskEvents::new(self.engine.follow(task, after)))
+    }
+
+    /// Cancels a user's task. Returns once that is on disk: the task makes no further call and ends as
+    /// canceled, unless it ends otherwise in the same moment. A task that has ended otherwise is refused
+    /// (`task.ended`), and so is a reason longer than a message may be (`cancel.reason_long`).
+    pub async fn cancel(
+        &self,
+        user: UserId,
+        task: Uuid,
+        reason: Option<&str>,
+    ) -> Result<(), RuntimeError> {
+        self.owned(user, task).await?;
+        let most = self.app().config.limits.message_characters as usize;
+        if reason.is_some_and(|reason| reason.chars().count() > most) {
+            let message = format!("the reason has more than {most} characters");
+            return Err(Invalid::one("cancel.reason_long", message).into());
+        }
+        Ok(self.engine.cancel(task, reason).await?)
+    }
+
+    /// Begins a task where a user's other one stood, with the app that the other was begun with. It is a task
+    /// of its own: what was done until then is not done again, what was under way is made anew, what was asked
+    /// is asked again. It belongs to no conversation.
+    pub async fn fork(
+        &self,
+        user: UserId,
+        task: Uuid,
+        point: ForkPoint,
+    ) -> Result<Uuid, RuntimeError> {
+        self.check_accepting()?;
+        let (record, _) = self.owned(user, task).await?;
+        let engine = self.editions.engine_of(&self.engine, &record.definition);
+        let fork = engine.await?.fork(task, point.at.step(), point.set).await;
+        Ok(fork?)
+    }
+}
