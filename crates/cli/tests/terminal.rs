@@ -36,7 +36,9 @@ fn write(folder: &Path, files: &[(&str, Value)]) {
     for (file, value) in files {
         let path = folder.join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, value.to_string()).unwrap();
+        // A byte order mark may stand in an app file as an escape only.
+        let text = value.to_string().replace('\u{feff}', r"\ufeff");
+        std::fs::write(path, text).unwrap();
     }
 }
 

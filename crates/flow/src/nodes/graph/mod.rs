@@ -5,6 +5,7 @@ mod at_node;
 mod routing;
 mod walk;
 
+use convoke_app::BUILTIN_SERVER;
 use convoke_engine::{NewCall, Outcome, Said, Step};
 use convoke_model::{
     Destination, Edge, FAILED, Message, MessageFields, Name, Node as Place, NodeKind, OnError,
@@ -56,6 +57,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     if let (Some(walk), NodeKind::Tool, Outcome::Done(Reply(Given::Tool(reply)))) =
         (turn.state.walk.as_mut(), place.kind, &returned.outcome)
         && !reply.is_error
+        && reply.server != BUILTIN_SERVER
     {
         let tool = format!("{}.{}", reply.server, reply.tool);
         if !walk.done.contains(&tool) {

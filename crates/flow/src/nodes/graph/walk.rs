@@ -30,7 +30,7 @@ pub(crate) struct Walk {
     /// What agents have spent on the way.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) spent: Spent,
-    /// The tools that did something on the way, as `server.tool`, each once.
+    /// The tools that did something on the way, as `server.tool`, each once. Built-in tools change nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) done: Vec<String>,
     /// Calls that were begun.
