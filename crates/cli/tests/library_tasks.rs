@@ -136,7 +136,7 @@ async fn a_program_follows_answers_and_looks_at_a_task() {
     assert_eq!(shop.paid(), 0, "nothing is paid before somebody agrees");
     let stands = runtime.task(ANN, task).await.unwrap();
     assert_eq!(stands.info.state, TaskState::InputRequired);
-    assert_eq!(stands.questions, std::slice::from_ref(question));
+    assert_eq!(stands.questions, std::slice::from_ref(&question));
     let said = Answered::approve().saying("it is worth it");
     let ended = runtime.answer(ANN, task, Some(question.id), said.clone());
     assert_eq!(ended.await.unwrap().answer.unwrap().text, "Paid 200.");
