@@ -23,6 +23,8 @@ mod commands;
 #[cfg(fuzzing)]
 mod exit;
 #[cfg(fuzzing)]
+mod lines;
+#[cfg(fuzzing)]
 mod log;
 #[cfg(fuzzing)]
 mod output;
