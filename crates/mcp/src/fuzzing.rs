@@ -1,24 +1,34 @@
 //! The bodies of the fuzz targets `tool_results` and `tool_arguments`.
 #![expect(clippy::panic, reason = "a fuzz target fails by panicking")]
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use convoke_schema::Limits;
 use rmcp::model::{JsonRpcMessage, RequestId, ServerResult};
 use serde_json::{Deserializer, Map, Value};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::arguments::CheckedTool;
 use crate::call::ToolReply;
 use crate::error::McpError;
+use crate::options::Options;
 use crate::tool::{ToolAnnotations, ToolInfo};
-use crate::transport::wire;
+use crate::transport::{MessageLimits, wire};
 
 const SERVER: &str = "todo";
+
+/// Where schemas are checked that take long.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| match Builder::new_current_thread().build() {
+    Ok(runtime) => runtime,
+    Err(error) => panic!("no runtime can be made: {error}"),
+});
 
 /// Reads each line as a message of a server. No answer is lost, and every result becomes a reply that the journal can
 /// hold.
 pub fn tool_results(input: &[u8]) {
+    let limits = MessageLimits::of(&Options::default());
     for line in input.split(|byte| *byte == b'\n') {
-        let Some(message) = wire::read(SERVER, line) else {
+        let Some(message) = wire::read(SERVER, line, &limits) else {
             assert!(
                 !is_answer(line),
                 "an answer is lost: {}",
@@ -30,7 +40,7 @@ pub fn tool_results(input: &[u8]) {
             continue;
         };
         match response.result {
-            ServerResult::CallToolResult(result) => assert_is_kept(&ToolReply::of(result)),
+            ServerResult::CallToolResult(result) => assert_is_kept(&ToolReply::of(result, &limits)),
             ServerResult::ListToolsResult(listed) => {
                 for tool in listed.tools {
                     check(ToolInfo::of(SERVER, tool), &Map::new(), &Map::new());
@@ -85,8 +95,9 @@ pub fn tool_arguments(input: &[u8]) {
 /// Whatever is sent holds the engine's values and no others under their names, and is sent as it is when it is sent
 /// again.
 fn check(info: ToolInfo, given: &Map<String, Value>, injected: &Map<String, Value>) {
-    let tool = CheckedTool::new(info);
-    match tool.arguments(given, injected) {
+    let tool = CheckedTool::new(info, Limits::default());
+    let arguments = || RUNTIME.block_on(tool.arguments(given, injected));
+    match arguments() {
         Ok(sent) => {
             for (name, value) in injected {
                 let expected = tool.info.takes(name).then_some(value);
@@ -98,7 +109,7 @@ fn check(info: ToolInfo, given: &Map<String, Value>, injected: &Map<String, Valu
                     "{name} is changed"
                 );
             }
-            match tool.arguments(given, injected) {
+            match arguments() {
                 Ok(again) => assert_eq!(again, sent),
                 Err(error) => panic!("accepted, then refused: {error}"),
             }

@@ -1,9 +1,10 @@
 //! Reading the messages of a server that may not keep to the protocol, within limits.
 
+use std::fmt;
+
 use convoke_schema::ValueCounter;
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::options::Options;
@@ -52,21 +53,47 @@ impl MessageLimits {
     }
 }
 
-/// What tells whose message it is, read without keeping the rest.
-#[derive(Deserialize)]
+/// What tells whose message it is, read without keeping the rest. A member that is there twice counts as its
+/// last says.
+#[derive(Default)]
 struct Envelope {
     id: Option<RequestId>,
-    result: Option<IgnoredAny>,
-    error: Option<IgnoredAny>,
+    /// Whether there is a result or an error, be it null.
+    is_answer: bool,
+}
+
+impl<'de> Deserialize<'de> for Envelope {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Envelope;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a message")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Envelope, A::Error> {
+                let mut envelope = Envelope::default();
+                while let Some(name) = members.next_key::<String>()? {
+                    if name == "id" {
+                        envelope.id = RequestId::deserialize(members.next_value::<Value>()?).ok();
+                    } else {
+                        envelope.is_answer |= matches!(name.as_str(), "result" | "error");
+                        members.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(envelope)
+            }
+        }
+        deserializer.deserialize_map(Reader)
+    }
 }
 
 impl Envelope {
     /// The request that a message answers, if it is an answer.
     fn answered(text: &[u8]) -> Option<RequestId> {
         let envelope: Self = serde_json::from_slice(text).ok()?;
-        (envelope.result.is_some() || envelope.error.is_some())
-            .then_some(envelope.id)
-            .flatten()
+        envelope.id.filter(|_| envelope.is_answer)
     }
 }
 
@@ -166,6 +193,22 @@ mod tests {
             panic!("{message:?}")
         };
         assert_eq!(error.id, Some(RequestId::Number(7)));
+    }
+
+    #[test]
+    fn an_answer_of_null_or_with_a_member_twice_reaches_its_caller() {
+        for text in [
+            r#"{"jsonrpc": "1.0", "id": 7, "result": null}"#,
+            r#"{"jsonrpc": "2.0", "id": 7, "error": null}"#,
+            r#"{"id": 6, "result": 1, "id": 7, "result": 2}"#,
+            r#"{"id": [7], "result": 1, "id": 7}"#,
+        ] {
+            let Some(JsonRpcMessage::Error(error)) = read(text.as_bytes()) else {
+                panic!("{text}")
+            };
+            assert_eq!(error.id, Some(RequestId::Number(7)), "{text}");
+        }
+        assert!(read(br#"{"id": [7], "result": 1}"#).is_none());
     }
 
     #[test]
