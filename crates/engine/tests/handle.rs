@@ -369,16 +369,23 @@ async fn a_fork_is_a_task_of_its_own_with_the_full_time_from_now() {
         .await
         .unwrap()
         .id();
+    // The same as the child of another.
+    let mut archive = engine.store().take_out(task).await.unwrap().unwrap();
+    archive.record.id = Uuid::from_u128(99);
+    archive.record.parent = Some(task);
+    let child = archive.record.id;
+    engine.store().bring_in(archive, None).await.unwrap();
     clock.advance(Duration::from_mins(1));
     let now = convoke_model::Clock::now(&*clock);
     let set = Map::from_iter([("field".to_owned(), json!(1))]);
-    let told = engine.fork(task, 1, set).await.unwrap_err();
+    let told = engine.fork(child, 1, set).await.unwrap_err();
     assert_eq!(told.code(), "task.fork_refused");
     let deadline = now + Duration::from_secs(30);
     assert_eq!(told.to_string(), format!("None None {now} {deadline}"));
-    let fork = engine.fork(task, 1, Map::new()).await.unwrap();
+    let fork = engine.fork(child, 1, Map::new()).await.unwrap();
     let (record, _) = engine.store().newest(fork).await.unwrap().unwrap();
-    assert_eq!((record.conversation, record.deadline), (None, deadline));
+    assert_eq!((record.conversation, record.parent), (None, None));
+    assert_eq!(record.deadline, deadline);
 }
 
 /// The id of a call, as its program is told it.
