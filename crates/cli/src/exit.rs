@@ -83,7 +83,10 @@ impl Exit {
                 engine,
                 Some(EngineError::UnknownTask(_) | EngineError::Refused { .. })
             )
-            || matches!(store, Some(StoreError::ForeignConversation { .. }))
+            || matches!(
+                store,
+                Some(StoreError::ForeignConversation { .. } | StoreError::KeyReused { .. })
+            )
         {
             Self::Usage
         } else if error.is::<BrokenApp>() {

@@ -165,6 +165,20 @@ fn the_same_key_is_the_same_task() {
 }
 
 #[test]
+fn the_same_key_with_another_request_is_refused_and_changes_nothing() {
+    let program = Program::new();
+    let app = program.app();
+    program.run(&["run", &app, "remind me to buy milk", "--key", "k1"]);
+    let other = program.run(&["run", &app, "remind me to buy bread", "--key", "k1"]);
+    assert_eq!(other.status.code(), Some(2), "{other:?}");
+    assert!(
+        text(&other.stderr).starts_with("error[store.key_reused]"),
+        "{other:?}"
+    );
+    assert_eq!(program.todo_titles(), ["buy milk"]);
+}
+
+#[test]
 fn a_conversation_goes_on_where_it_was() {
     let program = Program::new();
     let lines = [
