@@ -38,6 +38,17 @@ fn status(program: &Program, id: &str) -> String {
 /// A file, and what is changed in it.
 type Change = (&'static str, fn(&str) -> String);
 
+/// Brings the export into a store of its own, unfinished tasks too.
+const IMPORT: [&str; 7] = [
+    "--json",
+    "tasks",
+    "import",
+    "out",
+    "--data",
+    "other",
+    "--take-over",
+];
+
 #[test]
 fn a_definition_that_was_changed_is_refused_whatever_was_changed_in_it() {
     let program = Program::new();
@@ -82,16 +93,7 @@ fn an_imported_definition_runs_nothing_before_it_is_trusted() {
     let export = Export::of_waiting_task(&program, &app);
     // Its user has an app of that name too, which is another one.
     app.change("It is", "These are");
-    let import = [
-        "--json",
-        "tasks",
-        "import",
-        "out",
-        "--data",
-        "other",
-        "--take-over",
-    ];
-    let told = json_of(&program.run(&import));
+    let told = json_of(&program.run(&IMPORT));
     let hash = export.hash.as_str();
     let untrusted = &told["untrusted"][0];
     assert_eq!(untrusted["definition"], hash, "{told}");
@@ -149,7 +151,7 @@ fn an_imported_definition_runs_nothing_before_it_is_trusted() {
     let resumed = resume();
     assert_eq!(status(&program, &export.task), "completed", "{resumed:?}");
     assert!(app.was_started(&program));
-    let again = json_of(&program.run(&import));
+    let again = json_of(&program.run(&IMPORT));
     assert_eq!(again["untrusted"], json!([]), "it is trusted from now on");
 }
 
@@ -189,21 +191,12 @@ fn what_its_user_runs_is_trusted_without_being_asked() {
     let program = Program::new();
     let app = AskingApp::new(&program, "desk");
     let export = Export::of_waiting_task(&program, &app);
-    let import = [
-        "--json",
-        "tasks",
-        "import",
-        "out",
-        "--data",
-        "other",
-        "--take-over",
-    ];
-    let told = json_of(&program.run(&import));
+    let told = json_of(&program.run(&IMPORT));
     assert_eq!(told["untrusted"][0]["definition"], export.hash.as_str());
     // The very same app, out of its user's own folder.
     let run = ["--json", "run", &app.folder, "again", "--data", "other"];
     assert_eq!(program.run(&run).status.code(), Some(4));
-    let told = json_of(&program.run(&import));
+    let told = json_of(&program.run(&IMPORT));
     assert_eq!(told["untrusted"], json!([]), "{told}");
     app.change("It is", "These are");
     done(&program.run(&[

@@ -304,7 +304,7 @@ impl Inner {
             return Err(StoreError::IdTaken { task: task.id });
         }
         if let Some(id) = task.conversation {
-            let new = || Conversation::new(task.owner, &task.app, task.channel, now);
+            let new = Conversation::new(task.owner, &task.app, task.channel, now);
             self.own_conversation(id, new)?.updated_at = now;
         }
         self.submitted += 1;

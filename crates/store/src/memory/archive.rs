@@ -112,7 +112,7 @@ impl Inner {
             return Ok(());
         };
         let record = &archive.record;
-        let new = || Conversation::new(record.owner, &record.app, told.channel, told.created_at);
+        let new = Conversation::new(record.owner, &record.app, told.channel, told.created_at);
         let kept = self.own_conversation(id, new)?;
         kept.created_at = kept.created_at.min(told.created_at);
         kept.updated_at = kept.updated_at.max(told.updated_at);

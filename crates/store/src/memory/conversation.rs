@@ -1,6 +1,7 @@
 //! Conversations in memory.
 
 use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
 
 use convoke_model::Channel;
 use jiff::Timestamp;
@@ -44,15 +45,17 @@ impl Inner {
     pub(super) fn own_conversation(
         &mut self,
         id: Uuid,
-        new: impl FnOnce() -> Conversation,
+        new: Conversation,
     ) -> Result<&mut Conversation, StoreError> {
-        let new = new();
-        let owner = (new.owner, new.app.clone());
-        let conversation = self.conversations.entry(id).or_insert(new);
-        if (conversation.owner, &conversation.app) != (owner.0, &owner.1) {
-            return Err(StoreError::ForeignConversation { conversation: id });
+        let known = match self.conversations.entry(id) {
+            Entry::Vacant(free) => return Ok(free.insert(new)),
+            Entry::Occupied(known) => known.into_mut(),
+        };
+        if (known.owner, &known.app) == (new.owner, &new.app) {
+            Ok(known)
+        } else {
+            Err(StoreError::ForeignConversation { conversation: id })
         }
-        Ok(conversation)
     }
 
     pub(super) fn conversation(

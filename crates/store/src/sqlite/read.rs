@@ -226,11 +226,14 @@ pub(super) fn query(
         add("ordinal < ?", before.into());
     }
     let limit = page.limit.saturating_add(1).min(usize::from(u16::MAX));
-    // Within one state an index has the tasks in their order, so that each walk ends after a page.
+    // Within one state an index has the tasks in their order, so that each walk ends after a page. A
+    // conversation and a parent have few tasks: the `+` keeps SQLite from walking all of a state for them.
+    let few = filter.conversation.is_some() || filter.parent.is_some();
+    let column = if few { "+status" } else { "status" };
     let by_state = |state: &TaskState| -> Result<String, StoreError> {
         let state = columns::word(state)?;
         Ok(format!(
-            "SELECT * FROM (SELECT ordinal FROM tasks WHERE status = '{state}'{conditions} \
+            "SELECT * FROM (SELECT ordinal FROM tasks WHERE {column} = '{state}'{conditions} \
              ORDER BY ordinal DESC LIMIT {limit})"
         ))
     };

@@ -134,7 +134,7 @@ CREATE INDEX tasks_by_owner ON tasks (owner, status);
 CREATE INDEX tasks_by_app ON tasks (app, status);
 CREATE INDEX tasks_by_status ON tasks (status);
 DROP INDEX tasks_ended;
-CREATE INDEX tasks_ended ON tasks (app, completed_at) WHERE completed_at IS NOT NULL;
+CREATE INDEX tasks_ended ON tasks (app) WHERE completed_at IS NOT NULL;
 CREATE INDEX tasks_turns ON tasks (conversation, ordinal) WHERE completed_at IS NULL;
 ";
 
