@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use convoke::{Runtime, TaskState};
-use convoke_engine::Answered;
+use convoke_engine::QuestionAnswer;
 use convoke_store::Scope;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -166,7 +166,7 @@ async fn answer(runtime: &Runtime, task: Uuid) -> anyhow::Result<(Duration, Dura
     let store = runtime.store();
     let mut rest = store.watch(Scope::Rest(task));
     let began = Instant::now();
-    let approve = Answered::Approve { message: None };
+    let approve = QuestionAnswer::Approve { message: None };
     runtime.engine().answer(task, None, approve).await?;
     let accepted = began.elapsed();
     loop {

@@ -160,7 +160,7 @@ async fn claimed(store: &dyn Store, tasks: usize) -> anyhow::Result<Vec<Fence>> 
         .claim(claim)
         .await?
         .iter()
-        .map(convoke_store::Claimed::fence)
+        .map(convoke_store::ClaimedTask::fence)
         .collect())
 }
 

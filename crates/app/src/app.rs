@@ -67,7 +67,7 @@ pub struct EvalSet {
 
 /// An app with what its author should still look at.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedApp {
     /// The app.
     pub app: App,
     /// Warnings only.
@@ -79,7 +79,7 @@ impl App {
     pub fn load(
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Loaded, Diagnostics> {
+    ) -> Result<LoadedApp, Diagnostics> {
         Self::read(
             folder,
             Origin::Folder(folder),
@@ -93,7 +93,7 @@ impl App {
     pub fn load_to_run(
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Loaded, Diagnostics> {
+    ) -> Result<LoadedApp, Diagnostics> {
         Self::load_for_program(folder, environment, &BTreeSet::new())
     }
 
@@ -103,7 +103,7 @@ impl App {
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
         program_servers: &BTreeSet<String>,
-    ) -> Result<Loaded, Diagnostics> {
+    ) -> Result<LoadedApp, Diagnostics> {
         Self::read(
             folder,
             Origin::Folder(folder),
@@ -170,7 +170,7 @@ impl App {
         environment: &dyn Fn(&str) -> Option<String>,
         purpose: Purpose,
         program_servers: &BTreeSet<String>,
-    ) -> Result<Loaded, Diagnostics> {
+    ) -> Result<LoadedApp, Diagnostics> {
         let mut problems = Diagnostics::default();
         let contents = Contents::read(origin, environment, purpose, program_servers, &mut problems);
         if problems.has_errors() {
@@ -178,7 +178,7 @@ impl App {
         }
         let hash = hash::of(&contents.covered());
         if let Some(app) = Self::assemble(folder, contents, hash) {
-            return Ok(Loaded {
+            return Ok(LoadedApp {
                 app,
                 warnings: problems.sorted(),
             });

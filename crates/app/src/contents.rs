@@ -14,7 +14,7 @@ use crate::environment::Secrets;
 use crate::evals::{EvalCase, EvalFile};
 use crate::files::{ChannelsFile, DomainsFile, McpServersFile};
 use crate::folder::{Files, survey};
-use crate::hash::Covered;
+use crate::hash::HashedFiles;
 use crate::origin::{AppFiles, Origin};
 use crate::templates::Templates;
 use crate::yaml::{Node, push};
@@ -158,8 +158,8 @@ impl Contents {
     }
 
     /// The files that matter for running: all but the evals.
-    pub(crate) fn covered(&self) -> Covered<'_> {
-        Covered {
+    pub(crate) fn covered(&self) -> HashedFiles<'_> {
+        HashedFiles {
             config: self.config.as_ref().map(|file| &file.document),
             agents: self.agents.iter().map(|file| &file.document).collect(),
             workflows: self.workflows.iter().map(|file| &file.document).collect(),

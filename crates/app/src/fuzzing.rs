@@ -37,7 +37,7 @@ pub fn app_folder(input: &[u8]) {
     );
 }
 
-fn read(files: &AppFiles, purpose: Purpose) -> Result<crate::app::Loaded, Diagnostics> {
+fn read(files: &AppFiles, purpose: Purpose) -> Result<crate::app::LoadedApp, Diagnostics> {
     let environment = |name: &str| (name == "KEY").then(|| "a-secret-value".to_owned());
     let servers = BTreeSet::new();
     App::read(

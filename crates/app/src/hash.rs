@@ -14,7 +14,7 @@ use crate::origin::AppFiles;
 const FORMAT: u32 = 1;
 
 /// The files of an app that its hash covers.
-pub(crate) struct Covered<'a> {
+pub(crate) struct HashedFiles<'a> {
     pub(crate) config: Option<&'a Document>,
     pub(crate) agents: Vec<&'a Document>,
     pub(crate) workflows: Vec<&'a Document>,
@@ -25,7 +25,7 @@ pub(crate) struct Covered<'a> {
     pub(crate) retention: Option<&'a Document>,
 }
 
-impl<'a> Covered<'a> {
+impl<'a> HashedFiles<'a> {
     /// All of them.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'a Document> {
         let singles = [
@@ -43,7 +43,7 @@ impl<'a> Covered<'a> {
 
 /// The hash, in hexadecimal. Formatting, comments, the order of keys, file names, evals and the
 /// values of secrets leave it as it is.
-pub(crate) fn of(covered: &Covered<'_>) -> String {
+pub(crate) fn of(covered: &HashedFiles<'_>) -> String {
     let single = |document: Option<&Document>| document.map_or(Value::Null, Document::normal_value);
     let mut config = single(covered.config);
     if let Some(config) = config.as_object_mut() {
@@ -70,7 +70,7 @@ pub(crate) fn of_agents(config: &AppConfig, agents: &[Agent]) -> String {
 }
 
 /// The same hash from the files that [`agent_files`] made. None for files that it cannot have made.
-pub(crate) fn of_agent_files(covered: &Covered<'_>) -> Option<String> {
+pub(crate) fn of_agent_files(covered: &HashedFiles<'_>) -> Option<String> {
     let config = covered.config?;
     let [name] = config.written.entries() else {
         return None;

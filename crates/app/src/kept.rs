@@ -10,7 +10,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::document::Document;
 use crate::environment::{self, Secrets};
 use crate::folder::survey;
-use crate::hash::{self, Covered};
+use crate::hash::{self, HashedFiles};
 use crate::origin::{AppFiles, Origin};
 use crate::yaml::{Kind, Node};
 
@@ -152,9 +152,9 @@ impl Documents {
         documents
     }
 
-    fn covered(&self) -> Covered<'_> {
+    fn covered(&self) -> HashedFiles<'_> {
         let single = |stem| self.singles.get(stem);
-        Covered {
+        HashedFiles {
             config: single("convoke"),
             agents: self.agents.iter().collect(),
             workflows: self.workflows.iter().collect(),
@@ -168,7 +168,7 @@ impl Documents {
 }
 
 impl Reach {
-    fn of(covered: &Covered<'_>, problems: &mut Diagnostics) -> Self {
+    fn of(covered: &HashedFiles<'_>, problems: &mut Diagnostics) -> Self {
         let mut reach = Self::default();
         if let Some(servers) = covered.servers {
             let items = servers.written.get("servers").map(Node::items);

@@ -34,7 +34,7 @@ mod template;
 mod templates;
 mod yaml;
 
-pub use app::{App, EvalSet, Loaded};
+pub use app::{App, EvalSet, LoadedApp};
 pub use bounds::Bounds;
 pub use builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 pub use config::{

@@ -168,12 +168,12 @@ fn unused_phrases(
 
 /// Which slots and phrases a text speaks of, however wrong it may be otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Spoken {
+struct MentionedSlots {
     slots: BTreeSet<String>,
     phrases: BTreeSet<String>,
 }
 
-impl Spoken {
+impl MentionedSlots {
     fn of(pattern: &str) -> Self {
         let mut spoken = Self::default();
         let mut characters = pattern.char_indices();
@@ -201,14 +201,14 @@ impl Spoken {
 /// What the phrases of an app speak of, to tell what sentences do through them.
 #[derive(Debug)]
 pub(crate) struct Mentions {
-    phrases: BTreeMap<String, Spoken>,
+    phrases: BTreeMap<String, MentionedSlots>,
 }
 
 impl Mentions {
     pub(crate) fn of<'p>(phrases: impl IntoIterator<Item = (&'p Name, &'p String)>) -> Self {
         let spoken = phrases
             .into_iter()
-            .map(|(name, text)| (name.to_string(), Spoken::of(text)));
+            .map(|(name, text)| (name.to_string(), MentionedSlots::of(text)));
         Self {
             phrases: spoken.collect(),
         }
@@ -226,12 +226,12 @@ impl Mentions {
         self.reached(skill).slots
     }
 
-    fn reached(&self, skill: &SkillFields) -> Spoken {
-        let mut all = Spoken::default();
-        let mut open: Vec<Spoken> = skill
+    fn reached(&self, skill: &SkillFields) -> MentionedSlots {
+        let mut all = MentionedSlots::default();
+        let mut open: Vec<MentionedSlots> = skill
             .sentences
             .iter()
-            .map(|sentence| Spoken::of(sentence))
+            .map(|sentence| MentionedSlots::of(sentence))
             .collect();
         while let Some(spoken) = open.pop() {
             all.slots.extend(spoken.slots);

@@ -252,7 +252,7 @@ fn place_of(span: Span) -> Place {
 }
 
 /// A list or map that is being read.
-struct Open {
+struct OpenCollection {
     node: Node,
     anchor: usize,
     /// The key whose value comes next, in a map.
@@ -263,7 +263,7 @@ struct Open {
 
 struct Builder<'a> {
     source: &'a Source,
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     root: Option<Node>,
     anchors: BTreeMap<usize, Node>,
     documents: usize,
@@ -354,7 +354,7 @@ impl<'a> Builder<'a> {
         if self.open.len() >= MAX_DEPTH {
             return self.too_deep(place);
         }
-        self.open.push(Open {
+        self.open.push(OpenCollection {
             node: Node::new(kind, place),
             anchor,
             key: None,

@@ -13,7 +13,7 @@ use convoke_store::Definition;
 
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
-use crate::wire::{self, AppEditions, Parts, ReadKept, StoreChoice};
+use crate::wire::{self, AppEditions, EditionParts, ReadKept, StoreChoice};
 
 /// The variable by which an app's files know the data folder.
 const DATA_VARIABLE: &str = "CONVOKE_DATA";
@@ -166,7 +166,7 @@ impl RuntimeBuilder {
         let ids = wire::ids();
         let given = self.read_kept.take();
         let read_kept = given.unwrap_or_else(|| self.reader(&app));
-        let editions = AppEditions::new(Parts {
+        let editions = AppEditions::new(EditionParts {
             store: store.open()?,
             clock: Arc::clone(&clock),
             ids: Arc::clone(&ids),

@@ -48,8 +48,8 @@ pub use wire::{StoreChoice, edition_error, engine, engine_of_kept, tool_servers}
 
 pub use convoke_app::{App, Diagnostics};
 pub use convoke_engine::{
-    About, Answered, EditionError, Ended, Engine, EngineError, EventCursor, Facts, Failure,
-    FailureKind, Heard, Live, Question, TaskChange, TaskEvent,
+    EditionError, Engine, EngineError, EventCursor, Facts, Failure, FailureKind, Live, LiveUpdate,
+    Question, QuestionAnswer, QuestionKind, TaskChange, TaskEvent, TaskOutcome,
 };
 pub use convoke_flow::ports::Caller;
 pub use convoke_flow::toolbox::{RustTool, ToolContext, ToolEffect, ToolError};

@@ -10,13 +10,13 @@ use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::output::{self, Look};
+use crate::output::{self, TextStyle};
 
 /// What the app that runs in this process wants taken out. Until it is known, everything is that may be.
-static WANTED: LazyLock<RwLock<Wanted>> = LazyLock::new(RwLock::default);
+static WANTED: LazyLock<RwLock<RedactionRules>> = LazyLock::new(RwLock::default);
 
 #[derive(Default)]
-struct Wanted {
+struct RedactionRules {
     redaction: Redaction,
     /// Values that came from the environment.
     secrets: Secrets,
@@ -99,16 +99,16 @@ impl Drop for Line {
             wanted.clean(words.trim_start())
         };
         let look = match self.level {
-            Level::ERROR => Look::Red,
-            Level::WARN => Look::Yellow,
-            Level::INFO => Look::Green,
-            _ => Look::Dimmed,
+            Level::ERROR => TextStyle::Red,
+            Level::WARN => TextStyle::Yellow,
+            Level::INFO => TextStyle::Green,
+            _ => TextStyle::Dimmed,
         };
         output::log_line(time, (look, self.level.as_str()), &words);
     }
 }
 
-impl Wanted {
+impl RedactionRules {
     fn clean(&self, line: &str) -> String {
         self.redaction.text(&self.secrets.redact(line))
     }
@@ -138,10 +138,10 @@ mod tests {
         let app = App::load_kept(&files, &hash, "".as_ref(), &environment, &none).unwrap();
         let line = "wrote to ann@example.org and +49 170 1234567 with hush-hush\n";
         assert_eq!(
-            Wanted::default().clean(line),
+            RedactionRules::default().clean(line),
             "wrote to [address] and [number] with hush-hush\n"
         );
-        let wanted = Wanted {
+        let wanted = RedactionRules {
             redaction: app.config.redaction,
             secrets: app.secrets,
         };

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use convoke_app::App;
-use convoke_engine::{Answered, Ended, Engine, EngineError};
+use convoke_engine::{Engine, EngineError, QuestionAnswer, TaskOutcome};
 use convoke_flow::{Assistant, Incoming, check_answer, receive};
 use convoke_model::{Answer, Clock, Ids, TaskState, UserId};
 use convoke_store::{Entry, Store, TaskRecord};
@@ -122,7 +122,7 @@ impl Runtime {
     }
 
     /// Says something to the app and waits until the task has ended or waits for a person.
-    pub async fn ask(&self, incoming: Incoming) -> Result<Ended, RuntimeError> {
+    pub async fn ask(&self, incoming: Incoming) -> Result<TaskOutcome, RuntimeError> {
         self.check_accepting()?;
         let request = receive(incoming, &self.app.config.limits, self.clock.now())?;
         Ok(self.engine.run(request).await?)
@@ -136,7 +136,7 @@ impl Runtime {
     }
 
     /// Waits until a user's task has ended or waits for a person.
-    pub async fn wait(&self, user: UserId, task: Uuid) -> Result<Ended, RuntimeError> {
+    pub async fn wait(&self, user: UserId, task: Uuid) -> Result<TaskOutcome, RuntimeError> {
         self.owned(user, task).await?;
         Ok(self.engine.wait(task).await?)
     }
@@ -149,8 +149,8 @@ impl Runtime {
         user: UserId,
         task: Uuid,
         question: Option<Uuid>,
-        answer: Answered,
-    ) -> Result<Ended, RuntimeError> {
+        answer: QuestionAnswer,
+    ) -> Result<TaskOutcome, RuntimeError> {
         let (record, _) = self.owned(user, task).await?;
         check_answer(&answer)?;
         self.engine.answer(task, question, answer).await?;

@@ -9,7 +9,7 @@ use convoke::{
     RuntimeError, Store, StoreChoice,
 };
 use convoke::{Assistant, Engine};
-use convoke_app::Loaded;
+use convoke_app::LoadedApp;
 use convoke_model::{SkillFields, ToolMode};
 use convoke_store::TaskRecord;
 
@@ -52,7 +52,7 @@ fn builder(app: Arc<App>, store: StoreChoice, data: &Path, model: &ModelArgs) ->
 }
 
 /// How an app folder is read, given the environment.
-type Read = fn(&Path, &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Diagnostics>;
+type Read = fn(&Path, &dyn Fn(&str) -> Option<String>) -> Result<LoadedApp, Diagnostics>;
 
 /// Loads an app to run it, or shows everything that is wrong with it.
 pub(crate) fn load_app(

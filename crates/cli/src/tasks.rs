@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-use convoke_engine::{Ended, EngineError, EventCursor, Question};
+use convoke_engine::{EngineError, EventCursor, Question, TaskOutcome};
 use convoke_model::{Answer, Channel, Invalid, TaskState, UserId};
 use convoke_store::{Filter, Page, TaskRecord};
 use jiff::Timestamp;
@@ -201,7 +201,7 @@ impl Runtime {
     /// A user's task as it stands.
     pub async fn task(&self, user: UserId, task: Uuid) -> Result<TaskView, RuntimeError> {
         let (record, newest) = self.owned(user, task).await?;
-        let stands = Ended::read(record.clone(), &newest)?;
+        let stands = TaskOutcome::read(record.clone(), &newest)?;
         Ok(TaskView {
             info: record.into(),
             answer: stands.answer,

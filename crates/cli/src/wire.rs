@@ -133,7 +133,7 @@ pub(crate) type AppWorker = Worker<Assistant, Performer>;
 pub(crate) type ReadKept = Arc<dyn Fn(&Definition) -> Result<App, EditionError> + Send + Sync>;
 
 /// What all editions of an app are put together from.
-pub(crate) struct Parts {
+pub(crate) struct EditionParts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -153,7 +153,7 @@ pub(crate) struct Parts {
 pub(crate) struct AppEditions(Arc<Shared>);
 
 struct Shared {
-    parts: Parts,
+    parts: EditionParts,
     approvals: Approvals,
     /// The tool servers of every edition that was put together.
     servers: Mutex<Vec<ToolServers>>,
@@ -162,7 +162,7 @@ struct Shared {
 }
 
 impl AppEditions {
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: EditionParts) -> Self {
         Self(Arc::new(Shared {
             approvals: parts.tools.iter().collect(),
             parts,
@@ -468,7 +468,7 @@ mod tests {
     }
 
     fn editions(train_at_start: bool) -> AppEditions {
-        AppEditions::new(Parts {
+        AppEditions::new(EditionParts {
             store: StoreChoice::Memory.open().unwrap(),
             clock: clock(),
             ids: ids(),

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use convoke_testkit::{Asked, Reply, Script, ScriptedModel};
+use convoke_testkit::{RecordedRequest, Reply, Script, ScriptedModel};
 use program::{Program, text};
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn open_doors(program: &Program) -> Vec<String> {
 const OPEN: [&str; 1] = ["back door"];
 
 /// A model that chooses this agent, and then says what it is told to, by how many results it has read.
-fn model_of(agent: &'static str, says: fn(&Asked, usize) -> Reply) -> Script {
+fn model_of(agent: &'static str, says: fn(&RecordedRequest, usize) -> Reply) -> Script {
     Script::by(move |asked| {
         if asked.body["response_format"]["json_schema"]["name"] == "route" {
             let target = json!({ "name": agent, "confidence": 1.0, "request": INJECTION });

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use convoke::{
-    AgentFields, Answered, App, Incoming, Runtime, RuntimeBuilder, RuntimeError, RustTool,
+    AgentFields, App, Incoming, QuestionAnswer, Runtime, RuntimeBuilder, RuntimeError, RustTool,
     StoreChoice, TaskState, ToolContext, ToolError, UserId, local_user,
 };
 use convoke_testkit::{Reply, Script, ScriptedModel};
@@ -440,8 +440,12 @@ async fn an_agent_calls_a_function_that_needs_approval_once_somebody_agrees() {
     .await;
     // However the agent lists it.
     for (listed, answer, text) in [
-        ("rust.pay", Answered::approve(), "Paid."),
-        ("pay", Answered::reject().saying("too dear"), "Not paid."),
+        ("rust.pay", QuestionAnswer::approve(), "Paid."),
+        (
+            "pay",
+            QuestionAnswer::reject().saying("too dear"),
+            "Not paid.",
+        ),
     ] {
         let (pay, paid) = pay();
         let builder = Runtime::builder().agent(agent(&model, &[listed])).tool(pay);
@@ -455,7 +459,7 @@ async fn an_agent_calls_a_function_that_needs_approval_once_somebody_agrees() {
             "{prompt}"
         );
         assert_eq!(paid.load(Ordering::SeqCst), 0);
-        let approves = answer == Answered::approve();
+        let approves = answer == QuestionAnswer::approve();
         let ended = runtime
             .answer(local_user(), waiting.facts.id, None, answer)
             .await
@@ -485,7 +489,7 @@ async fn a_skill_calls_a_function_that_needs_approval_once_somebody_agrees() {
     let waiting = waiting.unwrap();
     assert_eq!(waiting.status, TaskState::InputRequired);
     assert_eq!(paid.load(Ordering::SeqCst), 0);
-    let approve = Answered::approve();
+    let approve = QuestionAnswer::approve();
     let ended = runtime.answer(local_user(), waiting.facts.id, None, approve);
     assert_eq!(
         ended.await.unwrap().answer.unwrap().text,

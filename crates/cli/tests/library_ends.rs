@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use convoke::{
-    AgentFields, Answered, EventCursor, Heard, Incoming, Live, Map, Runtime, RuntimeError,
-    RustTool, StoreChoice, TaskEvents, ToolError, Uuid, Value, json, local_user,
+    AgentFields, EventCursor, Incoming, Live, LiveUpdate, Map, QuestionAnswer, Runtime,
+    RuntimeError, RustTool, StoreChoice, TaskEvents, ToolError, Uuid, Value, json, local_user,
 };
 use convoke_testkit::{Reply, ScriptedModel};
 use tokio::sync::{Notify, mpsc};
@@ -53,7 +53,7 @@ fn said() -> Incoming {
 fn live() -> (Live, mpsc::UnboundedReceiver<String>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let live = Live::new(move |heard| {
-        if let Heard::Text(text) = heard {
+        if let LiveUpdate::Text(text) = heard {
             let _ = sender.send(text.to_owned());
         }
     });
@@ -153,7 +153,9 @@ async fn whoever_waits_while_the_runtime_is_shut_down_is_told() {
     assert_stopped(&runtime.ask(said()).await.unwrap_err(), "shut down");
     let wait = runtime.wait(user, task).await.unwrap_err();
     assert_stopped(&wait, "the runtime was shut down");
-    let answer = runtime.answer(user, task, None, Answered::approve()).await;
+    let answer = runtime
+        .answer(user, task, None, QuestionAnswer::approve())
+        .await;
     assert_eq!(answer.unwrap_err().code(), "question.none");
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use convoke::{
-    Answered, EventCursor, ForkPoint, Incoming, MAX_TASKS_PER_PAGE, Map, Runtime, RustTool,
+    EventCursor, ForkPoint, Incoming, MAX_TASKS_PER_PAGE, Map, QuestionAnswer, Runtime, RustTool,
     StoreChoice, TaskChange, TaskEvent, TaskQuery, TaskState, ToolContext, ToolError, UserId, Uuid,
     Value, json,
 };
@@ -137,7 +137,7 @@ async fn a_program_follows_answers_and_looks_at_a_task() {
     let stands = runtime.task(ANN, task).await.unwrap();
     assert_eq!(stands.info.state, TaskState::InputRequired);
     assert_eq!(stands.questions, std::slice::from_ref(&question));
-    let said = Answered::approve().saying("it is worth it");
+    let said = QuestionAnswer::approve().saying("it is worth it");
     let ended = runtime.answer(ANN, task, Some(question.id), said.clone());
     assert_eq!(ended.await.unwrap().answer.unwrap().text, "Paid 200.");
     while let Some(event) = events.next().await {
@@ -177,7 +177,7 @@ async fn a_program_lists_tasks_by_state_conversation_and_tag_page_by_page() {
     let within = Incoming::new(ANN, "Pay.").conversation(conversation);
     tasks.push(until_asked(&runtime, ANN, within).await);
     until_asked(&runtime, BEN, Incoming::new(BEN, "Pay.").tags(["shop"])).await;
-    let answered = runtime.answer(ANN, tasks[0], None, Answered::approve());
+    let answered = runtime.answer(ANN, tasks[0], None, QuestionAnswer::approve());
     assert_eq!(answered.await.unwrap().status, TaskState::Completed);
 
     let ids = async |query: TaskQuery| {
@@ -231,7 +231,7 @@ async fn a_program_cancels_a_task() {
     assert_eq!(shop.paid(), 0);
     runtime.cancel(ANN, task, None).await.unwrap();
     let done = until_asked(&runtime, ANN, Incoming::new(ANN, "Pay.")).await;
-    let answered = runtime.answer(ANN, done, None, Answered::approve());
+    let answered = runtime.answer(ANN, done, None, QuestionAnswer::approve());
     assert_eq!(answered.await.unwrap().status, TaskState::Completed);
     let late = runtime.cancel(ANN, done, None).await.unwrap_err();
     assert_eq!(late.code(), "task.ended");
@@ -273,7 +273,9 @@ async fn a_fork_goes_on_with_the_app_that_its_task_was_begun_with() {
     assert_eq!(ended.answer.unwrap().text, "Paid 7.");
     let new = second.submit(Incoming::new(ANN, "Pay.")).await.unwrap();
     second.wait(ANN, new).await.unwrap();
-    let ended = second.answer(ANN, new, None, Answered::approve()).await;
+    let ended = second
+        .answer(ANN, new, None, QuestionAnswer::approve())
+        .await;
     assert_eq!(ended.unwrap().answer.unwrap().text, "Gone: 200.");
     second.shutdown().await.unwrap();
 }
@@ -293,7 +295,7 @@ async fn the_task_of_somebody_else_or_of_another_app_is_not_there() {
         (&other, ANN, task),
         (&till, ANN, missing),
     ] {
-        let approve = Answered::approve();
+        let approve = QuestionAnswer::approve();
         let errors = [
             runtime.task(user, task).await.unwrap_err(),
             runtime.wait(user, task).await.unwrap_err(),

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::entry::{Entry, Options};
-use crate::pattern::{ClosedValues, Lexicon, Part, Patterns, Phrasebook, Program, Unusable, parse};
+use crate::pattern::{
+    ClosedValues, Lexicon, Part, Patterns, PhraseError, Phrasebook, Program, parse,
+};
 use crate::problem::BuildProblem;
 
 /// The compiled patterns of all entries.
@@ -74,7 +76,7 @@ impl Catalogue {
         let mut sentences = Vec::with_capacity(entry.sentences.len());
         for sentence in &entry.sentences {
             let program = parse(sentence)
-                .map_err(Unusable::from)
+                .map_err(PhraseError::from)
                 .and_then(|parts| phrasebook.expand(parts))
                 .and_then(|parts| {
                     let program = Program::compile(&parts, &closed, lexicon)?;
@@ -83,8 +85,8 @@ impl Catalogue {
                 });
             match program {
                 Ok(program) => self.patterns.add(number, program),
-                Err(Unusable::Phrase) => {}
-                Err(Unusable::Pattern(fault)) => problems.push(BuildProblem {
+                Err(PhraseError::Phrase) => {}
+                Err(PhraseError::Pattern(fault)) => problems.push(BuildProblem {
                     code: fault.code,
                     entry: entry.name.clone(),
                     phrase: None,

@@ -35,7 +35,7 @@ const BLOTTED_WEIGHT: f64 = 0.05;
 
 /// One text to learn from.
 #[derive(Debug, Clone)]
-pub(crate) struct Lesson {
+pub(crate) struct TrainingText {
     pub(crate) text: String,
     /// The class it belongs to, or none for what no class covers.
     pub(crate) class: Option<usize>,
@@ -64,7 +64,7 @@ pub(crate) struct Classifier {
 
 impl Classifier {
     /// Learns from the lessons; the same lessons always give the same classifier.
-    pub(crate) fn train(classes: usize, lessons: &[Lesson]) -> Self {
+    pub(crate) fn train(classes: usize, lessons: &[TrainingText]) -> Self {
         let (vocabulary, features) =
             Vocabulary::learn(lessons.iter().map(|lesson| lesson.text.as_str()));
         let mut examples: Vec<Example> = lessons
@@ -123,7 +123,7 @@ impl Classifier {
 /// Puts a trained model on trial: what would it have said of examples it had not seen?
 struct Trial<'t> {
     classes: usize,
-    lessons: &'t [Lesson],
+    lessons: &'t [TrainingText],
     examples: &'t [Example],
     training: &'t Training,
 }
@@ -158,7 +158,7 @@ impl Trial<'_> {
     /// that has seen the one would look surer of the other than it will be of a stranger's words.
     fn hold_out_parts(&self, stride: usize, observations: &mut Vec<Observation>) {
         let mut totals = vec![0usize; self.classes + 1];
-        let class_of = |lesson: &Lesson| lesson.class.unwrap_or(self.classes);
+        let class_of = |lesson: &TrainingText| lesson.class.unwrap_or(self.classes);
         for lesson in self.lessons.iter().filter(|lesson| lesson.spoken) {
             totals[class_of(lesson)] += 1;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::classifier::Lesson;
+use crate::classifier::TrainingText;
 use crate::entry::Entry;
 use crate::pattern::Part;
 
@@ -14,12 +14,12 @@ pub(crate) fn lessons(
     entries: &[Entry],
     sentences: &[Vec<Vec<Part>>],
     out_of_scope: &[String],
-) -> Vec<Lesson> {
+) -> Vec<TrainingText> {
     let mut lessons = Vec::new();
     for (number, (entry, sentences)) in entries.iter().zip(sentences).enumerate() {
         let mut learn = |text: String, spoken| {
             if !text.trim().is_empty() {
-                lessons.push(Lesson {
+                lessons.push(TrainingText {
                     text,
                     class: Some(number),
                     spoken,
@@ -34,7 +34,7 @@ pub(crate) fn lessons(
             learn(text, false);
         }
     }
-    lessons.extend(out_of_scope.iter().map(|text| Lesson {
+    lessons.extend(out_of_scope.iter().map(|text| TrainingText {
         text: text.clone(),
         class: None,
         spoken: true,

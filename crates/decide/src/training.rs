@@ -33,11 +33,11 @@ impl Classifiers {
     }
 }
 
-type Learn = Box<dyn FnOnce() -> Option<Classifier> + Send>;
+type TrainingJob = Box<dyn FnOnce() -> Option<Classifier> + Send>;
 
 /// A classifier that learns once, on the thread that first needs it. Others wait for it.
 #[derive(Debug)]
-pub(crate) struct Training(LazyLock<Option<Classifier>, Learn>);
+pub(crate) struct Training(LazyLock<Option<Classifier>, TrainingJob>);
 
 impl Training {
     pub(crate) fn by(learn: impl FnOnce() -> Classifier + Send + 'static) -> Self {

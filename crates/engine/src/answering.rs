@@ -1,15 +1,15 @@
 //! What a person says to a task: checked before it is taken, and taken once.
 
 use convoke_model::TaskState;
-use convoke_store::{NewSignal, SignalKind, Signalled, Store};
+use convoke_store::{NewSignal, SignalKind, SignalReceipt, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::engine::{Engine, read_snapshot};
 use crate::error::EngineError;
-use crate::event::{Answered, Event};
+use crate::event::{Event, QuestionAnswer};
 use crate::program::Program;
-use crate::snapshot::{About, Question, Snapshot};
+use crate::snapshot::{Question, QuestionKind, Snapshot};
 
 /// Cancels a task over its store alone, so that it needs no app that can be read. Returns once that is in
 /// the task's inbox; the worker that has the task, or claims it next, ends it. A second time changes nothing,
@@ -30,15 +30,15 @@ pub async fn cancel(
         Err(EngineError::refused("task.ended", message))
     };
     match store.signal(signal).await? {
-        Signalled::Accepted => Ok(()),
+        SignalReceipt::Accepted => Ok(()),
         // The first one may have come too late.
-        Signalled::Duplicate => match store.newest(task).await? {
+        SignalReceipt::Duplicate => match store.newest(task).await? {
             Some((record, _)) if record.status == TaskState::Canceled => Ok(()),
             Some((record, _)) if record.status.is_final() => ended(),
             _ => Ok(()),
         },
-        Signalled::Ended => ended(),
-        Signalled::Unknown => Err(EngineError::UnknownTask(task)),
+        SignalReceipt::Ended => ended(),
+        SignalReceipt::Unknown => Err(EngineError::UnknownTask(task)),
     }
 }
 
@@ -54,7 +54,7 @@ impl<P: Program> Engine<P> {
         &self,
         task: Uuid,
         question: Option<Uuid>,
-        answer: Answered,
+        answer: QuestionAnswer,
     ) -> Result<(), EngineError> {
         let (record, entry) = self
             .store()
@@ -84,7 +84,7 @@ impl<P: Program> Engine<P> {
             let message = format!("nobody answered until {}", open.expires_at);
             return Err(EngineError::refused(EXPIRED, message));
         }
-        if answer == Answered::Expired {
+        if answer == QuestionAnswer::Expired {
             let message = "only time lets a question expire; approve, reject or modify";
             return Err(EngineError::refused("answer.unusable", message));
         }
@@ -98,9 +98,11 @@ impl<P: Program> Engine<P> {
             key,
         };
         match self.store().signal(signal).await? {
-            Signalled::Accepted => Ok(()),
-            Signalled::Unknown => Err(EngineError::UnknownTask(task)),
-            Signalled::Duplicate | Signalled::Ended => Err(self.not_open(task, open.id).await?),
+            SignalReceipt::Accepted => Ok(()),
+            SignalReceipt::Unknown => Err(EngineError::UnknownTask(task)),
+            SignalReceipt::Duplicate | SignalReceipt::Ended => {
+                Err(self.not_open(task, open.id).await?)
+            }
         }
     }
 
@@ -110,17 +112,19 @@ impl<P: Program> Engine<P> {
         &self,
         snapshot: &Snapshot<P::State, P::Request>,
         open: &Question,
-        answer: &Answered,
+        answer: &QuestionAnswer,
     ) -> Result<(), EngineError> {
-        let Answered::Modify { value } = answer else {
+        let QuestionAnswer::Modify { value } = answer else {
             return Ok(());
         };
         let Some(call) = snapshot.open.iter().find(|call| call.id == open.id) else {
             return Ok(());
         };
         let usable = match open.about {
-            About::Approval => self.0.program.modified(&call.request, value.clone()).err(),
-            About::OutcomeUnknown => self.0.program.given(&call.request, value.clone()).err(),
+            QuestionKind::Approval => self.0.program.modified(&call.request, value.clone()).err(),
+            QuestionKind::OutcomeUnknown => {
+                self.0.program.given(&call.request, value.clone()).err()
+            }
         };
         match usable {
             None => Ok(()),
@@ -149,7 +153,7 @@ impl<P: Program> Engine<P> {
         };
         let is_meant = |id: Uuid| question.is_none_or(|wanted| wanted == id);
         let waiting = loaded.signals.iter().rev().find_map(|signal| {
-            let (id, answer) = crate::drive::answer_of(signal)?;
+            let (id, answer) = crate::task_driver::answer_of(signal)?;
             is_meant(id).then(|| told(id, &answer, signal.at))
         });
         if waiting.is_some() {
@@ -191,14 +195,16 @@ const ANSWERED: &str = "question.answered";
 /// The code of an answer that comes too late.
 const EXPIRED: &str = "question.expired";
 
-fn told(question: Uuid, answer: &Answered, at: jiff::Timestamp) -> (&'static str, String) {
+fn told(question: Uuid, answer: &QuestionAnswer, at: jiff::Timestamp) -> (&'static str, String) {
     let message = match answer {
-        Answered::Expired => {
+        QuestionAnswer::Expired => {
             let happened = format!("nobody answered question {question} until {at}");
             return (EXPIRED, happened);
         }
-        Answered::Approve { message } | Answered::Reject { message } => message.as_deref(),
-        Answered::Modify { .. } => None,
+        QuestionAnswer::Approve { message } | QuestionAnswer::Reject { message } => {
+            message.as_deref()
+        }
+        QuestionAnswer::Modify { .. } => None,
     };
     let message = message.map(|message| format!(" (\u{201c}{message}\u{201d})"));
     let happened = format!(

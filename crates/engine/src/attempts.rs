@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use crate::call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing};
-use crate::drive::{Durable, Report, Workshop};
+use crate::call::{Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome};
 use crate::program::Program;
+use crate::task_driver::{Durable, Report, WorkerContext};
 
 /// Makes a call, again and again where its outcome is unknown and that is allowed. What comes of the last
 /// attempt says nothing of those before it: where one of them may have taken effect, a failure is never told as
 /// one without effect.
 pub(crate) async fn perform<P: Program, X: Executor<P>>(
-    workshop: Arc<Workshop<P, X>>,
-    performing: Performing,
+    context: Arc<WorkerContext<P, X>>,
+    call_context: CallContext,
     durable: Durable,
     call: Arc<Call<P::Request>>,
     mut doubtful: bool,
 ) -> Report<P> {
-    let started_at = workshop.engine.0.clock.now();
-    let effect = match workshop.executor.effect(&performing, &call).await {
+    let started_at = context.engine.0.clock.now();
+    let effect = match context.executor.effect(&call_context, &call).await {
         Ok(effect) => effect,
         Err(Failure { message, .. }) if doubtful => {
             return Report::Unknown {
@@ -40,7 +40,7 @@ pub(crate) async fn perform<P: Program, X: Executor<P>>(
     }
     let mut attempt = 0;
     loop {
-        let mut outcome = workshop.executor.perform(&performing, &call).await;
+        let mut outcome = context.executor.perform(&call_context, &call).await;
         let mut lost = false;
         if let Outcome::Failed(failure) = &mut outcome {
             lost = failure.kind == FailureKind::Unknown;
@@ -56,11 +56,11 @@ pub(crate) async fn perform<P: Program, X: Executor<P>>(
         }
         doubtful |= lost;
         attempt += 1;
-        let pause = workshop.options.repeat_pause * attempt;
+        let pause = context.options.repeat_pause * attempt;
         let again = lost
             && effect != Effect::AtMostOnce
-            && attempt <= workshop.options.repeats
-            && workshop.has_time(&performing, &call, pause);
+            && attempt <= context.options.repeats
+            && context.has_time(&call_context, &call, pause);
         if !again {
             return Report::Returned {
                 call,

@@ -94,7 +94,7 @@ pub type Scratch = OnceCell<Arc<dyn Any + Send + Sync>>;
 
 /// What an executor is told besides the call.
 #[derive(Clone)]
-pub struct Performing {
+pub struct CallContext {
     /// Whose task it is, and which.
     pub facts: Arc<Facts>,
     /// The task's messages so far.
@@ -114,26 +114,26 @@ pub trait Executor<P: Program>: Send + Sync + 'static {
     /// What a call may do to the world. Asked before it is made, and within its time.
     fn effect(
         &self,
-        performing: &Performing,
+        call_context: &CallContext,
         call: &Call<P::Request>,
     ) -> impl Future<Output = Result<Effect, Failure>> + Send;
 
     /// When a call's time is over: it is not made again after that.
-    fn ends(&self, performing: &Performing, _call: &Call<P::Request>) -> Timestamp {
-        performing.deadline
+    fn ends(&self, call_context: &CallContext, _call: &Call<P::Request>) -> Timestamp {
+        call_context.deadline
     }
 
     /// Makes a call and waits for what comes of it.
     fn perform(
         &self,
-        performing: &Performing,
+        call_context: &CallContext,
         call: &Call<P::Request>,
     ) -> impl Future<Output = Outcome<P::Reply>> + Send;
 
     /// Finds out whether a call whose outcome is unknown took effect, without changing anything.
     fn verify(
         &self,
-        _performing: &Performing,
+        _performing: &CallContext,
         _call: &Call<P::Request>,
     ) -> impl Future<Output = Verdict<P::Reply>> + Send {
         std::future::ready(Verdict::Unknown)

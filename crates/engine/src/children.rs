@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::engine::{Ended, Engine, Keeping, NewRequest};
+use crate::engine::{Engine, NewRequest, Retention, TaskOutcome};
 use crate::error::EngineError;
 use crate::program::{Facts, Program};
 
@@ -35,7 +35,7 @@ pub trait Children: Send + Sync {
         &self,
         child: NewChild,
         deadline: Timestamp,
-    ) -> BoxFuture<'static, Result<Ended, EngineError>>;
+    ) -> BoxFuture<'static, Result<TaskOutcome, EngineError>>;
 }
 
 pub(crate) struct ChildRunner<P: Program> {
@@ -92,7 +92,7 @@ impl<P: Program> Children for ChildRunner<P> {
         &self,
         child: NewChild,
         deadline: Timestamp,
-    ) -> BoxFuture<'static, Result<Ended, EngineError>> {
+    ) -> BoxFuture<'static, Result<TaskOutcome, EngineError>> {
         let engine = self.engine.clone();
         let parent = Arc::clone(&self.parent);
         let waits = Arc::clone(&self.waits);
@@ -105,7 +105,7 @@ impl<P: Program> Children for ChildRunner<P> {
                 message: child.message,
                 input: child.input,
                 live: None,
-                keeping: Keeping::default(),
+                keeping: Retention::default(),
             };
             let _wait = waits.enter();
             let mut ended = engine.run_until(request, Some(parent.id), deadline).await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_model::{Answer, Channel, Clock, Ids, Message, TaskState};
 use convoke_store::{
     Definition, Entry, FIRST_EPOCH, Fence, Hint, NewEntry, NewMessage, NewTask, Scope, StateText,
-    Store, StoreError, Submitted, TaskRecord, text_of,
+    Store, StoreError, Submission, TaskRecord, text_of,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -16,15 +16,15 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::closing::Closing;
-use crate::desk::{Desk, Handed};
-use crate::drive::Durable;
 use crate::error::EngineError;
 use crate::event::Event;
 use crate::listeners::Listeners;
 use crate::live::Live;
+use crate::local_queue::{HandOff, LocalQueue};
 use crate::machine::Machine;
 use crate::program::{Facts, Program};
 use crate::snapshot::{Question, Snapshot};
+use crate::task_driver::Durable;
 
 /// How often a wait looks again where no hint comes, as when another process does the work.
 const WAIT_POLL: Duration = Duration::from_millis(200);
@@ -43,7 +43,7 @@ pub(crate) struct Parts<P: Program> {
     unrunnable: Mutex<BTreeMap<String, String>>,
     pub(crate) task_time: Duration,
     /// Where the worker of this process takes tasks.
-    pub(crate) desk: Desk<P>,
+    pub(crate) local_queue: LocalQueue<P>,
     /// Who listens to tasks that were not handed to it at once.
     pub(crate) listeners: Listeners,
     pub(crate) closing: Closing,
@@ -73,13 +73,13 @@ pub struct NewRequest {
     /// Who listens while it is worked on, as long as that is in this process.
     pub live: Option<Live>,
     /// How long it is kept once it has ended.
-    pub keeping: Keeping,
+    pub keeping: Retention,
 }
 
 /// How long a task is kept once it has ended, where it has a wish of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Keeping {
+pub struct Retention {
     /// So many days, whatever the policy says.
     pub days: Option<u32>,
     /// Words that the policy and people find it by.
@@ -89,7 +89,7 @@ pub struct Keeping {
 /// Where a task stands once it has ended or waits for a person.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Ended {
+pub struct TaskOutcome {
     /// Which task it is, and whose.
     pub facts: Arc<Facts>,
     /// The public state.
@@ -102,7 +102,7 @@ pub struct Ended {
     pub questions: Vec<Question>,
 }
 
-impl Ended {
+impl TaskOutcome {
     /// Where a task stands by its row and its newest entry, whether or not it has come to rest.
     pub fn read(record: TaskRecord, newest: &Entry) -> Result<Self, EngineError> {
         let snapshot: Snapshot<Value, Value> = read_snapshot(record.id, &newest.state)?;
@@ -136,7 +136,7 @@ impl<P: Program> Engine<P> {
             definition,
             unrunnable: Mutex::default(),
             task_time,
-            desk: Desk::default(),
+            local_queue: LocalQueue::default(),
             listeners: Listeners::default(),
             closing: Closing::default(),
         }))
@@ -162,7 +162,7 @@ impl<P: Program> Engine<P> {
     /// reason stays.
     pub fn close(&self, reason: impl Into<String>) {
         self.0.closing.close(reason.into());
-        self.0.desk.close();
+        self.0.local_queue.close();
         self.0.listeners.clear();
     }
 
@@ -193,13 +193,13 @@ impl<P: Program> Engine<P> {
     }
 
     /// Accepts a task. Once this returns, the task is on disk and will be carried out.
-    pub async fn submit(&self, request: NewRequest) -> Result<Submitted, EngineError> {
+    pub async fn submit(&self, request: NewRequest) -> Result<Submission, EngineError> {
         self.accept(request, None, self.full_time(), None, true)
             .await
     }
 
     /// Accepts a task and waits until it has ended or waits for a person.
-    pub async fn run(&self, request: NewRequest) -> Result<Ended, EngineError> {
+    pub async fn run(&self, request: NewRequest) -> Result<TaskOutcome, EngineError> {
         self.run_until(request, None, self.full_time()).await
     }
 
@@ -209,7 +209,7 @@ impl<P: Program> Engine<P> {
         request: NewRequest,
         parent: Option<Uuid>,
         deadline: Timestamp,
-    ) -> Result<Ended, EngineError> {
+    ) -> Result<TaskOutcome, EngineError> {
         let (waiter, mut ended) = oneshot::channel();
         let accepted = self
             .accept(request, parent, deadline, Some(waiter), false)
@@ -236,9 +236,9 @@ impl<P: Program> Engine<P> {
         request: NewRequest,
         parent: Option<Uuid>,
         deadline: Timestamp,
-        waiter: Option<oneshot::Sender<Ended>>,
+        waiter: Option<oneshot::Sender<TaskOutcome>>,
         once_durable: bool,
-    ) -> Result<Submitted, EngineError> {
+    ) -> Result<Submission, EngineError> {
         if self.is_closed() {
             return Err(self.0.closing.error());
         }
@@ -270,7 +270,7 @@ impl<P: Program> Engine<P> {
         };
         let (kind, text) = (event.kind(), text_of(&event));
         messages.extend(machine.apply(event, now).messages);
-        let seat = self.0.desk.take();
+        let local_worker = self.0.local_queue.take();
         let task = NewTask {
             id,
             fingerprint,
@@ -293,10 +293,12 @@ impl<P: Program> Engine<P> {
                 state: text_of(machine.snapshot()),
             },
             messages,
-            hold: seat.as_ref().map(|(seat, _)| seat.lease().clone()),
+            hold: local_worker
+                .as_ref()
+                .map(|(local_worker, _)| local_worker.lease().clone()),
         };
         let mut live = request.live;
-        let queues = seat.is_none() || !at_once;
+        let queues = local_worker.is_none() || !at_once;
         if queues && let Some(live) = live.take() {
             // A task can be claimed as soon as it is in the store, so its listener is there first.
             self.0.listeners.add(id, live);
@@ -307,7 +309,7 @@ impl<P: Program> Engine<P> {
             }
         }
         let submitted = self.0.store.submit(task);
-        let Some((seat, permit)) = seat else {
+        let Some((local_worker, permit)) = local_worker else {
             return self.queued(id, submitted.await);
         };
         let fence = Fence {
@@ -319,45 +321,45 @@ impl<P: Program> Engine<P> {
             Durable::of(submitted)
         } else {
             let submitted = submitted.await;
-            if !matches!(submitted, Ok(Submitted::Created { held: true, .. })) {
+            if !matches!(submitted, Ok(Submission::Created { held: true, .. })) {
                 return self.queued(id, submitted);
             }
             live = self.0.listeners.take(id);
             Durable::Now
         };
-        let handed = Handed {
+        let hand_off = HandOff {
             machine,
             fence,
             durable: durable.clone(),
             live,
             waiter,
         };
-        seat.hand_over(handed, permit);
+        local_worker.hand_over(hand_off, permit);
         if once_durable {
             durable.wait().await?;
         }
-        Ok(Submitted::Created { id, held: true })
+        Ok(Submission::Created { id, held: true })
     }
 
     /// What became of a task that is left to be claimed. Nobody claims one that was not created.
     fn queued(
         &self,
         id: Uuid,
-        submitted: Result<Submitted, StoreError>,
-    ) -> Result<Submitted, EngineError> {
-        if !matches!(submitted, Ok(Submitted::Created { .. })) {
+        submitted: Result<Submission, StoreError>,
+    ) -> Result<Submission, EngineError> {
+        if !matches!(submitted, Ok(Submission::Created { .. })) {
             self.0.listeners.take(id);
         }
         Ok(submitted?)
     }
 
     /// Waits until a task has ended or waits for a person.
-    pub async fn wait(&self, task: Uuid) -> Result<Ended, EngineError> {
+    pub async fn wait(&self, task: Uuid) -> Result<TaskOutcome, EngineError> {
         self.wait_beyond(task, 0).await
     }
 
     /// The same once its journal has gone on beyond an entry, such as after an answer.
-    pub async fn wait_beyond(&self, task: Uuid, seq: u64) -> Result<Ended, EngineError> {
+    pub async fn wait_beyond(&self, task: Uuid, seq: u64) -> Result<TaskOutcome, EngineError> {
         let mut hint = self.0.store.watch(Scope::Rest(task));
         loop {
             // Asked before the look, so that what came to rest until then is seen.
@@ -369,7 +371,7 @@ impl<P: Program> Engine<P> {
                 .ok_or(EngineError::UnknownTask(task))?;
             let rests = record.status.is_final() || record.status.awaits_person();
             if rests && record.seq > seq {
-                return Ended::read(record, &entry);
+                return TaskOutcome::read(record, &entry);
             }
             if closed {
                 return Err(self.0.closing.error());

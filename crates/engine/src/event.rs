@@ -69,7 +69,7 @@ pub enum Event<T> {
         /// The question.
         question: Uuid,
         /// What they said.
-        answer: Answered,
+        answer: QuestionAnswer,
     },
     /// A worker gave the task back untouched.
     PutBack {
@@ -105,7 +105,7 @@ pub enum Event<T> {
 /// What somebody said to a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
-pub enum Answered {
+pub enum QuestionAnswer {
     /// Go ahead.
     Approve {
         /// What else to mind.
@@ -127,7 +127,7 @@ pub enum Answered {
     Expired,
 }
 
-impl Answered {
+impl QuestionAnswer {
     /// Go ahead.
     pub fn approve() -> Self {
         Self::Approve { message: None }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::call::{Failure, Outcome};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::event::{Answered, Event};
+use crate::event::{Event, QuestionAnswer};
 use crate::program::Program;
 use crate::snapshot::Question;
 
@@ -111,7 +111,7 @@ pub enum TaskChange {
         /// The question.
         question: Uuid,
         /// What was said.
-        answer: Answered,
+        answer: QuestionAnswer,
     },
     /// It was canceled.
     Canceled {
@@ -206,7 +206,7 @@ struct Follower<P: Program> {
 }
 
 /// What a look at the store found.
-enum Found {
+enum Lookup {
     Steps,
     /// Nothing new yet.
     Nothing,
@@ -229,13 +229,13 @@ impl<P: Program> Follower<P> {
             // Asked before the look, so that what was written until then is given.
             let closed = self.engine.is_closed();
             let error = match self.look().await {
-                Ok(Found::Steps) => continue,
-                Ok(Found::Nothing) if !closed => {
+                Ok(Lookup::Steps) => continue,
+                Ok(Lookup::Nothing) if !closed => {
                     self.engine.until_hint(&mut self.hint).await;
                     continue;
                 }
-                Ok(Found::Nothing) => Some(self.engine.0.closing.error()),
-                Ok(Found::End) => None,
+                Ok(Lookup::Nothing) => Some(self.engine.0.closing.error()),
+                Ok(Lookup::End) => None,
                 Err(error) => Some(error),
             };
             self.over = true;
@@ -243,7 +243,7 @@ impl<P: Program> Follower<P> {
         }
     }
 
-    async fn look(&mut self) -> Result<Found, EngineError> {
+    async fn look(&mut self) -> Result<Lookup, EngineError> {
         let unknown = EngineError::UnknownTask(self.task);
         let store = self.engine.store();
         let Some((record, _)) = store.newest(self.task).await? else {
@@ -251,15 +251,15 @@ impl<P: Program> Follower<P> {
         };
         if record.seq < self.next {
             let ended = record.status.is_final();
-            return Ok(if ended { Found::End } else { Found::Nothing });
+            return Ok(if ended { Lookup::End } else { Lookup::Nothing });
         }
         let loaded = store.load(self.task, self.next).await?.ok_or(unknown)?;
         self.read = loaded.entries.into();
-        Ok(Found::Steps)
+        Ok(Lookup::Steps)
     }
 
     fn event_of(&self, entry: Entry) -> Result<TaskEvent, EngineError> {
-        let standing: Standing = crate::engine::read_state(self.task, &entry.state)?;
+        let standing: StateSummary = crate::engine::read_state(self.task, &entry.state)?;
         let change = match serde_json::from_value(entry.event) {
             Ok(event) => TaskChange::of(&entry.kind, event),
             Err(_) => TaskChange::Other { kind: entry.kind },
@@ -278,7 +278,7 @@ impl<P: Program> Follower<P> {
 
 /// What is told of the state after a step.
 #[derive(Deserialize)]
-struct Standing {
+struct StateSummary {
     status: TaskState,
     #[serde(default)]
     questions: Vec<Question>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use convoke_store::{Loaded, NewEntry, NewMessage, NewTask, text_of};
+use convoke_store::{LoadedTask, NewEntry, NewMessage, NewTask, text_of};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -24,7 +24,7 @@ impl<P: Program> Engine<P> {
     ) -> Result<Uuid, EngineError> {
         let loaded = self.store().load(from, 1).await?;
         let loaded = loaded.ok_or(EngineError::UnknownTask(from))?;
-        let Loaded {
+        let LoadedTask {
             record,
             entries,
             messages,

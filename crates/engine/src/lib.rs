@@ -12,8 +12,6 @@ mod attempts;
 mod call;
 mod children;
 mod closing;
-mod desk;
-mod drive;
 mod edition;
 mod engine;
 mod error;
@@ -22,23 +20,25 @@ mod follow;
 mod fork;
 mod listeners;
 mod live;
+mod local_queue;
 pub mod machine;
 mod permits;
 mod program;
 mod snapshot;
+mod task_driver;
 mod worker;
 
 pub use answering::cancel;
 pub use call::{
-    Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Scratch, Verdict,
+    Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome, Scratch, Verdict,
 };
 pub use children::{Children, NewChild};
 pub use edition::{Edition, EditionError, Editions};
-pub use engine::{Ended, Engine, Keeping, NewRequest};
+pub use engine::{Engine, NewRequest, Retention, TaskOutcome};
 pub use error::EngineError;
-pub use event::{Answered, Event};
+pub use event::{Event, QuestionAnswer};
 pub use follow::{EventCursor, TaskChange, TaskEvent};
-pub use live::{Heard, Live};
-pub use program::{Ending, Facts, NewCall, Program, Said, Step, View};
-pub use snapshot::{About, Question, Snapshot};
+pub use live::{Live, LiveUpdate};
+pub use program::{AddedMessage, Ending, Facts, NewCall, Program, Step, View};
+pub use snapshot::{Question, QuestionKind, Snapshot};
 pub use worker::{Options, Worker};

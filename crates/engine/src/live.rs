@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// A piece of what is being said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard<'a> {
+pub enum LiveUpdate<'a> {
     /// More of the text.
     Text(&'a str),
     /// What was said so far is not the answer: it starts over.
@@ -15,16 +15,16 @@ pub enum Heard<'a> {
 
 /// Somebody who listens to a task. Cheap to clone.
 #[derive(Clone)]
-pub struct Live(Arc<dyn Fn(Heard<'_>) + Send + Sync>);
+pub struct Live(Arc<dyn Fn(LiveUpdate<'_>) + Send + Sync>);
 
 impl Live {
     /// Listens by way of a function, which must not block.
-    pub fn new(listener: impl Fn(Heard<'_>) + Send + Sync + 'static) -> Self {
+    pub fn new(listener: impl Fn(LiveUpdate<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(listener))
     }
 
     /// Says something.
-    pub fn say(&self, heard: Heard<'_>) {
+    pub fn say(&self, heard: LiveUpdate<'_>) {
         (self.0)(heard);
     }
 }

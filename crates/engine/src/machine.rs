@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::call::{Call, Failure, FailureKind, Outcome};
-use crate::event::{Answered, Event};
+use crate::event::{Event, QuestionAnswer};
 use crate::program::{Ending, Facts, NewCall, Program, Step, View, effect_id};
-use crate::snapshot::{About, Question, Snapshot};
+use crate::snapshot::{Question, QuestionKind, Snapshot};
 
 /// A task as the machine sees it.
 pub struct Machine<P: Program> {
@@ -290,7 +290,7 @@ impl<P: Program> Machine<P> {
                 self.snapshot.questions.push(Question {
                     id,
                     seq: self.seq,
-                    about: About::Approval,
+                    about: QuestionKind::Approval,
                     prompt,
                     expires_at,
                 });
@@ -348,7 +348,7 @@ impl<P: Program> Machine<P> {
             self.snapshot.questions.push(Question {
                 id,
                 seq: self.seq,
-                about: About::OutcomeUnknown,
+                about: QuestionKind::OutcomeUnknown,
                 prompt,
                 expires_at,
             });
@@ -357,7 +357,12 @@ impl<P: Program> Machine<P> {
     }
 
     /// Answering twice, or something never asked, or with what cannot be used, changes nothing.
-    fn take_answer(&mut self, id: Uuid, answer: Answered, at: Timestamp) -> Transition<P::Request> {
+    fn take_answer(
+        &mut self,
+        id: Uuid,
+        answer: QuestionAnswer,
+        at: Timestamp,
+    ) -> Transition<P::Request> {
         let asked = self
             .snapshot
             .questions
@@ -370,27 +375,27 @@ impl<P: Program> Machine<P> {
         let about = self.snapshot.questions[asked].about;
         let request = &self.snapshot.open[called].request;
         let outcome = match (answer, about) {
-            (Answered::Approve { message }, _) => {
+            (QuestionAnswer::Approve { message }, _) => {
                 let told = message.map(|message| self.program.approved(request, &message));
                 return self.go_ahead(asked, called, told);
             }
-            (Answered::Modify { value }, About::Approval) => {
+            (QuestionAnswer::Modify { value }, QuestionKind::Approval) => {
                 return match self.program.modified(request, value) {
                     Ok(request) => self.go_ahead(asked, called, Some(request)),
                     Err(_) => Transition::default(),
                 };
             }
-            (Answered::Modify { value }, About::OutcomeUnknown) => {
+            (QuestionAnswer::Modify { value }, QuestionKind::OutcomeUnknown) => {
                 match self.program.given(request, value) {
                     Ok(reply) => Outcome::Done(reply),
                     Err(_) => return Transition::default(),
                 }
             }
-            (Answered::Reject { message }, about) => {
+            (QuestionAnswer::Reject { message }, about) => {
                 let message = message.unwrap_or_else(|| "a person decided against it".into());
                 Outcome::Failed(not_made("call.rejected", message, about))
             }
-            (Answered::Expired, about) => Outcome::Failed(not_made(
+            (QuestionAnswer::Expired, about) => Outcome::Failed(not_made(
                 "call.unanswered",
                 "nobody said in time whether to make the call".into(),
                 about,
@@ -431,13 +436,13 @@ impl<P: Program> Machine<P> {
 
 /// Why a call that a person did not agree to has no result. One that had been begun may have taken
 /// effect.
-fn not_made(code: &str, message: String, about: About) -> Failure {
+fn not_made(code: &str, message: String, about: QuestionKind) -> Failure {
     Failure {
         code: code.into(),
         message,
         kind: match about {
-            About::Approval => FailureKind::NoEffect,
-            About::OutcomeUnknown => FailureKind::Unknown,
+            QuestionKind::Approval => FailureKind::NoEffect,
+            QuestionKind::OutcomeUnknown => FailureKind::Unknown,
         },
         transient: false,
     }

@@ -106,7 +106,7 @@ pub struct NewCall<R> {
 
 /// A message that a step adds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct AddedMessage {
     /// The message.
     pub message: Message,
     /// Whether it was said to or by the user, and so belongs to the conversation.
@@ -119,7 +119,7 @@ pub struct Step<R> {
     /// The finer step that the task is at now.
     pub stage: Option<Stage>,
     /// Messages to add.
-    pub messages: Vec<Said>,
+    pub messages: Vec<AddedMessage>,
     /// Calls to make.
     pub calls: Vec<NewCall<R>>,
     /// How it ends, if it does. Calls that are still open are given up.
@@ -196,7 +196,7 @@ pub trait Program: Send + Sync + 'static {
     /// The reply that a person gives in the place of a call whose outcome is unknown, or why it is none.
     fn given(&self, request: &Self::Request, value: Value) -> Result<Self::Reply, String>;
 
-    /// What comes next. Called with `Submitted` first, then with every `Returned`, `Signalled` and
+    /// What comes next. Called with `Submission` first, then with every `Returned`, `SignalReceipt` and
     /// `DeadlineReached`; the last must end the task.
     fn step(
         &self,

@@ -79,7 +79,7 @@ pub struct Question {
     #[serde(default)]
     pub seq: u64,
     /// What an answer decides.
-    pub about: About,
+    pub about: QuestionKind,
     /// What is asked.
     pub prompt: String,
     /// When nobody waits for an answer any more.
@@ -89,7 +89,7 @@ pub struct Question {
 /// What an answer decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum About {
+pub enum QuestionKind {
     /// Whether a call is made at all. Modifying changes its arguments.
     Approval,
     /// Whether a call that may have taken effect is made again. Modifying gives its result.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use convoke_model::TaskState;
 use convoke_store::{
-    Batch, Claim, Claimed, Definition, Fence, Hold, NewEntry, Scope, Standing, StoreError, text_of,
+    Batch, Claim, ClaimedTask, Definition, Fence, LeaseAction, NewEntry, Scope, StatusUpdate,
+    StoreError, text_of,
 };
 use futures::FutureExt;
 use serde_json::Value;
@@ -18,15 +19,15 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::call::Executor;
-use crate::desk::Handed;
-use crate::drive::{Drive, Workshop};
 use crate::edition::{Edition, EditionError, Editions};
 use crate::engine::{Engine, read_snapshot};
 use crate::error::EngineError;
 use crate::event::Event;
+use crate::local_queue::HandOff;
 use crate::permits::{Permit, Permits};
 use crate::program::Program;
 use crate::snapshot::Snapshot;
+use crate::task_driver::{TaskDriver, WorkerContext};
 
 /// What a worker may do, and how long things may take.
 #[derive(Debug, Clone)]
@@ -74,7 +75,7 @@ pub struct Worker<P: Program, X: Executor<P>> {
     executor: Arc<X>,
     options: Options,
     permits: Permits,
-    handed: mpsc::UnboundedReceiver<(Handed<P>, Permit)>,
+    hand_off: mpsc::UnboundedReceiver<(HandOff<P>, Permit)>,
     editions: Option<Arc<dyn Editions<P, X>>>,
 }
 
@@ -82,9 +83,9 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
     /// A worker for an engine's app. From now on the engine hands it tasks, which wait until it runs.
     pub fn new(engine: Engine<P>, executor: Arc<X>, options: Options) -> Self {
         let permits = Permits::new(options.concurrent_tasks);
-        let desk = &engine.0.desk;
+        let local_queue = &engine.0.local_queue;
         Self {
-            handed: desk.open(&options.worker, options.lease, permits.clone()),
+            hand_off: local_queue.open(&options.worker, options.lease, permits.clone()),
             engine,
             executor,
             options,
@@ -104,55 +105,55 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
     /// Works until told to stop. Then it takes nothing more, waits for calls under way as long as
     /// the grace lasts, and puts the rest down for the next worker.
     pub async fn run(self, stop: CancellationToken) -> Result<(), EngineError> {
-        let mut bench = Bench {
-            workshop: Arc::new(Workshop {
+        let mut state = WorkerState {
+            context: Arc::new(WorkerContext {
                 engine: self.engine,
                 executor: self.executor,
                 options: self.options,
                 stop,
                 permits: self.permits,
             }),
-            handed: self.handed,
+            hand_off: self.hand_off,
             running: JoinSet::new(),
             held: HashMap::new(),
             editions: self.editions,
             earlier: HashMap::new(),
         };
-        bench.work().await?;
-        bench.finish().await;
+        state.work().await?;
+        state.finish().await;
         Ok(())
     }
 }
 
 /// A task in the worker's hands: under which epoch, and how to reach its driver.
-struct Held {
+struct HeldTask {
     epoch: u64,
     driver: AbortHandle,
     signalled: Arc<Notify>,
 }
 
 /// A worker at work.
-struct Bench<P: Program, X: Executor<P>> {
-    workshop: Arc<Workshop<P, X>>,
-    handed: mpsc::UnboundedReceiver<(Handed<P>, Permit)>,
+struct WorkerState<P: Program, X: Executor<P>> {
+    context: Arc<WorkerContext<P, X>>,
+    hand_off: mpsc::UnboundedReceiver<(HandOff<P>, Permit)>,
     running: JoinSet<(Uuid, u64)>,
-    held: HashMap<Uuid, Held>,
+    held: HashMap<Uuid, HeldTask>,
     editions: Option<Arc<dyn Editions<P, X>>>,
     /// Where tasks of earlier editions are worked on.
-    earlier: HashMap<String, Arc<Workshop<P, X>>>,
+    earlier: HashMap<String, Arc<WorkerContext<P, X>>>,
 }
 
-impl<P: Program, X: Executor<P>> Bench<P, X> {
+impl<P: Program, X: Executor<P>> WorkerState<P, X> {
     async fn work(&mut self) -> Result<(), EngineError> {
-        let workshop = Arc::clone(&self.workshop);
-        let mut work = workshop.engine.0.store.watch(Scope::Work);
-        let mut renew = interval(workshop.options.lease / 3);
-        let mut poll = interval(workshop.options.poll);
+        let context = Arc::clone(&self.context);
+        let mut work = context.engine.0.store.watch(Scope::Work);
+        let mut renew = interval(context.options.lease / 3);
+        let mut poll = interval(context.options.poll);
         // Whether there may be something to claim.
         let mut look = true;
         loop {
-            let room = workshop.permits.free();
-            if look && room > 0 && !workshop.stop.is_cancelled() {
+            let room = context.permits.free();
+            if look && room > 0 && !context.stop.is_cancelled() {
                 let claimed = self.claim(room).await?;
                 look = claimed.len() == room;
                 for claimed in claimed {
@@ -161,11 +162,11 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
             }
             tokio::select! {
                 biased;
-                () = workshop.stop.cancelled() => return Ok(()),
+                () = context.stop.cancelled() => return Ok(()),
                 _ = renew.tick() => self.renew().await?,
                 _ = poll.tick() => look = true,
                 () = work.changed() => look = true,
-                Some((handed, permit)) = self.handed.recv() => self.begin(handed, permit),
+                Some((hand_off, permit)) = self.hand_off.recv() => self.begin(hand_off, permit),
                 Some(ended) = self.running.join_next() => self.forget(ended),
             }
         }
@@ -173,13 +174,13 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
 
     /// Takes nothing more, and waits for calls under way as long as the grace lasts.
     async fn finish(&mut self) {
-        self.workshop.engine.0.desk.close();
-        self.handed.close();
-        while let Ok((handed, permit)) = self.handed.try_recv() {
-            self.begin(handed, permit);
+        self.context.engine.0.local_queue.close();
+        self.hand_off.close();
+        while let Ok((hand_off, permit)) = self.hand_off.try_recv() {
+            self.begin(hand_off, permit);
         }
         let finish = async { while self.running.join_next().await.is_some() {} };
-        if tokio::time::timeout(self.workshop.options.grace, finish)
+        if tokio::time::timeout(self.context.options.grace, finish)
             .await
             .is_err()
         {
@@ -189,27 +190,27 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
         }
     }
 
-    async fn claim(&self, limit: usize) -> Result<Vec<Claimed>, EngineError> {
+    async fn claim(&self, limit: usize) -> Result<Vec<ClaimedTask>, EngineError> {
         let claim = Claim {
-            worker: self.workshop.options.worker.clone(),
-            apps: vec![self.workshop.engine.app().to_owned()],
-            except: self.workshop.engine.unrunnable().into_keys().collect(),
-            lease: self.workshop.options.lease,
+            worker: self.context.options.worker.clone(),
+            apps: vec![self.context.engine.app().to_owned()],
+            except: self.context.engine.unrunnable().into_keys().collect(),
+            lease: self.context.options.lease,
             limit,
         };
-        Ok(self.workshop.engine.0.store.claim(claim).await?)
+        Ok(self.context.engine.0.store.claim(claim).await?)
     }
 
     /// Goes to work on a task, unless it cannot be worked on. Claims are counted before anything of the
     /// task is opened, so that a task which takes its worker with it is set aside all the same.
-    async fn take_up(&mut self, claimed: Claimed) -> Result<(), EngineError> {
+    async fn take_up(&mut self, claimed: ClaimedTask) -> Result<(), EngineError> {
         let (task, epoch) = (claimed.record.id, claimed.record.epoch);
         let claims = claimed.record.claims;
-        if claims > self.workshop.options.max_claims {
+        if claims > self.context.options.max_claims {
             return self.set_aside(claimed, Event::Poisoned { claims }).await;
         }
-        let workshop = match self.workshop_of(&claimed.record.definition).await? {
-            Ok(workshop) => workshop,
+        let context = match self.context_of(&claimed.record.definition).await? {
+            Ok(context) => context,
             Err(EditionError::Unavailable(why)) => return self.put_back(claimed, why).await,
             Err(EditionError::Invalid(cause)) => {
                 return self.set_aside(claimed, Event::SetAside { cause }).await;
@@ -222,24 +223,24 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
                 return self.set_aside(claimed, Event::SetAside { cause }).await;
             }
         };
-        let permit = self.workshop.permits.take();
-        let live = self.workshop.engine.0.listeners.take(task);
-        let drive = Drive::claimed(workshop, claimed, snapshot, permit, live);
-        self.start(drive, task, epoch);
+        let permit = self.context.permits.take();
+        let live = self.context.engine.0.listeners.take(task);
+        let task_driver = TaskDriver::claimed(context, claimed, snapshot, permit, live);
+        self.start(task_driver, task, epoch);
         Ok(())
     }
 
     /// Where tasks of a definition are worked on, or why they cannot be here.
-    async fn workshop_of(
+    async fn context_of(
         &mut self,
         definition: &str,
-    ) -> Result<Result<Arc<Workshop<P, X>>, EditionError>, EngineError> {
-        let current = &self.workshop.engine.0;
+    ) -> Result<Result<Arc<WorkerContext<P, X>>, EditionError>, EngineError> {
+        let current = &self.context.engine.0;
         if current.definition.hash == definition {
-            return Ok(Ok(Arc::clone(&self.workshop)));
+            return Ok(Ok(Arc::clone(&self.context)));
         }
-        if let Some(workshop) = self.earlier.get(definition) {
-            return Ok(Ok(Arc::clone(workshop)));
+        if let Some(context) = self.earlier.get(definition) {
+            return Ok(Ok(Arc::clone(context)));
         }
         let Some(editions) = &self.editions else {
             let why = "only the app as it is now is run here";
@@ -266,28 +267,28 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
             Arc::new(kept),
             task_time,
         );
-        let workshop = Arc::new(Workshop {
+        let context = Arc::new(WorkerContext {
             engine,
             executor,
-            options: self.workshop.options.clone(),
-            stop: self.workshop.stop.clone(),
-            permits: self.workshop.permits.clone(),
+            options: self.context.options.clone(),
+            stop: self.context.stop.clone(),
+            permits: self.context.permits.clone(),
         });
         self.earlier
-            .insert(definition.to_owned(), Arc::clone(&workshop));
-        Ok(Ok(workshop))
+            .insert(definition.to_owned(), Arc::clone(&context));
+        Ok(Ok(context))
     }
 
     /// Leaves a task to somebody who can run it, and takes no more of its kind.
-    async fn put_back(&self, claimed: Claimed, why: String) -> Result<(), EngineError> {
+    async fn put_back(&self, claimed: ClaimedTask, why: String) -> Result<(), EngineError> {
         let record = &claimed.record;
         tracing::warn!(task = %record.id, definition = record.definition, why, "a task cannot be run here");
-        let engine = &self.workshop.engine;
+        let engine = &self.context.engine;
         engine.cannot_run(record.definition.clone(), why.clone());
-        let standing = Standing {
+        let standing = StatusUpdate {
             status: record.status,
             stage: record.stage,
-            hold: Hold::Release {
+            hold: LeaseAction::Release {
                 wake_at: Some(engine.0.clock.now()),
             },
             result: None,
@@ -302,7 +303,11 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
 
     /// Ends a task that nobody can work on, with the cause. Needs neither its program nor a state that can
     /// be read.
-    async fn set_aside(&self, claimed: Claimed, event: Event<Value>) -> Result<(), EngineError> {
+    async fn set_aside(
+        &self,
+        claimed: ClaimedTask,
+        event: Event<Value>,
+    ) -> Result<(), EngineError> {
         let task = claimed.record.id;
         let mut snapshot: Snapshot<Value, Value> =
             read_snapshot(task, &claimed.entry.state).unwrap_or_default();
@@ -310,10 +315,10 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
             tracing::error!(%task, cause, "a task is set aside");
             snapshot.stop(TaskState::Failed, cause);
         }
-        let standing = Standing {
+        let standing = StatusUpdate {
             status: snapshot.status,
             stage: snapshot.stage,
-            hold: Hold::Release { wake_at: None },
+            hold: LeaseAction::Release { wake_at: None },
             result: snapshot.answer.as_ref().map(|answer| answer.text.clone()),
             error: snapshot.error.clone(),
             progress: false,
@@ -325,12 +330,12 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
     /// Writes the last entry that this worker writes for a task it never went to work on.
     async fn let_go(
         &self,
-        claimed: &Claimed,
+        claimed: &ClaimedTask,
         event: Event<Value>,
         state: String,
-        standing: Standing,
+        standing: StatusUpdate,
     ) -> Result<(), EngineError> {
-        let engine = &self.workshop.engine;
+        let engine = &self.context.engine;
         let batch = Batch {
             entries: vec![NewEntry {
                 at: engine.0.clock.now(),
@@ -348,24 +353,24 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
         }
     }
 
-    fn begin(&mut self, handed: Handed<P>, permit: Permit) {
-        let (task, epoch) = (handed.fence.task, handed.fence.epoch);
-        let drive = Drive::handed(Arc::clone(&self.workshop), handed, permit);
-        self.start(drive, task, epoch);
+    fn begin(&mut self, hand_off: HandOff<P>, permit: Permit) {
+        let (task, epoch) = (hand_off.fence.task, hand_off.fence.epoch);
+        let task_driver = TaskDriver::hand_off(Arc::clone(&self.context), hand_off, permit);
+        self.start(task_driver, task, epoch);
     }
 
-    fn start(&mut self, drive: Drive<P, X>, task: Uuid, epoch: u64) {
+    fn start(&mut self, task_driver: TaskDriver<P, X>, task: Uuid, epoch: u64) {
         let signalled = Arc::new(Notify::new());
         let inbox = Arc::clone(&signalled);
         // In a box, because a task of the runtime is moved several times before it stays.
         let work = Box::pin(async move {
-            if let Err(error) = drive.run(&inbox).await {
+            if let Err(error) = task_driver.run(&inbox).await {
                 tell_dropped(task, &error);
             }
             (task, epoch)
         });
         let driver = self.running.spawn(work);
-        let held = Held {
+        let held = HeldTask {
             epoch,
             driver,
             signalled,
@@ -383,8 +388,8 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
             epoch: held.epoch,
             seq: 0,
         });
-        let store = &self.workshop.engine.0.store;
-        let lease = self.workshop.options.lease;
+        let store = &self.context.engine.0.store;
+        let lease = self.context.options.lease;
         for renewed in store.renew(fences.collect(), lease).await? {
             if renewed.held {
                 if renewed.signalled
@@ -417,9 +422,9 @@ impl<P: Program, X: Executor<P>> Bench<P, X> {
     }
 }
 
-impl<P: Program, X: Executor<P>> Drop for Bench<P, X> {
+impl<P: Program, X: Executor<P>> Drop for WorkerState<P, X> {
     fn drop(&mut self) {
-        self.workshop.engine.0.desk.close();
+        self.context.engine.0.local_queue.close();
     }
 }
 

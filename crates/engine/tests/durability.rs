@@ -11,7 +11,7 @@ mod world;
 
 use std::time::Duration;
 
-use convoke_engine::{Answered, Effect, FailureKind};
+use convoke_engine::{Effect, FailureKind, QuestionAnswer};
 use convoke_model::{Clock, TaskState};
 use convoke_store::Store;
 use serde_json::json;
@@ -101,7 +101,7 @@ async fn a_call_that_must_not_be_repeated_asks_a_person_after_a_kill() {
     assert_eq!(waiting.status, TaskState::InputRequired);
     assert_eq!(world.performed(), ["one"], "nothing is made again unasked");
     let question = waiting.questions[0].id;
-    let approve = Answered::approve();
+    let approve = QuestionAnswer::approve();
     let answered = world.engine.answer(task, Some(question), approve).await;
     answered.unwrap();
     let ended = world.until_ended(task).await;
@@ -132,7 +132,7 @@ async fn a_rejected_call_is_told_to_the_program_and_not_made() {
         "a lost answer is as unknown as a kill"
     );
     assert_eq!(waiting.questions.len(), 1);
-    let reject = Answered::reject().saying("it was booked by phone");
+    let reject = QuestionAnswer::reject().saying("it was booked by phone");
     world.engine.answer(task, None, reject).await.unwrap();
     let ended = world.until_ended(task).await;
     assert_eq!(ended.status, TaskState::Failed);
@@ -461,7 +461,7 @@ async fn a_call_that_needs_leave_is_made_only_once_somebody_agrees() {
     world.clock.advance(Duration::from_hours(23));
     let worker = world.worker();
     assert_eq!(world.performed(), ["look"]);
-    world.answer(task, Answered::approve()).await;
+    world.answer(task, QuestionAnswer::approve()).await;
     assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
     assert_eq!(world.performed(), ["look", "pay?"]);
     worker.stop().await;
@@ -474,7 +474,7 @@ async fn a_person_may_change_what_a_call_is_given() {
     let task = world.submit("pay?").await;
     let worker = world.worker();
     world
-        .answer(task, Answered::modify(json!({ "amount": 3 })))
+        .answer(task, QuestionAnswer::modify(json!({ "amount": 3 })))
         .await;
     assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
     assert_eq!(world.last_arguments(), json!({"amount": 3}));
@@ -488,7 +488,7 @@ async fn a_call_that_somebody_rejects_is_not_made() {
     let task = world.submit("pay?").await;
     let worker = world.worker();
     world
-        .answer(task, Answered::reject().saying("too dear"))
+        .answer(task, QuestionAnswer::reject().saying("too dear"))
         .await;
     let ended = world.until_ended(task).await;
     assert_eq!(ended.error.as_deref(), Some("too dear"));

@@ -10,9 +10,11 @@ mod world;
 
 use std::pin::pin;
 
-use convoke_engine::{Answered, EngineError, EventCursor, TaskChange, TaskEvent};
+use convoke_engine::{EngineError, EventCursor, QuestionAnswer, TaskChange, TaskEvent};
 use convoke_model::TaskState;
-use convoke_store::{ArchivedSignal, Batch, BroughtIn, Claim, Hold, NewEntry, Standing, Store};
+use convoke_store::{
+    ArchivedSignal, Batch, Claim, Imported, LeaseAction, NewEntry, StatusUpdate, Store,
+};
 use futures::{Stream, StreamExt};
 use serde_json::json;
 use uuid::Uuid;
@@ -39,7 +41,7 @@ async fn every_step_is_given_once_and_in_order_and_then_the_stream_ends() {
     let worker = world.worker();
     let played = follower.run_until(async {
         world
-            .answer(task, Answered::approve().saying("go on"))
+            .answer(task, QuestionAnswer::approve().saying("go on"))
             .await;
         world.until_ended(task).await;
         early.await.unwrap()
@@ -58,7 +60,7 @@ async fn every_step_is_given_once_and_in_order_and_then_the_stream_ends() {
     assert_eq!(question.prompt, "May I do pay?");
     let answered = TaskChange::Answered {
         question: question.id,
-        answer: Answered::approve().saying("go on"),
+        answer: QuestionAnswer::approve().saying("go on"),
     };
     assert!(early.iter().any(|event| event.change == answered));
     let returned = early.iter().filter_map(|event| match &event.change {
@@ -120,7 +122,7 @@ async fn a_signal_of_a_kind_that_nobody_knows_changes_nothing() {
     archive.record.ready_at = Some(archive.record.created_at);
     let world = World::new();
     let brought_in = world.store.bring_in(archive, None).await.unwrap();
-    assert_eq!(brought_in, BroughtIn::Created);
+    assert_eq!(brought_in, Imported::Created);
     world.clock.advance(std::time::Duration::from_secs(1));
     let worker = world.worker();
     let taken_in = async {
@@ -133,7 +135,7 @@ async fn a_signal_of_a_kind_that_nobody_knows_changes_nothing() {
         }
     };
     assert_eq!(taken_in.await.status, TaskState::InputRequired);
-    world.answer(task, Answered::approve()).await;
+    world.answer(task, QuestionAnswer::approve()).await;
     let ended = world.until_ended(task).await;
     assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(world.performed(), ["pay?", "two"]);
@@ -184,10 +186,10 @@ async fn canceling_again_is_refused_where_the_first_time_came_too_late() {
         entries: vec![entry],
         messages: Vec::new(),
         consumed: Vec::new(),
-        standing: Some(Standing {
+        standing: Some(StatusUpdate {
             status: TaskState::Completed,
             stage: None,
-            hold: Hold::Release { wake_at: None },
+            hold: LeaseAction::Release { wake_at: None },
             result: None,
             error: None,
             progress: true,
@@ -204,9 +206,12 @@ async fn nobody_can_say_that_nobody_answered() {
     let task = world.submit("pay?").await;
     let worker = world.worker();
     world.engine.wait(task).await.unwrap();
-    let refused = world.engine.answer(task, None, Answered::Expired).await;
+    let refused = world
+        .engine
+        .answer(task, None, QuestionAnswer::Expired)
+        .await;
     assert_eq!(refused.unwrap_err().code(), "answer.unusable");
-    world.answer(task, Answered::approve()).await;
+    world.answer(task, QuestionAnswer::approve()).await;
     assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
     worker.stop().await;
 }

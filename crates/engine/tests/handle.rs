@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use convoke_engine::{
-    Answered, Call, Effect, Ending, Engine, Event, Executor, Facts, Failure, FailureKind, NewCall,
-    NewRequest, Options, Outcome, Performing, Program, Step, View, Worker,
+    Call, CallContext, Effect, Ending, Engine, Event, Executor, Facts, Failure, FailureKind,
+    NewCall, NewRequest, Options, Outcome, Program, QuestionAnswer, Step, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
-use convoke_store::{Definition, MemoryStore, Store, Submitted};
+use convoke_store::{Definition, MemoryStore, Store, Submission};
 use convoke_testkit::{CountedIds, SimClock};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use world::World;
 
-const APPROVE: Answered = Answered::Approve { message: None };
+const APPROVE: QuestionAnswer = QuestionAnswer::Approve { message: None };
 
 /// A worker that takes one task at a time and has not begun to run.
 fn idle_worker(world: &World) -> Worker<world::Words, world::Hands> {
@@ -97,10 +97,10 @@ async fn one_key_is_one_task_while_a_worker_takes_tasks_at_once() {
     let first = world.engine.submit(request()).await.unwrap();
     let second = world.engine.submit(request()).await.unwrap();
     assert!(
-        matches!(first, Submitted::Created { held: true, .. }),
+        matches!(first, Submission::Created { held: true, .. }),
         "{first:?}"
     );
-    assert_eq!(second, Submitted::Existing(first.id()));
+    assert_eq!(second, Submission::Existing(first.id()));
     world.until_ended(first.id()).await;
     assert_eq!(world.performed(), ["one"]);
     worker.stop().await;
@@ -118,7 +118,7 @@ async fn tasks_of_one_conversation_are_worked_on_in_turn_while_a_worker_takes_ta
     let first = world.engine.submit(request("hang")).await.unwrap();
     let second = world.engine.submit(request("two")).await.unwrap();
     assert!(
-        matches!(second, Submitted::Created { held: false, .. }),
+        matches!(second, Submission::Created { held: false, .. }),
         "{second:?}"
     );
     world.until_performed("hang").await;
@@ -158,9 +158,9 @@ async fn of_a_task_that_was_called_off_only_questions_that_it_asked_are_closed()
 fn an_answer_is_named_by_what_it_does() {
     let actions = [
         (APPROVE, "approve"),
-        (Answered::Reject { message: None }, "reject"),
-        (Answered::Modify { value: Value::Null }, "modify"),
-        (Answered::Expired, "expired"),
+        (QuestionAnswer::Reject { message: None }, "reject"),
+        (QuestionAnswer::Modify { value: Value::Null }, "modify"),
+        (QuestionAnswer::Expired, "expired"),
     ];
     for (answer, action) in actions {
         assert_eq!(answer.action(), action);
@@ -292,11 +292,11 @@ impl Program for Telling {
 struct Plain(AtomicUsize);
 
 impl Executor<Telling> for Plain {
-    async fn effect(&self, _: &Performing, _: &Call<Value>) -> Result<Effect, Failure> {
+    async fn effect(&self, _: &CallContext, _: &Call<Value>) -> Result<Effect, Failure> {
         Ok(Effect::Repeatable)
     }
 
-    async fn perform(&self, _: &Performing, call: &Call<Value>) -> Outcome<Value> {
+    async fn perform(&self, _: &CallContext, call: &Call<Value>) -> Outcome<Value> {
         if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
             return Outcome::Failed(Failure {
                 code: "answer.lost".into(),
@@ -330,7 +330,7 @@ fn request(conversation: Option<Uuid>) -> NewRequest {
         message: Message::user("tell", Timestamp::UNIX_EPOCH).unwrap(),
         input: json!({}),
         live: None,
-        keeping: convoke_engine::Keeping::default(),
+        keeping: convoke_engine::Retention::default(),
     }
 }
 

@@ -10,7 +10,7 @@ mod world;
 
 use std::sync::{Arc, Mutex};
 
-use convoke_engine::{Heard, Live, NewRequest};
+use convoke_engine::{Live, LiveUpdate, NewRequest};
 use futures::future::join_all;
 use uuid::Uuid;
 use world::World;
@@ -23,7 +23,7 @@ impl Heards {
     fn listener(&self, task: usize) -> Live {
         let heard = Arc::clone(&self.0);
         Live::new(move |piece| {
-            if let Heard::Text(_) = piece {
+            if let LiveUpdate::Text(_) = piece {
                 heard.lock().unwrap().push(task);
             }
         })

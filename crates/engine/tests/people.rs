@@ -12,17 +12,17 @@ mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_engine::{Answered, Effect, EngineError, FailureKind};
+use convoke_engine::{Effect, EngineError, FailureKind, QuestionAnswer};
 use convoke_model::TaskState;
 use convoke_store::Store;
 use serde_json::{Map, json};
 use uuid::Uuid;
 use world::{Behaviour, Shelf, World};
 
-const APPROVE: Answered = Answered::Approve { message: None };
+const APPROVE: QuestionAnswer = QuestionAnswer::Approve { message: None };
 
-fn reject() -> Answered {
-    Answered::Reject {
+fn reject() -> QuestionAnswer {
+    QuestionAnswer::Reject {
         message: Some("not today".into()),
     }
 }
@@ -120,13 +120,13 @@ async fn what_cannot_be_used_is_refused_and_the_question_stays_open() {
     let task = world.submit("pay?").await;
     let worker = world.worker();
     world.engine.wait(task).await.unwrap();
-    let unusable = Answered::Modify { value: json!(5) };
+    let unusable = QuestionAnswer::Modify { value: json!(5) };
     let refused = code(world.engine.answer(task, None, unusable).await);
     assert_eq!(refused.0, "answer.unusable");
     let unknown = Some(Uuid::from_u128(9));
     let refused = code(world.engine.answer(task, unknown, APPROVE).await);
     assert_eq!(refused.0, "question.not_found");
-    let usable = Answered::Modify {
+    let usable = QuestionAnswer::Modify {
         value: json!({ "word": "less" }),
     };
     world.engine.answer(task, None, usable).await.unwrap();
@@ -364,7 +364,7 @@ async fn a_call_that_is_asked_about_again_is_answered_again_in_the_same_moment()
     let second = world.engine.wait_beyond(task, first.seq + 1).await.unwrap();
     let second = &second.questions[0];
     assert_eq!((first.id, first.expires_at), (second.id, second.expires_at));
-    let given = Answered::Modify {
+    let given = QuestionAnswer::Modify {
         value: json!("receipt"),
     };
     world.engine.answer(task, None, given).await.unwrap();

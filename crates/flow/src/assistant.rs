@@ -14,11 +14,11 @@ use convoke_model::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::calls::{Deciding, Made, Reply, Request, Returned, is_default};
+use crate::calls::{CallInfo, DecisionContext, Reply, Request, ReturnedCall, is_default};
 use crate::catalogue::{Catalogue, leading};
 use crate::error::FlowError;
 use crate::memory::{Item, SkillRef};
-use crate::nodes::agent::sub_agents::{ChildInput, Whom};
+use crate::nodes::agent::sub_agents::{Addressee, ChildInput};
 use crate::nodes::route::Router;
 use crate::nodes::{
     act, agent, aggregate, compose, decide, dispatch, graph, inquire, resolve, route,
@@ -73,28 +73,28 @@ pub struct Progress {
     pub(crate) history_cut: usize,
     /// An agent's run, while a model thinks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) run: Option<Box<agent::Run>>,
+    pub(crate) run: Option<Box<agent::AgentRun>>,
     /// A walk through a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) walk: Option<Box<graph::Walk>>,
     /// What is known while a model says who answers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) unsure: Option<Box<route::Unsure>>,
+    pub(crate) unsure: Option<Box<route::RouterContext>>,
     /// Several requests under way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) dispatched: Vec<dispatch::Dispatched>,
+    pub(crate) dispatched: Vec<dispatch::SubRequest>,
     /// The domains that are being asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) asked: Vec<inquire::Asked>,
+    pub(crate) asked: Vec<inquire::DomainToolCall>,
     /// The conversation that each domain goes on with.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) conversations: BTreeMap<Name, String>,
     /// Results of which a model is to make one text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) gathered: Option<Box<aggregate::Gathered>>,
+    pub(crate) gathered: Option<Box<aggregate::Aggregation>>,
     /// What was spent besides what an agent's run or a walk spends.
     #[serde(skip_serializing_if = "is_default")]
-    pub(crate) spent: agent::Spent,
+    pub(crate) spent: agent::BudgetUse,
     /// Whether it failed for a passing reason, before anything was changed.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) passing: bool,
@@ -192,20 +192,20 @@ impl Assistant {
             return graph::start(turn, workflow, Map::new());
         }
         if !self.catalogue.is_empty() {
-            return decide::start(Deciding::default());
+            return decide::start(DecisionContext::default());
         }
         route::unsure(turn, Vec::new())
     }
 
     fn begin_child(&self, turn: &mut Turn<'_>, child: ChildInput) -> Step<Request> {
         match &child.whom {
-            Whom::Agent(name) => match self.app.agent(name.as_str()) {
+            Addressee::Agent(name) => match self.app.agent(name.as_str()) {
                 Some(agent) => agent::start_for(turn, agent, child.allowance, child.manner),
                 None => compose::broken(turn, "the agent is gone"),
             },
             // As if the user had said it alone.
-            Whom::Request(_) => decide::start(child.deciding),
-            Whom::Workflow(name) => match self.app.workflow(name.as_str()) {
+            Addressee::Request(_) => decide::start(child.deciding),
+            Addressee::Workflow(name) => match self.app.workflow(name.as_str()) {
                 Some(workflow) => graph::start(turn, workflow, child.state),
                 None => compose::broken(turn, "the workflow is gone"),
             },
@@ -377,8 +377,8 @@ impl Assistant {
             } => {
                 let took = Duration::from_millis(duration_ms);
                 let started_at = turn.view.at.checked_sub(took).unwrap_or(turn.view.at);
-                let made = Made { call, started_at };
-                let returned = Returned { made, outcome };
+                let made = CallInfo { call, started_at };
+                let returned = ReturnedCall { made, outcome };
                 match turn.state.node {
                     Node::Decide => decide::finish(turn, returned),
                     Node::Resolve => resolve::finish(turn, returned),

@@ -9,40 +9,40 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::memory::{Goal, Topic};
-use crate::nodes::agent::sub_agents::Errand;
-use crate::nodes::agent::{Asked, Thought};
+use crate::memory::{RequestTarget, Topic};
+use crate::nodes::agent::sub_agents::SubTask;
+use crate::nodes::agent::{Thought, ThoughtRequest};
 use crate::nodes::aggregate::Facts;
-use crate::nodes::decide::Decided;
+use crate::nodes::decide::DecisionReply;
 use crate::nodes::route::Routing;
 use crate::ports::{Arguments, ToolReply};
 
 /// What an assistant's call asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Request(pub(crate) Ask);
+pub struct Request(pub(crate) CallRequest);
 
 /// What an assistant's call gives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Reply(pub(crate) Given);
+pub struct Reply(pub(crate) CallReply);
 
 /// What is to be done outside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum Ask {
+pub(crate) enum CallRequest {
     /// Find out what the user means.
-    Decide(Deciding),
+    Decide(DecisionContext),
     /// Let a model say who answers.
     Route(Routing),
     /// Let a model write one text from several results.
     Synthesise(Facts),
     /// Call a tool.
-    Tool(ToolWish),
+    Tool(ToolCallRequest),
     /// Let a model think.
-    Model(Asked),
+    Model(ThoughtRequest),
     /// Let another agent, or a workflow, do a part of the work.
-    Child(Box<Errand>),
+    Child(Box<SubTask>),
     /// Ask a person.
     Person {
         /// What they said and changed, once they have.
@@ -50,15 +50,15 @@ pub(crate) enum Ask {
         said: Option<Value>,
     },
     /// Do one of these at a node of a workflow.
-    At(At),
+    At(NodeAction),
 }
 
 /// What is known of a message before it is read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Deciding {
+pub(crate) struct DecisionContext {
     /// What it is for, where it is a part of a longer one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) goal: Option<Goal>,
+    pub(crate) goal: Option<RequestTarget>,
     /// What the part before it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) topic: Option<Topic>,
@@ -66,7 +66,7 @@ pub(crate) struct Deciding {
 
 /// What is done at a node of a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct At {
+pub(crate) struct NodeAction {
     pub(crate) node: Name,
     /// Which item of a list it is done for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,12 +74,12 @@ pub(crate) struct At {
     /// How long to wait first, after an attempt that failed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
-    pub(crate) ask: Box<Ask>,
+    pub(crate) ask: Box<CallRequest>,
 }
 
 /// A tool that is to be called.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ToolWish {
+pub(crate) struct ToolCallRequest {
     /// As `tool` or `server.tool`.
     pub(crate) tool: String,
     pub(crate) arguments: Arguments,
@@ -100,9 +100,9 @@ pub(crate) struct ToolWish {
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Given {
+pub(crate) enum CallReply {
     /// What the user means.
-    Decided(Box<Decided>),
+    Decided(Box<DecisionReply>),
     /// What a tool, or another agent, said.
     Tool(Box<ToolReply>),
     /// What a model said.
@@ -124,12 +124,15 @@ impl Request {
 
     /// What a person says came of the call.
     pub(crate) fn replied_by_hand(&self, value: Value) -> Result<Reply, String> {
-        let Ask::Tool(wish) = self.0.itself() else {
+        let CallRequest::Tool(tool_call) = self.0.itself() else {
             return Err("only the result of a tool can be given by hand".into());
         };
-        let (server, tool) = wish.tool.split_once('.').unwrap_or(("", &wish.tool));
+        let (server, tool) = tool_call
+            .tool
+            .split_once('.')
+            .unwrap_or(("", &tool_call.tool));
         let reply = ToolReply::of(server, tool, value);
-        Ok(Reply(Given::Tool(Box::new(reply))))
+        Ok(Reply(CallReply::Tool(Box::new(reply))))
     }
 }
 
@@ -138,7 +141,7 @@ const DECIDED_AGAINST: [&str; 2] = ["call.rejected", "call.unanswered"];
 
 /// Whether something may be done in the place of a call that failed: it certainly changed nothing, and no person
 /// decided against it.
-pub(crate) fn may_be_replaced(ask: &Ask, outcome: &Outcome<Reply>) -> bool {
+pub(crate) fn may_be_replaced(ask: &CallRequest, outcome: &Outcome<Reply>) -> bool {
     let decided_against = matches!(
         outcome,
         Outcome::Failed(failure) if DECIDED_AGAINST.contains(&failure.code.as_str())
@@ -146,7 +149,7 @@ pub(crate) fn may_be_replaced(ask: &Ask, outcome: &Outcome<Reply>) -> bool {
     !decided_against && ask.changed_nothing(outcome)
 }
 
-impl Ask {
+impl CallRequest {
     /// Whether it may change something outside. Who knows the tool knows better.
     pub(crate) fn may_act(&self) -> bool {
         matches!(self.itself(), Self::Tool(_) | Self::Child(_))
@@ -157,7 +160,7 @@ impl Ask {
     pub(crate) fn changed_nothing(&self, outcome: &Outcome<Reply>) -> bool {
         match outcome {
             Outcome::Failed(failure) => failure.kind == FailureKind::NoEffect,
-            Outcome::Done(Reply(Given::Tool(reply))) => {
+            Outcome::Done(Reply(CallReply::Tool(reply))) => {
                 let is_tool = matches!(self.itself(), Self::Tool(_));
                 reply.changed_nothing || (is_tool && reply.is_error)
             }
@@ -177,8 +180,8 @@ impl Ask {
     pub(crate) fn delay_ms(&self) -> u64 {
         match self {
             Self::At(at) => at.delay_ms + at.ask.delay_ms(),
-            Self::Tool(wish) => wish.delay_ms,
-            Self::Child(errand) => errand.delay_ms,
+            Self::Tool(tool_call) => tool_call.delay_ms,
+            Self::Child(sub_task) => sub_task.delay_ms,
             Self::Model(asked) => asked.delay_ms,
             Self::Decide(_) | Self::Route(_) | Self::Synthesise(_) | Self::Person { .. } => 0,
         }
@@ -189,7 +192,7 @@ impl Ask {
             Self::Person { .. } => Self::Person {
                 said: Some(json!({ "action": "approve", "message": message })),
             },
-            Self::At(at) => Self::At(At {
+            Self::At(at) => Self::At(NodeAction {
                 ask: Box::new(at.ask.agreed(message)),
                 ..at.clone()
             }),
@@ -202,18 +205,18 @@ impl Ask {
             return Err("arguments are a JSON object".into());
         };
         Ok(match self {
-            Self::Tool(wish) => Self::Tool(ToolWish {
+            Self::Tool(tool_call) => Self::Tool(ToolCallRequest {
                 arguments: Arc::new(fields),
-                ..wish.clone()
+                ..tool_call.clone()
             }),
-            Self::Child(errand) => Self::Child(Box::new(Errand {
+            Self::Child(sub_task) => Self::Child(Box::new(SubTask {
                 arguments: Arc::new(fields),
-                ..(**errand).clone()
+                ..(**sub_task).clone()
             })),
             Self::Person { .. } => Self::Person {
                 said: Some(feedback(fields)?),
             },
-            Self::At(at) => Self::At(At {
+            Self::At(at) => Self::At(NodeAction {
                 ask: Box::new(at.ask.with_arguments(Value::Object(fields))?),
                 ..at.clone()
             }),
@@ -239,8 +242,8 @@ fn feedback(fields: Map<String, Value>) -> Result<Value, String> {
     Ok(Value::Object(fields))
 }
 
-impl From<Ask> for Request {
-    fn from(ask: Ask) -> Self {
+impl From<CallRequest> for Request {
+    fn from(ask: CallRequest) -> Self {
         Self(ask)
     }
 }
@@ -251,7 +254,7 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// A step that makes one call, which needs nobody's leave.
-pub(crate) fn one_call(label: impl Into<String>, ask: Ask) -> Step<Request> {
+pub(crate) fn one_call(label: impl Into<String>, ask: CallRequest) -> Step<Request> {
     Step {
         calls: vec![NewCall {
             label: label.into(),
@@ -263,23 +266,23 @@ pub(crate) fn one_call(label: impl Into<String>, ask: Ask) -> Step<Request> {
 }
 
 /// A call that has just come back.
-pub(crate) struct Returned {
-    pub(crate) made: Made,
+pub(crate) struct ReturnedCall {
+    pub(crate) made: CallInfo,
     pub(crate) outcome: Outcome<Reply>,
 }
 
 /// Which call it was, and when it was made.
 #[derive(Clone, Copy)]
-pub(crate) struct Made {
+pub(crate) struct CallInfo {
     pub(crate) call: Uuid,
     pub(crate) started_at: Timestamp,
 }
 
-impl Returned {
+impl ReturnedCall {
     /// What was decided, or why nothing was.
-    pub(crate) fn decided(self) -> Result<Decided, Failure> {
+    pub(crate) fn decided(self) -> Result<DecisionReply, Failure> {
         match self.given()? {
-            Given::Decided(decided) => Ok(*decided),
+            CallReply::Decided(decided) => Ok(*decided),
             _ => Err(not_asked_for()),
         }
     }
@@ -287,7 +290,7 @@ impl Returned {
     /// What the tool said, or why it said nothing.
     pub(crate) fn tool(self) -> Result<ToolReply, Failure> {
         match self.given()? {
-            Given::Tool(reply) => Ok(*reply),
+            CallReply::Tool(reply) => Ok(*reply),
             _ => Err(not_asked_for()),
         }
     }
@@ -295,12 +298,12 @@ impl Returned {
     /// What a model said, or why it said nothing.
     pub(crate) fn thought(self) -> Result<Thought, Failure> {
         match self.given()? {
-            Given::Thought(thought) => Ok(*thought),
+            CallReply::Thought(thought) => Ok(*thought),
             _ => Err(not_asked_for()),
         }
     }
 
-    fn given(self) -> Result<Given, Failure> {
+    fn given(self) -> Result<CallReply, Failure> {
         match self.outcome {
             Outcome::Done(Reply(given)) => Ok(given),
             Outcome::Failed(failure) => Err(failure),

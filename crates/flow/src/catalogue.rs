@@ -10,7 +10,7 @@ use convoke_decide::{
 use convoke_model::{Agent, Domain, Name, SkillFields};
 
 use crate::error::FlowError;
-use crate::memory::{Goal, SkillRef};
+use crate::memory::{RequestTarget, SkillRef};
 
 /// Every skill of every agent, every domain that can be asked, and the decider over them.
 pub(crate) struct Catalogue {
@@ -19,7 +19,7 @@ pub(crate) struct Catalogue {
     /// None where there is nothing to decide over, so that all requests go to a model.
     decider: Option<LocalDecider>,
     /// What the decider's entries stand for.
-    goals: BTreeMap<String, Goal>,
+    goals: BTreeMap<String, RequestTarget>,
     /// The words by which a question is known to need a domain.
     keywords: Vec<(Vec<String>, Name)>,
 }
@@ -41,16 +41,20 @@ impl Catalogue {
             .collect();
         let enabled = app.domains.iter().filter(|domain| domain.enabled);
         let domains: Vec<Domain> = enabled.cloned().collect();
-        let of_skills = skills
-            .iter()
-            .map(|(target, skill)| (Goal::Skill(target.clone()), skill_entry(target, skill)));
+        let of_skills = skills.iter().map(|(target, skill)| {
+            (
+                RequestTarget::Skill(target.clone()),
+                skill_entry(target, skill),
+            )
+        });
         let of_domains = domains.iter().map(|domain| {
-            let goal = Goal::Domain {
+            let goal = RequestTarget::Domain {
                 domain: domain.name.clone(),
             };
             (goal, domain_entry(domain))
         });
-        let (goals, entries): (Vec<Goal>, Vec<Entry>) = of_skills.chain(of_domains).unzip();
+        let (goals, entries): (Vec<RequestTarget>, Vec<Entry>) =
+            of_skills.chain(of_domains).unzip();
         let decider = match entries.as_slice() {
             [] => None,
             entries => Some(
@@ -122,15 +126,15 @@ impl Catalogue {
     }
 
     /// What a decider's entry stands for.
-    pub(crate) fn goal(&self, entry: &str) -> Option<&Goal> {
+    pub(crate) fn goal(&self, entry: &str) -> Option<&RequestTarget> {
         self.goals.get(entry)
     }
 
     /// Everything that can be decided for: the skills, then the domains.
-    pub(crate) fn all(&self) -> Vec<Goal> {
+    pub(crate) fn all(&self) -> Vec<RequestTarget> {
         let skills = self.skills.iter();
-        let skills = skills.map(|(target, _)| Goal::Skill(target.clone()));
-        let domains = self.domains.iter().map(|domain| Goal::Domain {
+        let skills = skills.map(|(target, _)| RequestTarget::Skill(target.clone()));
+        let domains = self.domains.iter().map(|domain| RequestTarget::Domain {
             domain: domain.name.clone(),
         });
         skills.chain(domains).collect()
@@ -167,17 +171,21 @@ impl Catalogue {
     }
 
     /// What people read of a goal when they are asked which of several they mean.
-    pub(crate) fn description(&self, goal: &Goal, app: &App) -> Option<(String, Vec<String>)> {
+    pub(crate) fn description(
+        &self,
+        goal: &RequestTarget,
+        app: &App,
+    ) -> Option<(String, Vec<String>)> {
         match goal {
-            Goal::Skill(target) => {
+            RequestTarget::Skill(target) => {
                 let skill = self.skill(target)?;
                 Some((skill.description.clone(), skill.examples.clone()))
             }
-            Goal::Domain { domain } => {
+            RequestTarget::Domain { domain } => {
                 let domain = self.domain(domain)?;
                 Some((domain.description.clone(), domain.examples.clone()))
             }
-            Goal::Agent { agent } => {
+            RequestTarget::Agent { agent } => {
                 let agent = app.agent(agent.as_str())?;
                 let examples = agent.skills.iter().flat_map(|skill| &skill.examples);
                 Some((agent.role.clone(), examples.cloned().collect()))

@@ -8,7 +8,7 @@ use convoke_model::{DecidedBy, Decision, DecisionFields, Name};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Catalogue;
-use crate::memory::{Goal, Memory};
+use crate::memory::{Memory, RequestTarget};
 use crate::pointing::goes_on;
 use crate::split::texts_between;
 
@@ -44,7 +44,7 @@ pub(crate) struct Question {
 
 /// How domains are chosen.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Choosing {
+pub(crate) struct DomainSelector {
     /// How sure it must be that one of the chosen domains is needed.
     pub(crate) threshold: f64,
     /// Domains that one question goes to at most.
@@ -57,13 +57,13 @@ pub(crate) fn inquiry(
     text: &str,
     decided: &LocalDecision,
     memory: &Memory,
-    choosing: Choosing,
+    choosing: DomainSelector,
 ) -> Option<Inquiry> {
     let chosen = decided
         .chosen()
         .and_then(|best| catalogue.goal(&best.entry));
     // What is plainly something to do is no question, whatever it speaks of.
-    if catalogue.domains().is_empty() || matches!(chosen, Some(Goal::Skill(_))) {
+    if catalogue.domains().is_empty() || matches!(chosen, Some(RequestTarget::Skill(_))) {
         return None;
     }
     let (mut questions, reasoning) = by_pieces(catalogue, text, choosing)
@@ -93,7 +93,7 @@ pub(crate) fn inquiry(
 /// The decision that questions to domains stand for.
 pub(crate) fn decision(text: &str, questions: &[Question], reasoning: &str) -> Option<Decision> {
     let targets = questions.iter().map(|question| {
-        let goal = Goal::Domain {
+        let goal = RequestTarget::Domain {
             domain: question.domain.clone(),
         };
         let mut target = goal.target(question.confidence);
@@ -105,7 +105,7 @@ pub(crate) fn decision(text: &str, questions: &[Question], reasoning: &str) -> O
 }
 
 /// Where every part of a message is plainly for some domain, and not all for the same, each gets its own part.
-fn by_pieces(catalogue: &Catalogue, text: &str, choosing: Choosing) -> Option<Vec<Question>> {
+fn by_pieces(catalogue: &Catalogue, text: &str, choosing: DomainSelector) -> Option<Vec<Question>> {
     let pieces = texts_between(text);
     if pieces.len() < 2 {
         return None;
@@ -145,7 +145,7 @@ fn needed(
     catalogue: &Catalogue,
     text: &str,
     decided: &LocalDecision,
-    choosing: Choosing,
+    choosing: DomainSelector,
 ) -> Vec<(Name, f64)> {
     let named = catalogue.named_domains(text);
     // Where words name a domain, others are needed only if they are likely in themselves; where none do, the likeliest ones
@@ -158,7 +158,7 @@ fn needed(
     let mut likely: Vec<(Name, f64)> = Vec::new();
     let mut sure = 0.0;
     for candidate in &decided.candidates {
-        let Some(Goal::Domain { domain }) = catalogue.goal(&candidate.entry) else {
+        let Some(RequestTarget::Domain { domain }) = catalogue.goal(&candidate.entry) else {
             break;
         };
         if sure >= choosing.threshold || candidate.confidence < least {

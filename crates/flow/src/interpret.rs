@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 
 use crate::calls::is_default;
 use crate::catalogue::Catalogue;
-use crate::inquiry::{Choosing, Inquiry, Question, decision, inquiry};
-use crate::memory::{Asks, Goal, Item, Memory, SkillRef, Topic};
+use crate::inquiry::{DomainSelector, Inquiry, Question, decision, inquiry};
+use crate::memory::{Item, Memory, PendingQuestion, RequestTarget, SkillRef, Topic};
 use crate::pointing::{fill_in, of_agent};
-use crate::reference::{self, Found};
+use crate::reference::{self, ReferenceMatch};
 use crate::split::{Part, holds_a_request, known_pieces, split};
 
 /// What a message is taken to mean.
@@ -21,13 +21,13 @@ use crate::split::{Part, holds_a_request, known_pieces, split};
 #[serde(tag = "meaning", rename_all = "snake_case")]
 pub(crate) enum Meaning {
     /// The user wants this done.
-    Act(Box<Wish>),
+    Act(Box<RequestedAction>),
     /// The user wants several things done.
     Several { parts: Vec<Part> },
     /// The user asks something that data domains know.
     Inquire(Box<Inquiry>),
     /// Several things may be meant.
-    Unclear { candidates: Vec<Goal> },
+    Unclear { candidates: Vec<RequestTarget> },
     /// Nothing that the app can do.
     Unknown,
     /// The user does not want to go on.
@@ -36,7 +36,7 @@ pub(crate) enum Meaning {
 
 /// Something that the user wants done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Wish {
+pub(crate) struct RequestedAction {
     pub(crate) target: SkillRef,
     /// What the message says that is needed for it.
     pub(crate) slots: Map<String, Value>,
@@ -110,9 +110,9 @@ const CONSENTS: &[&str] = &[
 
 /// How messages are read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading {
+pub(crate) struct MessageReader {
     pub(crate) several: Several,
-    pub(crate) choosing: Choosing,
+    pub(crate) choosing: DomainSelector,
 }
 
 /// Reads a message in the light of what was said before it.
@@ -120,7 +120,7 @@ pub(crate) fn interpret(
     skills: &Catalogue,
     text: &str,
     memory: &Memory,
-    reading: Reading,
+    reading: MessageReader,
 ) -> Meaning {
     let agent = memory.topic.as_ref().map(|topic| &topic.agent);
     let decided = of_agent(skills, text, skills.decide(text), agent);
@@ -144,7 +144,7 @@ pub(crate) fn interpret(
     let parts = may_be_several
         .then(|| split(skills, text, agent, !fits))
         .flatten();
-    let is_skill = |part: &Part| matches!(part.target, Goal::Skill(_));
+    let is_skill = |part: &Part| matches!(part.target, RequestTarget::Skill(_));
     if let Some(parts) = parts.filter(|parts| parts.iter().any(is_skill)) {
         return Meaning::Several { parts };
     }
@@ -152,9 +152,13 @@ pub(crate) fn interpret(
         return Meaning::Inquire(Box::new(inquiry));
     }
     match request(skills, text, &decided, memory.topic.as_ref()) {
-        Meaning::Act(wish) if may_be_several && !fits => unless_partly(skills, text, wish),
-        Meaning::Act(wish) if may_be_several && swallows(skills, &decided, &wish.target) => {
-            unclear_parts(skills, text, wish.target)
+        Meaning::Act(tool_call) if may_be_several && !fits => {
+            unless_partly(skills, text, tool_call)
+        }
+        Meaning::Act(tool_call)
+            if may_be_several && swallows(skills, &decided, &tool_call.target) =>
+        {
+            unclear_parts(skills, text, tool_call.target)
         }
         meaning => meaning,
     }
@@ -164,20 +168,20 @@ pub(crate) fn interpret(
 pub(crate) fn for_goal(
     skills: &Catalogue,
     text: &str,
-    goal: &Goal,
+    goal: &RequestTarget,
     topic: Option<&Topic>,
 ) -> Meaning {
     match goal {
-        Goal::Skill(target) => {
+        RequestTarget::Skill(target) => {
             let slots = slots_for(skills, target, text);
-            let mut wish = Wanted {
+            let mut tool_call = SkillMatch {
                 slots,
-                ..Wanted::of(target)
+                ..SkillMatch::of(target)
             };
-            wish.fill_in(skills, topic, text);
-            act(wish, text, 1.0, "was asked for as a part of a message")
+            tool_call.fill_in(skills, topic, text);
+            act(tool_call, text, 1.0, "was asked for as a part of a message")
         }
-        Goal::Domain { domain } => {
+        RequestTarget::Domain { domain } => {
             let questions = vec![Question {
                 domain: domain.clone(),
                 said: text.to_owned(),
@@ -191,7 +195,7 @@ pub(crate) fn for_goal(
                 None => Meaning::Unknown,
             }
         }
-        Goal::Agent { agent } => by_agent(skills, text, agent, topic),
+        RequestTarget::Agent { agent } => by_agent(skills, text, agent, topic),
     }
 }
 
@@ -201,7 +205,7 @@ fn by_agent(skills: &Catalogue, text: &str, agent: &Name, topic: Option<&Topic>)
     let chosen = decided.chosen().map(|candidate| candidate.entry.clone());
     let is_theirs = |candidate: &Candidate| {
         let goal = skills.goal(&candidate.entry);
-        goal.and_then(Goal::agent) == Some(agent)
+        goal.and_then(RequestTarget::agent) == Some(agent)
     };
     decided.candidates.retain(is_theirs);
     decided.verdict = match decided.candidates.first() {
@@ -220,11 +224,11 @@ fn fits_a_sentence(decided: &LocalDecision) -> bool {
 
 /// What is merely likely is not done where a piece of the message plainly asks for something: there are several
 /// requests, of which not all are understood, and nothing is done by halves.
-fn unless_partly(skills: &Catalogue, text: &str, wish: Box<Wish>) -> Meaning {
+fn unless_partly(skills: &Catalogue, text: &str, tool_call: Box<RequestedAction>) -> Meaning {
     if known_pieces(skills, text).is_empty() {
-        return Meaning::Act(wish);
+        return Meaning::Act(tool_call);
     }
-    unclear_parts(skills, text, wish.target)
+    unclear_parts(skills, text, tool_call.target)
 }
 
 /// Whether a sentence's own words for something ("play {what}") hold another request: "jazz and call the neighbours".
@@ -243,7 +247,7 @@ fn swallows(skills: &Catalogue, decided: &LocalDecision, target: &SkillRef) -> b
 /// What is asked about where a message plainly has several parts, and not all of them are understood.
 fn unclear_parts(skills: &Catalogue, text: &str, wished: SkillRef) -> Meaning {
     let mut candidates = known_pieces(skills, text);
-    let wished = Goal::Skill(wished);
+    let wished = RequestTarget::Skill(wished);
     if !candidates.contains(&wished) {
         candidates.push(wished);
     }
@@ -252,9 +256,14 @@ fn unclear_parts(skills: &Catalogue, text: &str, wished: SkillRef) -> Meaning {
 }
 
 /// The message as the answer to a question, unless it plainly is a request of its own.
-fn answer(skills: &Catalogue, text: &str, asks: &Asks, new_request: bool) -> Option<Meaning> {
+fn answer(
+    skills: &Catalogue,
+    text: &str,
+    asks: &PendingQuestion,
+    new_request: bool,
+) -> Option<Meaning> {
     match asks {
-        Asks::Slot {
+        PendingQuestion::Slot {
             target,
             slot,
             slots,
@@ -270,7 +279,7 @@ fn answer(skills: &Catalogue, text: &str, asks: &Asks, new_request: bool) -> Opt
                 [only] if is_assent(text) => only.label.clone(),
                 _ => {
                     let found = reference::find(text, candidates, candidates, &nouns);
-                    if new_request && !matches!(found, Found::One(_)) {
+                    if new_request && !matches!(found, ReferenceMatch::One(_)) {
                         return None;
                     }
                     text.trim().to_owned()
@@ -279,36 +288,36 @@ fn answer(skills: &Catalogue, text: &str, asks: &Asks, new_request: bool) -> Opt
             let mut slots = slots.clone();
             slots.insert(slot.to_string(), Value::String(said));
             Some(act(
-                Wanted {
+                SkillMatch {
                     slots,
                     candidates: candidates.clone(),
-                    ..Wanted::of(target)
+                    ..SkillMatch::of(target)
                 },
                 text,
                 1.0,
                 "answers the question",
             ))
         }
-        Asks::Confirm { target, slots } => {
+        PendingQuestion::Confirm { target, slots } => {
             if new_request {
                 return None;
             }
             if !is_consent(text) {
                 return Some(Meaning::Dismissed);
             }
-            let reading = Wanted {
+            let reading = SkillMatch {
                 slots: slots.clone(),
-                ..Wanted::of(target)
+                ..SkillMatch::of(target)
             };
             match act(reading, text, 1.0, "was agreed to") {
-                Meaning::Act(wish) => Some(Meaning::Act(Box::new(Wish {
+                Meaning::Act(tool_call) => Some(Meaning::Act(Box::new(RequestedAction {
                     confirmed: true,
-                    ..*wish
+                    ..*tool_call
                 }))),
                 other => Some(other),
             }
         }
-        Asks::Skill { candidates, said } => {
+        PendingQuestion::Skill { candidates, said } => {
             let labels: Vec<Item> = candidates
                 .iter()
                 .map(|goal| Item {
@@ -317,12 +326,12 @@ fn answer(skills: &Catalogue, text: &str, asks: &Asks, new_request: bool) -> Opt
                 })
                 .collect();
             let index = match reference::find(text, &labels, &labels, &[]) {
-                Found::One(index) => index,
+                ReferenceMatch::One(index) => index,
                 _ if is_assent(text) && candidates.len() == 1 => 0,
                 _ => return None,
             };
             match candidates.get(index)? {
-                Goal::Agent { .. } => None,
+                RequestTarget::Agent { .. } => None,
                 goal => Some(for_goal(skills, said, goal, None)),
             }
         }
@@ -330,11 +339,11 @@ fn answer(skills: &Catalogue, text: &str, asks: &Asks, new_request: bool) -> Opt
 }
 
 /// What people read of something that may be meant.
-fn label(skills: &Catalogue, goal: &Goal) -> String {
+fn label(skills: &Catalogue, goal: &RequestTarget) -> String {
     let described = match goal {
-        Goal::Skill(target) => skills.skill(target).map(|skill| &skill.description),
-        Goal::Domain { domain } => skills.domain(domain).map(|domain| &domain.description),
-        Goal::Agent { .. } => None,
+        RequestTarget::Skill(target) => skills.skill(target).map(|skill| &skill.description),
+        RequestTarget::Domain { domain } => skills.domain(domain).map(|domain| &domain.description),
+        RequestTarget::Agent { .. } => None,
     };
     described
         .cloned()
@@ -347,7 +356,7 @@ fn slots_for(skills: &Catalogue, target: &SkillRef, said: &str) -> Map<String, V
     decided
         .candidates
         .iter()
-        .find(|candidate| matches!(skills.goal(&candidate.entry), Some(Goal::Skill(other)) if other == target))
+        .find(|candidate| matches!(skills.goal(&candidate.entry), Some(RequestTarget::Skill(other)) if other == target))
         .map_or_else(
             || texts(&skills.closed_slots(target, said)),
             |candidate| filled(skills, target, &candidate.slots, candidate.by, said),
@@ -360,24 +369,24 @@ fn request(
     decided: &LocalDecision,
     topic: Option<&Topic>,
 ) -> Meaning {
-    let known: Vec<(&Candidate, &Goal)> = decided
+    let known: Vec<(&Candidate, &RequestTarget)> = decided
         .plausible()
         .iter()
         .filter_map(|candidate| Some((candidate, skills.goal(&candidate.entry)?)))
         .collect();
     match (decided.verdict, known.as_slice()) {
-        (Verdict::Chosen, [(best, Goal::Skill(target)), ..]) => {
+        (Verdict::Chosen, [(best, RequestTarget::Skill(target)), ..]) => {
             let how = match best.by {
                 FoundBy::Pattern => "fits one of the skill's sentences",
                 FoundBy::Classifier => "is like the skill's examples",
             };
-            let mut wish = Wanted {
+            let mut tool_call = SkillMatch {
                 slots: filled(skills, target, &best.slots, best.by, text),
                 alternatives: best.alternatives.iter().map(texts).collect(),
-                ..Wanted::of(target)
+                ..SkillMatch::of(target)
             };
-            wish.fill_in(skills, topic, text);
-            act(wish, text, best.confidence, how)
+            tool_call.fill_in(skills, topic, text);
+            act(tool_call, text, best.confidence, how)
         }
         (Verdict::Ambiguous | Verdict::Chosen, [_, ..]) => Meaning::Unclear {
             candidates: known
@@ -417,14 +426,14 @@ fn texts(slots: &BTreeMap<String, String>) -> Map<String, Value> {
 }
 
 /// A skill and what a message says for it.
-struct Wanted<'a> {
+struct SkillMatch<'a> {
     target: &'a SkillRef,
     slots: Map<String, Value>,
     alternatives: Vec<Map<String, Value>>,
     candidates: Vec<Item>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> SkillMatch<'a> {
     fn of(target: &'a SkillRef) -> Self {
         Self {
             target,
@@ -442,15 +451,15 @@ impl<'a> Wanted<'a> {
     }
 }
 
-fn act(reading: Wanted<'_>, text: &str, confidence: f64, reasoning: &str) -> Meaning {
+fn act(reading: SkillMatch<'_>, text: &str, confidence: f64, reasoning: &str) -> Meaning {
     let target = Target {
         parameters: reading.slots.clone(),
-        ..Goal::Skill(reading.target.clone()).target(confidence)
+        ..RequestTarget::Skill(reading.target.clone()).target(confidence)
     };
     let fields = DecisionFields::of(text, [target], reasoning, DecidedBy::Local);
     let decision = Decision::new(fields);
     match decision {
-        Ok(decision) => Meaning::Act(Box::new(Wish {
+        Ok(decision) => Meaning::Act(Box::new(RequestedAction {
             target: reading.target.clone(),
             slots: reading.slots,
             alternatives: reading.alternatives,

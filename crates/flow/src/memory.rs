@@ -25,7 +25,7 @@ pub(crate) struct Memory {
     pub(crate) shown: Vec<Item>,
     /// What the message asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) asks: Option<Asks>,
+    pub(crate) asks: Option<PendingQuestion>,
     /// What was done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) topic: Option<Topic>,
@@ -75,7 +75,7 @@ pub(crate) struct SkillRef {
 /// Where a request may go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Goal {
+pub(crate) enum RequestTarget {
     /// A skill of an agent.
     Skill(SkillRef),
     /// A data domain.
@@ -84,7 +84,7 @@ pub(crate) enum Goal {
     Agent { agent: Name },
 }
 
-impl Goal {
+impl RequestTarget {
     /// Its own name.
     pub(crate) fn name(&self) -> &Name {
         match self {
@@ -123,7 +123,7 @@ impl Goal {
 /// A question that waits for the user's next message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "about", rename_all = "snake_case")]
-pub(crate) enum Asks {
+pub(crate) enum PendingQuestion {
     /// A slot has no value, or points at several things.
     Slot {
         target: SkillRef,
@@ -141,7 +141,10 @@ pub(crate) enum Asks {
         slots: Map<String, Value>,
     },
     /// Several things may be meant.
-    Skill { candidates: Vec<Goal>, said: String },
+    Skill {
+        candidates: Vec<RequestTarget>,
+        said: String,
+    },
 }
 
 impl Memory {

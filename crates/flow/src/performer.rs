@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use convoke_engine::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Verdict};
+use convoke_engine::{Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome, Verdict};
 use convoke_llm::ModelClient;
 use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name, Role, VerifyFields};
 use convoke_store::Store;
@@ -13,13 +13,13 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::assistant::Assistant;
-use crate::calls::{Ask, Deciding, Given, Reply, Request, ToolWish};
-use crate::nodes::agent::sub_agents::{self, Earlier, Errand};
+use crate::calls::{CallReply, CallRequest, DecisionContext, Reply, Request, ToolCallRequest};
+use crate::nodes::agent::sub_agents::{self, ConversationExcerpt, SubTask};
 use crate::nodes::aggregate::{self, Facts};
 use crate::nodes::route::Routing;
 use crate::nodes::{agent, decide};
-use crate::patience::Patience;
-use crate::ports::{Caller, NOT_REACHED, ToolFacts, ToolReply, ToolRequest, Tools};
+use crate::ports::{Caller, NOT_REACHED, ToolDescription, ToolReply, ToolRequest, Tools};
+use crate::retry_budget::RetryBudget;
 
 /// How stubborn the performer is.
 #[derive(Debug, Clone)]
@@ -57,13 +57,13 @@ pub struct Performer {
     clock: Arc<dyn Clock>,
     options: PerformerOptions,
     /// What each agent's model is offered.
-    offers: Mutex<HashMap<Name, Offers>>,
+    offers: Mutex<HashMap<Name, ModelSetups>>,
 }
 
 /// What an agent's model is offered, with what it was made from.
-struct Offers {
-    facts: Vec<Arc<ToolFacts>>,
-    offered: Arc<agent::Offer>,
+struct ModelSetups {
+    facts: Vec<Arc<ToolDescription>>,
+    offered: Arc<agent::ModelSetup>,
 }
 
 impl Performer {
@@ -89,12 +89,12 @@ impl Performer {
 
     /// What was said in the conversation before the task. It does not change while the task runs, so
     /// it is read once for each hold.
-    async fn history(&self, performing: &Performing) -> Result<Arc<History>, Failure> {
-        let kept = performing
+    async fn history(&self, call_context: &CallContext) -> Result<Arc<History>, Failure> {
+        let kept = call_context
             .scratch
             .get_or_try_init(|| async {
                 let history: Arc<dyn Any + Send + Sync> =
-                    Arc::new(self.read_history(performing).await?);
+                    Arc::new(self.read_history(call_context).await?);
                 Ok::<_, Failure>(history)
             })
             .await?;
@@ -104,16 +104,16 @@ impl Performer {
     }
 
     /// A part of a message has no conversation of its own, and looks back on the one that it is said in.
-    async fn read_history(&self, performing: &Performing) -> Result<History, Failure> {
-        let facts = &performing.facts;
-        let first = performing.messages.first();
+    async fn read_history(&self, call_context: &CallContext) -> Result<History, Failure> {
+        let facts = &call_context.facts;
+        let first = call_context.messages.first();
         let earlier = match (facts.conversation, facts.parent) {
-            (Some(conversation), _) => Some(Earlier {
+            (Some(conversation), _) => Some(ConversationExcerpt {
                 conversation,
                 before: facts.id,
                 messages: self.assistant.app.config.limits.history_messages as usize,
             }),
-            (None, Some(_)) => first.and_then(Earlier::of),
+            (None, Some(_)) => first.and_then(ConversationExcerpt::of),
             (None, None) => None,
         };
         let Some(earlier) = earlier else {
@@ -130,10 +130,14 @@ impl Performer {
         }))
     }
 
-    async fn decide(&self, performing: &Performing, deciding: &Deciding) -> Result<Given, Failure> {
-        let history = self.history(performing).await?;
+    async fn decide(
+        &self,
+        call_context: &CallContext,
+        deciding: &DecisionContext,
+    ) -> Result<CallReply, Failure> {
+        let history = self.history(call_context).await?;
         let (assistant, deciding) = (Arc::clone(&self.assistant), deciding.clone());
-        let text = said(performing).to_owned();
+        let text = said(call_context).to_owned();
         let decide = move || {
             let (earlier, older) = (&history.messages, history.older);
             decide::decide(&assistant, &deciding, &text, earlier, older)
@@ -145,14 +149,18 @@ impl Performer {
             let decided = tokio::task::spawn_blocking(decide).await;
             decided.map_err(|error| no_effect("decide.failed", &error))?
         };
-        Ok(Given::Decided(Box::new(decided)))
+        Ok(CallReply::Decided(Box::new(decided)))
     }
 
     /// Lets a model say who answers.
-    async fn route(&self, performing: &Performing, routing: &Routing) -> Result<Given, Failure> {
+    async fn route(
+        &self,
+        call_context: &CallContext,
+        routing: &Routing,
+    ) -> Result<CallReply, Failure> {
         let router = self.assistant.router(routing.over);
         let router = router.ok_or_else(|| no_effect("route.gone", &"the router is gone"))?;
-        let history = self.history(performing).await?;
+        let history = self.history(call_context).await?;
         // As much as travels with a part of a message, and beginning with what the user said.
         let turns = self.assistant.app.config.dispatch.context_turns as usize;
         let skipped = history.messages.len().saturating_sub(2 * turns);
@@ -165,68 +173,76 @@ impl Performer {
             .ask(
                 &self.models,
                 &self.assistant.templates,
-                said(performing),
+                said(call_context),
                 recent,
                 self.clock.now(),
-                self.time_left(deadline(performing, Some(routing.until_ms))),
+                self.time_left(deadline(call_context, Some(routing.until_ms))),
             )
             .await?;
-        Ok(Given::Thought(Box::new(thought)))
+        Ok(CallReply::Thought(Box::new(thought)))
     }
 
     /// Lets a model write one text from several results.
-    async fn synthesise(&self, performing: &Performing, facts: &Facts) -> Result<Given, Failure> {
-        let time_left = self.time_left(deadline(performing, Some(facts.until_ms)));
-        let (text, now) = (said(performing), self.clock.now());
+    async fn synthesise(
+        &self,
+        call_context: &CallContext,
+        facts: &Facts,
+    ) -> Result<CallReply, Failure> {
+        let time_left = self.time_left(deadline(call_context, Some(facts.until_ms)));
+        let (text, now) = (said(call_context), self.clock.now());
         let thought =
             aggregate::ask(&self.assistant, &self.models, text, facts, now, time_left).await?;
-        Ok(Given::Thought(Box::new(thought)))
+        Ok(CallReply::Thought(Box::new(thought)))
     }
 
     /// Lets another agent, or a workflow, do a part of the work.
     async fn hand_over(
         &self,
-        performing: &Performing,
-        errand: &Errand,
+        call_context: &CallContext,
+        sub_task: &SubTask,
         key: String,
-    ) -> Result<Given, Failure> {
-        let (at, end) = (self.clock.now(), deadline(performing, errand.until_ms));
-        let outcome = Box::pin(sub_agents::perform(performing, key, errand, at, end)).await;
-        let whom = errand.whom.name();
+    ) -> Result<CallReply, Failure> {
+        let (at, end) = (self.clock.now(), deadline(call_context, sub_task.until_ms));
+        let outcome = Box::pin(sub_agents::perform(call_context, key, sub_task, at, end)).await;
+        let whom = sub_task.whom.name();
         let agent = self.assistant.app.agent(whom.as_str());
         if agent.is_none_or(|agent| agent.limits.enable_telemetry) {
             let took = self.clock.now().duration_since(at).as_millis();
             let success = outcome.as_ref().is_ok_and(|reply| !reply.is_error);
-            tracing::info!(task = %performing.facts.id, %whom, took, success, "a part of the work has come back");
+            tracing::info!(task = %call_context.facts.id, %whom, took, success, "a part of the work has come back");
         }
-        outcome.map(|reply| Given::Tool(Box::new(reply)))
+        outcome.map(|reply| CallReply::Tool(Box::new(reply)))
     }
 
-    async fn think(&self, performing: &Performing, asked: &agent::Asked) -> Result<Given, Failure> {
+    async fn think(
+        &self,
+        call_context: &CallContext,
+        asked: &agent::ThoughtRequest,
+    ) -> Result<CallReply, Failure> {
         let agent = self
             .assistant
             .app
             .agent(asked.agent.as_str())
             .ok_or_else(|| no_effect("agent.gone", &asked.agent))?;
-        let history = self.history(performing).await?;
-        let end = deadline(performing, Some(asked.until_ms));
-        let thinking = agent::Thinking {
+        let history = self.history(call_context).await?;
+        let end = deadline(call_context, Some(asked.until_ms));
+        let thinking = agent::ThoughtContext {
             agent,
             offer: &*self.offered(agent, end).await,
             phase: asked.phase,
             history: &history.messages,
             older: history.older,
-            performing,
+            call_context,
             time_left: self.time_left(end),
         };
         let thought = agent::perform(&self.models, &thinking).await?;
-        Ok(Given::Thought(Box::new(thought)))
+        Ok(CallReply::Thought(Box::new(thought)))
     }
 
     /// The agent's tools as its model sees them. A server that cannot be reached takes only its own
     /// away, and no more than half of the time. Made anew only when a server says something else of its
     /// tools than before.
-    async fn offered(&self, agent: &AgentFields, end: Timestamp) -> Arc<agent::Offer> {
+    async fn offered(&self, agent: &AgentFields, end: Timestamp) -> Arc<agent::ModelSetup> {
         let half = self.time_left(end) / 2;
         let describe = |tool| self.describe(tool, self.assistant.tool_time(tool).min(half));
         let described =
@@ -245,11 +261,11 @@ impl Performer {
         {
             return Arc::clone(&offers.offered);
         }
-        let offered = Arc::new(agent::Offer::new(
+        let offered = Arc::new(agent::ModelSetup::new(
             agent,
-            agent::Offered::of(&facts).chain(sub_agents::offered(&self.assistant, agent)),
+            agent::OfferedTool::of(&facts).chain(sub_agents::offered(&self.assistant, agent)),
         ));
-        let offers = Offers {
+        let offers = ModelSetups {
             facts,
             offered: Arc::clone(&offered),
         };
@@ -259,21 +275,21 @@ impl Performer {
 
     async fn call_tool(
         &self,
-        performing: &Performing,
-        wish: &ToolWish,
+        call_context: &CallContext,
+        tool_call: &ToolCallRequest,
         key: String,
     ) -> Result<ToolReply, Failure> {
-        let time = self.time_for(&wish.tool, deadline(performing, wish.until_ms));
-        let mut patience = Patience::new(&self.options, time);
-        let facts = self.describe(&wish.tool, time).await?;
+        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
+        let mut retry_budget = RetryBudget::new(&self.options, time);
+        let facts = self.describe(&tool_call.tool, time).await?;
         let server = self.server(&facts.server);
         let mut request = ToolRequest {
-            injected: injected(server, performing),
-            arguments: Arc::clone(&wish.arguments),
+            injected: injected(server, call_context),
+            arguments: Arc::clone(&tool_call.arguments),
             caller: Caller {
-                user: performing.facts.owner,
-                conversation: performing.facts.conversation,
-                task: performing.facts.id,
+                user: call_context.facts.owner,
+                conversation: call_context.facts.conversation,
+                task: call_context.facts.id,
             },
             idempotency_key: key,
             timeout: time,
@@ -281,8 +297,8 @@ impl Performer {
             tool: facts.tool.clone(),
         };
         loop {
-            request.timeout = patience.time_left();
-            match again(&mut patience, self.tools.call(&request).await) {
+            request.timeout = retry_budget.time_left();
+            match again(&mut retry_budget, self.tools.call(&request).await) {
                 Ok(pause) => tokio::time::sleep(pause).await,
                 Err(outcome) => {
                     return outcome.map(|reply| ToolReply {
@@ -295,12 +311,12 @@ impl Performer {
     }
 
     /// What is known of a tool, if its server says so within this time. To ask for it changes nothing.
-    async fn describe(&self, tool: &str, time: Duration) -> Result<Arc<ToolFacts>, Failure> {
-        let mut patience = Patience::new(&self.options, time);
+    async fn describe(&self, tool: &str, time: Duration) -> Result<Arc<ToolDescription>, Failure> {
+        let mut retry_budget = RetryBudget::new(&self.options, time);
         let mut why = None;
         loop {
             let described = self.tools.describe(tool);
-            let outcome = match tokio::time::timeout_at(patience.until(), described).await {
+            let outcome = match tokio::time::timeout_at(retry_budget.until(), described).await {
                 Ok(outcome) => outcome,
                 Err(_) => Err(why.unwrap_or_else(|| not_in_time(tool, time))),
             };
@@ -309,7 +325,7 @@ impl Performer {
                 ..failure
             });
             why = outcome.as_ref().err().cloned();
-            match again(&mut patience, outcome) {
+            match again(&mut retry_budget, outcome) {
                 Ok(pause) => tokio::time::sleep(pause).await,
                 Err(outcome) => return outcome,
             }
@@ -332,19 +348,19 @@ impl Performer {
     /// Asks a tool whether a call took effect. Whatever is in the way of an answer is no answer.
     async fn ask_whether(
         &self,
-        performing: &Performing,
-        wish: &ToolWish,
+        call_context: &CallContext,
+        tool_call: &ToolCallRequest,
         id: String,
         verify: &VerifyFields,
     ) -> Result<Verdict<Reply>, String> {
         let said = |failure: Failure| failure.message;
-        let time = self.time_for(&verify.tool, deadline(performing, wish.until_ms));
+        let time = self.time_for(&verify.tool, deadline(call_context, tool_call.until_ms));
         let facts = self.describe(&verify.tool, time).await.map_err(said)?;
         if !facts.read_only {
             return Err(format!("{} may change something itself", verify.tool));
         }
         let templates = &self.assistant.templates;
-        let given = Value::Object((*wish.arguments).clone());
+        let given = Value::Object((*tool_call.arguments).clone());
         let mut context = Map::new();
         context.insert("call_id".into(), id.clone().into());
         context.insert("arguments".into(), given.clone());
@@ -352,17 +368,17 @@ impl Performer {
             None => given,
             Some(asked) => templates.value(&Value::Object(asked.clone()), &context)?,
         };
-        let asked = ToolWish {
+        let asked = ToolCallRequest {
             tool: verify.tool.clone(),
             arguments: Arc::new(arguments.as_object().cloned().unwrap_or_default()),
             index: None,
-            until_ms: wish.until_ms,
+            until_ms: tool_call.until_ms,
             delay_ms: 0,
             asks: false,
         };
         let key = format!("{id}-verify");
         let reply = self
-            .call_tool(performing, &asked, key)
+            .call_tool(call_context, &asked, key)
             .await
             .map_err(said)?;
         if reply.is_error {
@@ -372,9 +388,12 @@ impl Performer {
         match templates.expression(&verify.done, &context)? {
             Value::Bool(true) => {
                 let given = templates.expression(&verify.gives, &context)?;
-                let (server, tool) = wish.tool.split_once('.').unwrap_or(("", &wish.tool));
+                let (server, tool) = tool_call
+                    .tool
+                    .split_once('.')
+                    .unwrap_or(("", &tool_call.tool));
                 let reply = ToolReply::of(server, tool, given);
-                Ok(Verdict::Done(Reply(Given::Tool(Box::new(reply)))))
+                Ok(Verdict::Done(Reply(CallReply::Tool(Box::new(reply)))))
             }
             Value::Bool(false) => Ok(Verdict::NotDone),
             other => Err(format!(
@@ -406,22 +425,22 @@ impl Performer {
 impl Executor<Assistant> for Performer {
     async fn effect(
         &self,
-        performing: &Performing,
+        call_context: &CallContext,
         call: &Call<Request>,
     ) -> Result<Effect, Failure> {
-        let wish = match call.request.0.itself() {
-            Ask::Tool(wish) => wish,
+        let tool_call = match call.request.0.itself() {
+            CallRequest::Tool(tool_call) => tool_call,
             // A child that was submitted under the call's id is found again, not made again.
-            Ask::Child(_) => return Ok(Effect::Repeatable),
-            Ask::Decide(_)
-            | Ask::Route(_)
-            | Ask::Synthesise(_)
-            | Ask::Model(_)
-            | Ask::Person { .. }
-            | Ask::At(_) => return Ok(Effect::None),
+            CallRequest::Child(_) => return Ok(Effect::Repeatable),
+            CallRequest::Decide(_)
+            | CallRequest::Route(_)
+            | CallRequest::Synthesise(_)
+            | CallRequest::Model(_)
+            | CallRequest::Person { .. }
+            | CallRequest::At(_) => return Ok(Effect::None),
         };
-        let time = self.time_for(&wish.tool, deadline(performing, wish.until_ms));
-        let facts = self.describe(&wish.tool, time).await?;
+        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
+        let facts = self.describe(&tool_call.tool, time).await?;
         let keyed = self
             .server(&facts.server)
             .is_some_and(|server| server.honours_idempotency_key);
@@ -429,57 +448,57 @@ impl Executor<Assistant> for Performer {
             Effect::None
         } else if facts.idempotent || keyed {
             Effect::Repeatable
-        } else if wish.asks {
+        } else if tool_call.asks {
             Effect::AtMostOnce
         } else {
             Effect::Once
         })
     }
 
-    fn ends(&self, performing: &Performing, call: &Call<Request>) -> Timestamp {
+    fn ends(&self, call_context: &CallContext, call: &Call<Request>) -> Timestamp {
         match call.request.0.itself() {
-            Ask::Tool(wish) => deadline(performing, wish.until_ms),
-            Ask::Child(errand) => deadline(performing, errand.until_ms),
-            _ => performing.deadline,
+            CallRequest::Tool(tool_call) => deadline(call_context, tool_call.until_ms),
+            CallRequest::Child(sub_task) => deadline(call_context, sub_task.until_ms),
+            _ => call_context.deadline,
         }
     }
 
-    async fn verify(&self, performing: &Performing, call: &Call<Request>) -> Verdict<Reply> {
-        let Ask::Tool(wish) = call.request.0.itself() else {
+    async fn verify(&self, call_context: &CallContext, call: &Call<Request>) -> Verdict<Reply> {
+        let CallRequest::Tool(tool_call) = call.request.0.itself() else {
             return Verdict::Unknown;
         };
-        let time = self.time_for(&wish.tool, deadline(performing, wish.until_ms));
-        let Some(verify) = self.verification(&wish.tool, time).await else {
+        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
+        let Some(verify) = self.verification(&tool_call.tool, time).await else {
             return Verdict::Unknown;
         };
         let id = call.id.to_string();
-        match self.ask_whether(performing, wish, id, &verify).await {
+        match self.ask_whether(call_context, tool_call, id, &verify).await {
             Ok(verdict) => verdict,
             Err(why) => {
-                tracing::warn!(call = %call.id, tool = wish.tool, why, "it cannot be told whether a call took effect");
+                tracing::warn!(call = %call.id, tool = tool_call.tool, why, "it cannot be told whether a call took effect");
                 Verdict::Unknown
             }
         }
     }
 
-    async fn perform(&self, performing: &Performing, call: &Call<Request>) -> Outcome<Reply> {
+    async fn perform(&self, call_context: &CallContext, call: &Call<Request>) -> Outcome<Reply> {
         let key = || call.id.to_string();
         let delay = call.request.0.delay_ms();
         if delay > 0 {
             tokio::time::sleep(Duration::from_millis(delay)).await;
         }
         let given = match call.request.0.itself() {
-            Ask::Decide(deciding) => self.decide(performing, deciding).await,
-            Ask::Route(routing) => self.route(performing, routing).await,
-            Ask::Synthesise(facts) => self.synthesise(performing, facts).await,
-            Ask::Model(asked) => self.think(performing, asked).await,
-            Ask::Tool(wish) => {
-                let reply = self.call_tool(performing, wish, key()).await;
-                reply.map(|reply| Given::Tool(Box::new(reply)))
+            CallRequest::Decide(deciding) => self.decide(call_context, deciding).await,
+            CallRequest::Route(routing) => self.route(call_context, routing).await,
+            CallRequest::Synthesise(facts) => self.synthesise(call_context, facts).await,
+            CallRequest::Model(asked) => self.think(call_context, asked).await,
+            CallRequest::Tool(tool_call) => {
+                let reply = self.call_tool(call_context, tool_call, key()).await;
+                reply.map(|reply| CallReply::Tool(Box::new(reply)))
             }
-            Ask::Child(errand) => self.hand_over(performing, errand, key()).await,
-            Ask::Person { said } => Ok(Given::Person(said.clone())),
-            Ask::At(_) => Err(no_effect("call.nested", &"a node stands in a node")),
+            CallRequest::Child(sub_task) => self.hand_over(call_context, sub_task, key()).await,
+            CallRequest::Person { said } => Ok(CallReply::Person(said.clone())),
+            CallRequest::At(_) => Err(no_effect("call.nested", &"a node stands in a node")),
         };
         match given {
             Ok(given) => Outcome::Done(Reply(given)),
@@ -489,34 +508,34 @@ impl Executor<Assistant> for Performer {
 }
 
 /// What the user said.
-fn said(performing: &Performing) -> &str {
-    let first = performing.messages.first();
+fn said(call_context: &CallContext) -> &str {
+    let first = call_context.messages.first();
     first.map_or("", |message| message.content.as_str())
 }
 
 /// When a call's time is over: the task's end, or the end of the run that makes it. Where the task's
 /// time began anew, so does the run's.
-fn deadline(performing: &Performing, until_ms: Option<u64>) -> Timestamp {
+fn deadline(call_context: &CallContext, until_ms: Option<u64>) -> Timestamp {
     let Some(until_ms) = until_ms else {
-        return performing.deadline;
+        return call_context.deadline;
     };
-    let facts = &performing.facts;
-    let moved = performing.deadline.duration_since(facts.deadline);
+    let facts = &call_context.facts;
+    let moved = call_context.deadline.duration_since(facts.deadline);
     let run = facts
         .created_at
         .checked_add(Duration::from_millis(until_ms))
         .and_then(|end| end.checked_add(moved));
-    run.map_or(performing.deadline, |run| run.min(performing.deadline))
+    run.map_or(call_context.deadline, |run| run.min(call_context.deadline))
 }
 
 /// How long to wait before a server that could not be reached at all is tried again. Anything else is for the caller.
 fn again<T>(
-    patience: &mut Patience,
+    retry_budget: &mut RetryBudget,
     outcome: Result<T, Failure>,
 ) -> Result<Duration, Result<T, Failure>> {
     match outcome {
         Err(failure) if failure.code == NOT_REACHED && failure.kind == FailureKind::NoEffect => {
-            patience.next_pause().ok_or(Err(failure))
+            retry_budget.next_pause().ok_or(Err(failure))
         }
         outcome => Err(outcome),
     }
@@ -532,13 +551,13 @@ fn not_in_time(tool: &str, time: Duration) -> Failure {
 }
 
 /// Whether a server says the same of a tool as before. Most do not even say it anew.
-fn same(before: &Arc<ToolFacts>, now: &Arc<ToolFacts>) -> bool {
+fn same(before: &Arc<ToolDescription>, now: &Arc<ToolDescription>) -> bool {
     Arc::ptr_eq(before, now) || before == now
 }
 
 /// The facts that a server's tools are given, whatever anybody else says.
-fn injected(server: Option<&McpServer>, performing: &Performing) -> Map<String, Value> {
-    let facts = &performing.facts;
+fn injected(server: Option<&McpServer>, call_context: &CallContext) -> Map<String, Value> {
+    let facts = &call_context.facts;
     server
         .into_iter()
         .flat_map(|server| &server.inject)

@@ -5,7 +5,7 @@ use convoke_model::{Name, SkillFields};
 use serde_json::{Map, Value};
 
 use crate::catalogue::{Catalogue, words};
-use crate::memory::{Goal, Topic};
+use crate::memory::{RequestTarget, Topic};
 
 /// Words that mean something that was spoken of before.
 const POINTING: [&str; 12] = [
@@ -86,7 +86,7 @@ pub(crate) fn of_agent(
     };
     let is_theirs = |candidate: &&Candidate| {
         let goal = skills.goal(&candidate.entry);
-        goal.and_then(Goal::agent) == Some(agent)
+        goal.and_then(RequestTarget::agent) == Some(agent)
     };
     let mut theirs = decided.plausible().iter().filter(is_theirs);
     if let (Some(only), None) = (theirs.next(), theirs.next()) {

@@ -23,7 +23,7 @@ pub const RESULT_TOO_LARGE: &str = "tool.result_too_large";
 
 /// What a tool server says of one of its tools.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ToolFacts {
+pub struct ToolDescription {
     /// The server that has it.
     pub server: String,
     /// Its name there.
@@ -129,7 +129,10 @@ impl ToolReply {
 /// The tools of an app.
 pub trait Tools: Send + Sync + 'static {
     /// What is known of a tool, given as `tool` or `server.tool`.
-    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<Arc<ToolFacts>, Failure>>;
+    fn describe<'a>(
+        &'a self,
+        tool: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<ToolDescription>, Failure>>;
 
     /// Calls a tool. A failure says whether the call can have had an effect.
     fn call<'a>(&'a self, request: &'a ToolRequest) -> BoxFuture<'a, Result<ToolReply, Failure>>;

@@ -1,7 +1,7 @@
 //! The way in: bounds a request before anything works on it, and makes it what the engine accepts.
 
 use convoke_app::Limits;
-use convoke_engine::{Answered, Keeping, Live, NewRequest};
+use convoke_engine::{Live, NewRequest, QuestionAnswer, Retention};
 use convoke_model::{Channel, Invalid, Message, Request, RequestLimits, UserId};
 use jiff::Timestamp;
 use serde_json::json;
@@ -17,7 +17,7 @@ pub struct Incoming {
     text: String,
     key: Option<String>,
     live: Option<Live>,
-    keeping: Keeping,
+    keeping: Retention,
 }
 
 impl Incoming {
@@ -31,7 +31,7 @@ impl Incoming {
             text: text.into(),
             key: None,
             live: None,
-            keeping: Keeping::default(),
+            keeping: Retention::default(),
         }
     }
 
@@ -137,7 +137,7 @@ pub fn check_tags(tags: &[String]) -> Result<(), Invalid> {
 }
 
 /// Checks what a person says to a question. A refused answer changes nothing.
-pub fn check_answer(answer: &Answered) -> Result<(), Invalid> {
+pub fn check_answer(answer: &QuestionAnswer) -> Result<(), Invalid> {
     if json!(answer).to_string().len() <= MAX_ANSWER_BYTES {
         return Ok(());
     }
@@ -152,7 +152,7 @@ fn is_word(text: &str, most: usize) -> bool {
         && characters.next().is_none()
 }
 
-fn check_keeping(keeping: &Keeping) -> Result<(), Invalid> {
+fn check_keeping(keeping: &Retention) -> Result<(), Invalid> {
     check_tags(&keeping.tags)?;
     if keeping.days == Some(0) {
         let message = "a task is kept for at least 1 day";
@@ -196,11 +196,11 @@ mod tests {
 
     #[test]
     fn an_answer_is_bounded_whatever_it_says() {
-        let approve = |length| Answered::Approve {
+        let approve = |length| QuestionAnswer::Approve {
             message: Some("m".repeat(length)),
         };
         assert!(check_answer(&approve(MAX_ANSWER_BYTES - 100)).is_ok());
-        let modify = Answered::Modify {
+        let modify = QuestionAnswer::Modify {
             value: json!({ "text": "m".repeat(MAX_ANSWER_BYTES) }),
         };
         for answer in [approve(MAX_ANSWER_BYTES), modify] {

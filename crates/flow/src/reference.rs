@@ -5,7 +5,7 @@ use crate::memory::Item;
 
 /// What words point at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ReferenceMatch {
     /// One item, by its index.
     One(usize),
     /// One or several that may be meant, best first. None of them may be taken without asking.
@@ -16,7 +16,12 @@ pub(crate) enum Found {
 
 /// Looks for what `words` point at among `items`. `shown` is what the user was last told of, in the
 /// order told; `nouns` are words for such items in general ("task").
-pub(crate) fn find(words: &str, items: &[Item], shown: &[Item], nouns: &[String]) -> Found {
+pub(crate) fn find(
+    words: &str,
+    items: &[Item],
+    shown: &[Item],
+    nouns: &[String],
+) -> ReferenceMatch {
     let said = tokens(words);
     if let Some(pointed) = by_position(&said, items, shown, nouns) {
         return pointed;
@@ -64,7 +69,12 @@ enum Position {
 }
 
 /// "it", "the second one", "number 3", "the last task": words that name a place, not a label.
-fn by_position(said: &[String], items: &[Item], shown: &[Item], nouns: &[String]) -> Option<Found> {
+fn by_position(
+    said: &[String],
+    items: &[Item],
+    shown: &[Item],
+    nouns: &[String],
+) -> Option<ReferenceMatch> {
     let nouns: Vec<String> = nouns.iter().flat_map(|noun| tokens(noun)).collect();
     let rest: Vec<&str> = said
         .iter()
@@ -92,9 +102,9 @@ fn by_position(said: &[String], items: &[Item], shown: &[Item], nouns: &[String]
             present
         };
         return Some(match pool.as_slice() {
-            [] => Found::Nothing,
-            [only] => Found::One(*only),
-            _ => Found::Many(pool),
+            [] => ReferenceMatch::Nothing,
+            [only] => ReferenceMatch::One(*only),
+            _ => ReferenceMatch::Many(pool),
         });
     }
     let position = position(&rest)?;
@@ -115,8 +125,8 @@ fn by_position(said: &[String], items: &[Item], shown: &[Item], nouns: &[String]
             .and_then(|index| order.get(index)),
     };
     Some(match index {
-        Some(&index) if index < items.len() => Found::One(index),
-        _ => Found::Nothing,
+        Some(&index) if index < items.len() => ReferenceMatch::One(index),
+        _ => ReferenceMatch::Nothing,
     })
 }
 
@@ -147,14 +157,14 @@ fn position(rest: &[&str]) -> Option<Position> {
 }
 
 /// A whole label, else a part of one, else one that is spelled almost so.
-fn by_label(said: &[String], content: &[&String], items: &[Item]) -> Found {
+fn by_label(said: &[String], content: &[&String], items: &[Item]) -> ReferenceMatch {
     let labels: Vec<Vec<String>> = items.iter().map(|item| tokens(&item.label)).collect();
     let whole = pick(&labels, |label| label == said);
-    if whole != Found::Nothing {
+    if whole != ReferenceMatch::Nothing {
         return whole;
     }
     if content.is_empty() {
-        return Found::Nothing;
+        return ReferenceMatch::Nothing;
     }
     let all = |label: &[String], same: fn(&str, &str) -> bool| {
         content
@@ -164,12 +174,12 @@ fn by_label(said: &[String], content: &[&String], items: &[Item]) -> Found {
     let same_words = pick(&labels, |label| {
         content.len() == meaningful(label) && all(label, |a, b| a == b)
     });
-    if same_words != Found::Nothing {
+    if same_words != ReferenceMatch::Nothing {
         return same_words;
     }
     for same in [exactly as fn(&str, &str) -> bool, by_stem, almost] {
         let found = pick(&labels, |label| all(label, same));
-        if found != Found::Nothing {
+        if found != ReferenceMatch::Nothing {
             return found;
         }
     }
@@ -178,7 +188,7 @@ fn by_label(said: &[String], content: &[&String], items: &[Item]) -> Found {
 
 /// The labels that share at least half of the words, the most first. Some words point elsewhere, so
 /// even a single one is asked about.
-fn most_in_common(content: &[&String], labels: &[Vec<String>]) -> Found {
+fn most_in_common(content: &[&String], labels: &[Vec<String>]) -> ReferenceMatch {
     let mut scored: Vec<(usize, usize)> = labels
         .iter()
         .enumerate()
@@ -193,12 +203,12 @@ fn most_in_common(content: &[&String], labels: &[Vec<String>]) -> Found {
         .collect();
     scored.sort_by_key(|(shared, index)| (std::cmp::Reverse(*shared), *index));
     if scored.is_empty() {
-        return Found::Nothing;
+        return ReferenceMatch::Nothing;
     }
-    Found::Many(scored.into_iter().map(|(_, index)| index).collect())
+    ReferenceMatch::Many(scored.into_iter().map(|(_, index)| index).collect())
 }
 
-fn pick(labels: &[Vec<String>], fits: impl Fn(&[String]) -> bool) -> Found {
+fn pick(labels: &[Vec<String>], fits: impl Fn(&[String]) -> bool) -> ReferenceMatch {
     let found: Vec<usize> = labels
         .iter()
         .enumerate()
@@ -206,9 +216,9 @@ fn pick(labels: &[Vec<String>], fits: impl Fn(&[String]) -> bool) -> Found {
         .map(|(index, _)| index)
         .collect();
     match found.as_slice() {
-        [] => Found::Nothing,
-        [only] => Found::One(*only),
-        _ => Found::Many(found),
+        [] => ReferenceMatch::Nothing,
+        [only] => ReferenceMatch::One(*only),
+        _ => ReferenceMatch::Many(found),
     }
 }
 
@@ -300,7 +310,7 @@ mod tests {
             .collect()
     }
 
-    fn found(words: &str, labels: &[&str], shown: &[usize]) -> Found {
+    fn found(words: &str, labels: &[&str], shown: &[usize]) -> ReferenceMatch {
         let items = items(labels);
         let shown: Vec<_> = shown.iter().map(|index| items[*index].clone()).collect();
         find(words, &items, &shown, &["task".into(), "to-do".into()])
@@ -328,58 +338,80 @@ mod tests {
             ("the dentst", 1),
             ("\"pay the rent\"", 3),
         ] {
-            assert_eq!(found(words, LIST, &[]), Found::One(index), "{words}");
+            assert_eq!(
+                found(words, LIST, &[]),
+                ReferenceMatch::One(index),
+                "{words}"
+            );
         }
     }
 
     #[test]
     fn a_place_is_counted_in_what_was_last_shown() {
-        assert_eq!(found("the second one", LIST, &[]), Found::One(1));
-        assert_eq!(found("the second one", LIST, &[3, 2, 0]), Found::One(2));
-        assert_eq!(found("number 3", LIST, &[]), Found::One(2));
-        assert_eq!(found("task #4", LIST, &[]), Found::One(3));
-        assert_eq!(found("the last task", LIST, &[]), Found::One(3));
-        assert_eq!(found("2", LIST, &[]), Found::One(1));
-        assert_eq!(found("the second to last one", LIST, &[]), Found::One(2));
-        assert_eq!(found("the ninth", LIST, &[]), Found::Nothing);
-        assert_eq!(found("number 0", LIST, &[]), Found::Nothing);
+        assert_eq!(found("the second one", LIST, &[]), ReferenceMatch::One(1));
+        assert_eq!(
+            found("the second one", LIST, &[3, 2, 0]),
+            ReferenceMatch::One(2)
+        );
+        assert_eq!(found("number 3", LIST, &[]), ReferenceMatch::One(2));
+        assert_eq!(found("task #4", LIST, &[]), ReferenceMatch::One(3));
+        assert_eq!(found("the last task", LIST, &[]), ReferenceMatch::One(3));
+        assert_eq!(found("2", LIST, &[]), ReferenceMatch::One(1));
+        assert_eq!(
+            found("the second to last one", LIST, &[]),
+            ReferenceMatch::One(2)
+        );
+        assert_eq!(found("the ninth", LIST, &[]), ReferenceMatch::Nothing);
+        assert_eq!(found("number 0", LIST, &[]), ReferenceMatch::Nothing);
     }
 
     #[test]
     fn it_is_what_was_last_spoken_of() {
-        assert_eq!(found("it", LIST, &[2]), Found::One(2));
-        assert_eq!(found("that task", LIST, &[1]), Found::One(1));
-        assert_eq!(found("it", LIST, &[0, 1]), Found::Many(vec![0, 1]));
-        assert_eq!(found("it", &["buy milk"], &[]), Found::One(0));
-        assert_eq!(found("it", LIST, &[]), Found::Many(vec![0, 1, 2, 3]));
+        assert_eq!(found("it", LIST, &[2]), ReferenceMatch::One(2));
+        assert_eq!(found("that task", LIST, &[1]), ReferenceMatch::One(1));
+        assert_eq!(found("it", LIST, &[0, 1]), ReferenceMatch::Many(vec![0, 1]));
+        assert_eq!(found("it", &["buy milk"], &[]), ReferenceMatch::One(0));
+        assert_eq!(
+            found("it", LIST, &[]),
+            ReferenceMatch::Many(vec![0, 1, 2, 3])
+        );
     }
 
     #[test]
     fn words_that_only_half_fit_are_asked_about() {
         assert_eq!(
             found("the laundry photos", &["do the laundry"], &[]),
-            Found::Many(vec![0])
+            ReferenceMatch::Many(vec![0])
         );
-        assert_eq!(found("back", &["call the bank"], &[]), Found::Nothing);
-        assert_eq!(found("buy mlik", LIST, &[]), Found::Many(vec![0, 2]));
-        assert_eq!(found("buy mlik", &["buy milk"], &[]), Found::One(0));
-        assert_eq!(found("that's", LIST, &[1]), Found::One(1));
+        assert_eq!(
+            found("back", &["call the bank"], &[]),
+            ReferenceMatch::Nothing
+        );
+        assert_eq!(
+            found("buy mlik", LIST, &[]),
+            ReferenceMatch::Many(vec![0, 2])
+        );
+        assert_eq!(
+            found("buy mlik", &["buy milk"], &[]),
+            ReferenceMatch::One(0)
+        );
+        assert_eq!(found("that's", LIST, &[1]), ReferenceMatch::One(1));
     }
 
     #[test]
     fn several_are_never_one() {
-        assert_eq!(found("milk", LIST, &[]), Found::Many(vec![0, 2]));
-        assert_eq!(found("buy", LIST, &[]), Found::Many(vec![0, 2]));
-        assert_eq!(found("the laundry", LIST, &[]), Found::Nothing);
-        assert_eq!(found("", LIST, &[]), Found::Nothing);
-        assert_eq!(found("milk", &[], &[]), Found::Nothing);
+        assert_eq!(found("milk", LIST, &[]), ReferenceMatch::Many(vec![0, 2]));
+        assert_eq!(found("buy", LIST, &[]), ReferenceMatch::Many(vec![0, 2]));
+        assert_eq!(found("the laundry", LIST, &[]), ReferenceMatch::Nothing);
+        assert_eq!(found("", LIST, &[]), ReferenceMatch::Nothing);
+        assert_eq!(found("milk", &[], &[]), ReferenceMatch::Nothing);
     }
 
     #[test]
     fn other_scripts_are_found_as_they_are() {
         let list = &["купить молоко", "歯医者に電話", "Zähne putzen"];
-        assert_eq!(found("молоко", list, &[]), Found::One(0));
-        assert_eq!(found("歯医者に電話", list, &[]), Found::One(1));
-        assert_eq!(found("zähne putzen", list, &[]), Found::One(2));
+        assert_eq!(found("молоко", list, &[]), ReferenceMatch::One(0));
+        assert_eq!(found("歯医者に電話", list, &[]), ReferenceMatch::One(1));
+        assert_eq!(found("zähne putzen", list, &[]), ReferenceMatch::One(2));
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calls::is_default;
 use crate::catalogue::Catalogue;
-use crate::memory::Goal;
+use crate::memory::RequestTarget;
 use crate::pointing::{of_agent, points_back};
 
 /// Requests in one message, at most.
@@ -45,7 +45,7 @@ const COMMA: &str = ", ";
 pub(crate) struct Part {
     /// The request in full, as if it had been said alone.
     pub(crate) said: String,
-    pub(crate) target: Goal,
+    pub(crate) target: RequestTarget,
     pub(crate) confidence: f64,
     /// Whether it points at the part before it, as "dim them" does, and so has to come after it.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -68,7 +68,7 @@ pub(crate) fn split(
     if pieces.len() < 2 || pieces.len() > MAX_PARTS {
         return None;
     }
-    let cutting = Cutting {
+    let cutting = Splitter {
         skills,
         spoken_of,
         may_carry,
@@ -87,7 +87,7 @@ pub(crate) fn texts_between(text: &str) -> Vec<String> {
 }
 
 /// What single pieces of a message are for, though not all of it is known.
-pub(crate) fn known_pieces(skills: &Catalogue, text: &str) -> Vec<Goal> {
+pub(crate) fn known_pieces(skills: &Catalogue, text: &str) -> Vec<RequestTarget> {
     let pieces = pieces(text);
     if pieces.len() < 2 {
         return Vec::new();
@@ -95,7 +95,7 @@ pub(crate) fn known_pieces(skills: &Catalogue, text: &str) -> Vec<Goal> {
     let known = pieces
         .iter()
         .filter_map(|piece| decided(skills, piece.text, None));
-    let mut targets: Vec<Goal> = Vec::new();
+    let mut targets: Vec<RequestTarget> = Vec::new();
     for part in known {
         if !targets.contains(&part.target) {
             targets.push(part.target);
@@ -119,7 +119,7 @@ pub(crate) fn holds_a_request(skills: &Catalogue, said: &str) -> bool {
 }
 
 /// How a message is cut.
-struct Cutting<'a> {
+struct Splitter<'a> {
     skills: &'a Catalogue,
     /// The agent that was spoken of before the message.
     spoken_of: Option<&'a Name>,
@@ -127,7 +127,7 @@ struct Cutting<'a> {
     may_carry: bool,
 }
 
-impl Cutting<'_> {
+impl Splitter<'_> {
     /// Takes pieces off the beginning, one or several together, such that every part is known; the shortest first, so
     /// that there are as many parts as can be.
     fn segment(&self, pieces: &[Piece<'_>], before: Option<&Part>) -> Option<Vec<Part>> {
@@ -195,7 +195,7 @@ fn decided(skills: &Catalogue, said: &str, spoken_of: Option<&Name>) -> Option<P
     let chosen = decision.chosen()?;
     let target = skills.goal(&chosen.entry)?;
     // To ask a domain changes nothing, so that it is enough for it to be likely.
-    if chosen.by != FoundBy::Pattern && !matches!(target, Goal::Domain { .. }) {
+    if chosen.by != FoundBy::Pattern && !matches!(target, RequestTarget::Domain { .. }) {
         return None;
     }
     Some(Part {

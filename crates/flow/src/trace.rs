@@ -4,26 +4,30 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use convoke_engine::{Answered, Call, Event, Failure, Outcome};
+use convoke_engine::{Call, Event, Failure, Outcome, QuestionAnswer};
 use convoke_llm::extract_json;
 use convoke_model::{
     Invalid, LlmCall, LlmCallFields, Message, Name, Redaction, Role, SessionStatus, StepRecord,
     StepRecordFields, StepStatus, SubAgentSessionInfo, TaskState, ToolCall, Trace,
 };
-use convoke_store::{Entry, Loaded};
+use convoke_store::{Entry, LoadedTask};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::calls::{Ask, Given, Reply, Request};
-use crate::nodes::agent::sub_agents::{ChildInput, Whom};
+use crate::calls::{CallReply, CallRequest, Reply, Request};
+use crate::nodes::agent::sub_agents::{Addressee, ChildInput};
 
 /// Characters of what came of a step that its message tells.
 const GIST_CHARACTERS: usize = 200;
 
 /// What happened to a task, from its journal and from the tasks that it started.
-pub fn trace(task: &Loaded, children: &[&Loaded], redaction: &Redaction) -> Result<Trace, Invalid> {
+pub fn trace(
+    task: &LoadedTask,
+    children: &[&LoadedTask],
+    redaction: &Redaction,
+) -> Result<Trace, Invalid> {
     let mut trace = Trace::begin(task.record.id, task.record.created_at)?;
     let mut reader = Reader::default();
     for entry in &task.entries {
@@ -54,11 +58,11 @@ struct Open {
     #[serde(default = "Vec::new")]
     open: Vec<Call<Request>>,
     #[serde(default)]
-    questions: Vec<Asked>,
+    questions: Vec<OpenCall>,
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct OpenCall {
     id: Uuid,
 }
 
@@ -150,15 +154,15 @@ impl Reader {
         call.map_or("the call", |call| call.label.as_str())
     }
 
-    fn answered(&self, entry: &Entry, question: Uuid, answer: &Answered) -> StepRecordFields {
+    fn answered(&self, entry: &Entry, question: Uuid, answer: &QuestionAnswer) -> StepRecordFields {
         let asked_at = self.asked.get(&question).copied().unwrap_or(entry.at);
         let message = match answer {
-            Answered::Approve { message } | Answered::Reject { message } => {
+            QuestionAnswer::Approve { message } | QuestionAnswer::Reject { message } => {
                 let message = message.as_deref().map(|said| format!(": {said}"));
                 format!("{}{}", answer.action(), message.unwrap_or_default())
             }
-            Answered::Modify { value } => format!("modify: {value}"),
-            Answered::Expired => "nobody answered in time".to_owned(),
+            QuestionAnswer::Modify { value } => format!("modify: {value}"),
+            QuestionAnswer::Expired => "nobody answered in time".to_owned(),
         };
         let mut fields = StepRecordFields {
             action: Some("person".into()),
@@ -166,7 +170,7 @@ impl Reader {
             duration_ms: millis(asked_at, entry.at),
             ..step(self.label(question), entry.at, &gist(&message))
         };
-        if matches!(answer, Answered::Expired) {
+        if matches!(answer, QuestionAnswer::Expired) {
             fields.status = StepStatus::Warning;
         }
         fields
@@ -194,42 +198,48 @@ impl Reader {
             ended: entry.at,
         };
         match ask {
-            Some(Ask::Person { .. }) => return Ok(None),
-            Some(Ask::Decide(_)) | None => fields.action = Some("decide".into()),
-            Some(Ask::Route(_)) => {
+            Some(CallRequest::Person { .. }) => return Ok(None),
+            Some(CallRequest::Decide(_)) | None => fields.action = Some("decide".into()),
+            Some(CallRequest::Route(_)) => {
                 fields.action = Some("route".into());
                 fields
                     .llm_calls
                     .push(llm_call("the router", &outcome, span, duration_ms)?);
             }
-            Some(Ask::Synthesise(_)) => {
+            Some(CallRequest::Synthesise(_)) => {
                 fields.action = Some("synthesise".into());
                 fields
                     .llm_calls
                     .push(llm_call("the aggregator", &outcome, span, duration_ms)?);
             }
-            Some(Ask::At(_)) => fields.action = Some("node".into()),
-            Some(Ask::Tool(wish)) => {
+            Some(CallRequest::At(_)) => fields.action = Some("node".into()),
+            Some(CallRequest::Tool(request)) => {
                 fields.action = Some("tool".into());
-                fields
-                    .tool_calls
-                    .push(tool_call(id, &wish.tool, &wish.arguments, &outcome, span)?);
+                fields.tool_calls.push(tool_call(
+                    id,
+                    &request.tool,
+                    &request.arguments,
+                    &outcome,
+                    span,
+                )?);
             }
-            Some(Ask::Model(asked)) => {
+            Some(CallRequest::Model(asked)) => {
                 fields.action = Some("model".into());
                 fields.agent = Some(asked.agent.clone());
                 fields
                     .llm_calls
                     .push(llm_call(asked.agent.as_str(), &outcome, span, duration_ms)?);
             }
-            Some(Ask::Child(errand)) => {
-                let (action, agent) = match &errand.whom {
-                    Whom::Agent(agent) | Whom::Request(agent) => ("agent", Some(agent.clone())),
-                    Whom::Workflow(_) => ("workflow", None),
+            Some(CallRequest::Child(sub_task)) => {
+                let (action, agent) = match &sub_task.whom {
+                    Addressee::Agent(agent) | Addressee::Request(agent) => {
+                        ("agent", Some(agent.clone()))
+                    }
+                    Addressee::Workflow(_) => ("workflow", None),
                 };
                 fields.action = Some(action.into());
                 fields.agent = agent;
-                fields.input_data.clone_from(&errand.arguments);
+                fields.input_data.clone_from(&sub_task.arguments);
             }
         }
         Ok(Some(match outcome {
@@ -247,9 +257,9 @@ struct Span {
 }
 
 /// A step with what came of it.
-fn told(mut fields: StepRecordFields, given: Given) -> StepRecordFields {
+fn told(mut fields: StepRecordFields, given: CallReply) -> StepRecordFields {
     match given {
-        Given::Decided(decided) => {
+        CallReply::Decided(decided) => {
             let decided = json!(decided);
             let meaning = decided["meaning"].as_str().unwrap_or_default();
             let parts = decided["questions"]
@@ -271,8 +281,8 @@ fn told(mut fields: StepRecordFields, given: Given) -> StepRecordFields {
             let words: Vec<_> = std::iter::once(chosen.to_owned()).chain(slots).collect();
             fields.message = gist(&words.join(" "));
         }
-        Given::Tool(reply) if reply.is_error => return failed(fields, &gist(&reply.text)),
-        Given::Tool(reply) => {
+        CallReply::Tool(reply) if reply.is_error => return failed(fields, &gist(&reply.text)),
+        CallReply::Tool(reply) => {
             fields.message = gist(&match fields.action.as_deref() {
                 Some("tool") => reply.content.to_string(),
                 _ => reply.text,
@@ -283,7 +293,7 @@ fn told(mut fields: StepRecordFields, given: Given) -> StepRecordFields {
                 fields.output_data.insert("task".into(), task.clone());
             }
         }
-        Given::Thought(thought) => {
+        CallReply::Thought(thought) => {
             let calls: Vec<_> = thought
                 .calls
                 .iter()
@@ -297,7 +307,7 @@ fn told(mut fields: StepRecordFields, given: Given) -> StepRecordFields {
                 format!("calls {}", calls.join(", "))
             };
         }
-        Given::Person(said) => fields.message = gist(&said.unwrap_or_default().to_string()),
+        CallReply::Person(said) => fields.message = gist(&said.unwrap_or_default().to_string()),
     }
     fields
 }
@@ -323,7 +333,7 @@ fn tool_call(
     span: Span,
 ) -> Result<ToolCall, Invalid> {
     let (server, name) = match outcome {
-        Outcome::Done(Reply(Given::Tool(reply))) if !reply.server.is_empty() => {
+        Outcome::Done(Reply(CallReply::Tool(reply))) if !reply.server.is_empty() => {
             (reply.server.as_str(), reply.tool.as_str())
         }
         _ => tool.split_once('.').unwrap_or(("unknown", tool)),
@@ -331,10 +341,10 @@ fn tool_call(
     let call = ToolCall::pending(id, Name::new(server)?, name, arguments.clone())?;
     let call = call.start(span.began)?;
     match outcome {
-        Outcome::Done(Reply(Given::Tool(reply))) if reply.is_error => {
+        Outcome::Done(Reply(CallReply::Tool(reply))) if reply.is_error => {
             call.fail(reply.text.clone(), span.ended)
         }
-        Outcome::Done(Reply(Given::Tool(reply))) => {
+        Outcome::Done(Reply(CallReply::Tool(reply))) => {
             call.complete(reply.content.clone(), span.ended)
         }
         Outcome::Done(_) => call.complete(Value::Null, span.ended),
@@ -361,7 +371,7 @@ fn llm_call(
         error: None,
     };
     match outcome {
-        Outcome::Done(Reply(Given::Thought(thought))) => {
+        Outcome::Done(Reply(CallReply::Thought(thought))) => {
             fields.model.clone_from(&thought.model);
             fields.input_tokens = thought.usage.input_tokens;
             fields.output_tokens = thought.usage.output_tokens;
@@ -376,7 +386,7 @@ fn llm_call(
 }
 
 /// What a trace keeps of a task that another started.
-fn session(child: &Loaded) -> Option<SubAgentSessionInfo> {
+fn session(child: &LoadedTask) -> Option<SubAgentSessionInfo> {
     let event = Event::<Value>::deserialize(&child.entries.first()?.event).ok()?;
     let Event::Submitted { input } = event else {
         return None;

@@ -10,7 +10,7 @@ mod office;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use convoke_engine::{Failure, FailureKind, Heard, Live, Options};
+use convoke_engine::{Failure, FailureKind, Live, LiveUpdate, Options};
 use convoke_model::{TaskState, ToolCallStatus};
 use convoke_testkit::{Reply, Script};
 use futures::FutureExt;
@@ -21,7 +21,7 @@ fn call(name: &str, arguments: Value) -> Reply {
     Reply::tool_calls([(name, arguments)])
 }
 
-fn text(ended: &convoke_engine::Ended) -> &str {
+fn text(ended: &convoke_engine::TaskOutcome) -> &str {
     ended
         .answer
         .as_ref()
@@ -457,8 +457,8 @@ async fn an_answer_is_heard_while_it_is_made() {
     let into = Arc::clone(&heard);
     let live = Live::new(move |piece| {
         into.lock().unwrap().push(match piece {
-            Heard::Text(text) => text.to_owned(),
-            Heard::Again => "|".to_owned(),
+            LiveUpdate::Text(text) => text.to_owned(),
+            LiveUpdate::Again => "|".to_owned(),
         });
     });
     let ended = office.ask_live("What time is it?", live).await;

@@ -13,10 +13,10 @@ use std::future::pending;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use convoke_engine::{Ended, Failure, Options, Question};
+use convoke_engine::{Failure, Options, Question, TaskOutcome};
 use convoke_model::TaskState;
 use convoke_store::{Filter, Page};
-use convoke_testkit::{Asked, Reply, Script};
+use convoke_testkit::{RecordedRequest, Reply, Script};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use jiff::{SignedDuration, Timestamp};
@@ -84,7 +84,7 @@ fn raw_call(id: &str, name: &str, arguments: &str) -> Value {
 
 fn flaky_model() -> Script {
     let fate = Fate::new();
-    Script::by(move |asked: &Asked| {
+    Script::by(move |asked: &RecordedRequest| {
         let messages = asked.body["messages"].as_array().unwrap();
         let task = messages[1]["content"].as_str().unwrap();
         let note = json!({ "note": format!("{task}/{}", messages.len()) });
@@ -176,7 +176,7 @@ fn person(question: &Question) -> Value {
 }
 
 /// The word before the colon, by which an operator finds out what went wrong.
-fn code(ended: &Ended) -> String {
+fn code(ended: &TaskOutcome) -> String {
     let error = ended.error.clone().unwrap_or_default();
     if error == "the task's time was over" {
         return error;

@@ -7,7 +7,7 @@
 
 mod office;
 
-use convoke_engine::Ended;
+use convoke_engine::TaskOutcome;
 use convoke_model::TaskState;
 use convoke_testkit::Reply;
 use office::{Office, Setting};
@@ -41,7 +41,7 @@ async fn office() -> Office {
     Office::set_up(setting, Reply::text("The model was asked.")).await
 }
 
-async fn say(office: &Office, conversation: u128, text: &str) -> Ended {
+async fn say(office: &Office, conversation: u128, text: &str) -> TaskOutcome {
     let task = office
         .submit_for(7, Some(conversation), text)
         .await
@@ -49,7 +49,7 @@ async fn say(office: &Office, conversation: u128, text: &str) -> Ended {
     office.engine.wait(task).await.unwrap()
 }
 
-fn text(ended: &Ended) -> &str {
+fn text(ended: &TaskOutcome) -> &str {
     &ended.answer.as_ref().unwrap().text
 }
 

@@ -13,17 +13,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_engine::About;
+use convoke_engine::QuestionKind;
 use convoke_model::{Clock, TaskState};
 use convoke_store::{Entry, MemoryStore, SqliteStore, Store};
-use convoke_testkit::{Asked, Reply, Script, SimClock};
+use convoke_testkit::{RecordedRequest, Reply, Script, SimClock};
 use office::{Crash, Office, Setting, Side, assert_valid};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// Two thoughts that call tools, and one that answers.
 fn script() -> Script {
-    Script::by(|asked: &Asked| {
+    Script::by(|asked: &RecordedRequest| {
         let messages = asked.body["messages"].as_array().unwrap();
         let results = messages.iter().filter(|message| message["role"] == "tool");
         match results.count() {
@@ -185,7 +185,7 @@ async fn an_effect_that_may_have_happened_is_not_repeated_without_leave() {
             assert!(payments.values().all(|count| *count == 1), "{payments:?}");
             let ended = office
                 .see_through(task, |question| {
-                    assert_eq!(question.about, About::OutcomeUnknown);
+                    assert_eq!(question.about, QuestionKind::OutcomeUnknown);
                     json!({ "action": "modify", "value": "it was paid" })
                 })
                 .await;

@@ -8,7 +8,7 @@
 
 mod office;
 
-use convoke_engine::{Answered, Ended};
+use convoke_engine::{QuestionAnswer, TaskOutcome};
 use convoke_flow::trace;
 use convoke_model::{Redaction, TaskState};
 use convoke_testkit::{Reply, Script};
@@ -23,7 +23,7 @@ async fn office(workflow: Value, script: impl Into<Script>) -> Office {
     Office::set_up(setting, script).await
 }
 
-fn text(ended: &Ended) -> &str {
+fn text(ended: &TaskOutcome) -> &str {
     &ended.answer.as_ref().unwrap().text
 }
 
@@ -181,11 +181,11 @@ async fn a_fork_goes_on_from_its_point_with_the_state_it_was_given() {
         json!({ "state_updates": {} }),
         json!({ "state_updates": { "sum": 1 }, "sum": 1 }),
     ] {
-        let answer = Answered::Modify { value: useless };
+        let answer = QuestionAnswer::Modify { value: useless };
         let refused = office.engine.answer(fork, None, answer).await.unwrap_err();
         assert_eq!(refused.code(), "answer.unusable");
     }
-    let approve = Answered::Approve {
+    let approve = QuestionAnswer::Approve {
         message: Some("thank you".into()),
     };
     office.engine.answer(fork, None, approve).await.unwrap();
@@ -235,7 +235,7 @@ async fn a_tool_that_needs_approval_needs_it_at_a_node_of_a_workflow_too() {
 }
 
 /// Pays once; the answer is lost, and `get_receipt` tells whether it took effect.
-async fn paying(receipt: Value, verify: Value) -> (Office, Ended) {
+async fn paying(receipt: Value, verify: Value) -> (Office, TaskOutcome) {
     let workflow = json!({
         "name": "pays", "entry_point": "pay",
         "nodes": { "pay": { "type": "tool", "tool": "desk.pay", "arguments": { "sum": 7 } } },

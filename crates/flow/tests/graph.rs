@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use convoke_engine::{Ended, Options, Question};
+use convoke_engine::{Options, Question, TaskOutcome};
 use convoke_model::TaskState;
 use convoke_store::{Filter, MemoryStore, Page, Store};
 use convoke_testkit::{Reply, Script, SimClock};
@@ -44,11 +44,11 @@ fn edge(from: &str, to: &str) -> Value {
     json!({ "from": from, "to": to })
 }
 
-fn state(ended: &Ended) -> Value {
+fn state(ended: &TaskOutcome) -> Value {
     ended.answer.as_ref().unwrap().metadata["output"].clone()
 }
 
-fn text(ended: &Ended) -> &str {
+fn text(ended: &TaskOutcome) -> &str {
     &ended.answer.as_ref().unwrap().text
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use convoke_app::App;
 use convoke_engine::machine::Machine;
-use convoke_engine::{Answered, Call, Event, Facts, Failure, FailureKind, Outcome, Snapshot};
+use convoke_engine::{Call, Event, Facts, Failure, FailureKind, Outcome, QuestionAnswer, Snapshot};
 use convoke_flow::{Assistant, Progress, Reply, Request};
 use convoke_model::{Agent, Channel, Message, TaskState, Workflow};
 use jiff::{SignedDuration, Timestamp};
@@ -293,9 +293,9 @@ impl Story<'_> {
         *self.attempts.entry(index).or_insert(0) += 1;
         if node.human {
             let answer = if node.approves {
-                Answered::Approve { message: None }
+                QuestionAnswer::Approve { message: None }
             } else {
-                Answered::Reject { message: None }
+                QuestionAnswer::Reject { message: None }
             };
             self.happens(Event::Answered {
                 question: call.id,

@@ -8,9 +8,9 @@
 
 mod office;
 
-use convoke_engine::Ended;
+use convoke_engine::TaskOutcome;
 use convoke_model::{TaskState, ToolCallStatus};
-use convoke_testkit::{Asked, Reply, Script};
+use convoke_testkit::{RecordedRequest, Reply, Script};
 use office::{Office, Setting};
 use serde_json::{Value, json};
 
@@ -113,20 +113,20 @@ async fn office_of(setting: Setting, script: Script) -> Office {
     office
 }
 
-fn system(asked: &Asked) -> &str {
+fn system(asked: &RecordedRequest) -> &str {
     asked.body["messages"][0]["content"]
         .as_str()
         .unwrap_or_default()
 }
 
 /// How many results of tools a model has seen in its task.
-fn results(asked: &Asked) -> usize {
+fn results(asked: &RecordedRequest) -> usize {
     let messages = asked.body["messages"].as_array().unwrap();
     let said = |message: &&Value| message["role"] == "tool";
     messages.iter().filter(said).count()
 }
 
-fn is_routing(asked: &Asked) -> bool {
+fn is_routing(asked: &RecordedRequest) -> bool {
     asked.body["response_format"]["json_schema"]["name"] == "route"
 }
 
@@ -164,7 +164,7 @@ fn foreign(office: &Office, own: &[&[&str]]) -> Vec<String> {
         .collect()
 }
 
-fn assert_ended(ended: &Ended, told: &str) {
+fn assert_ended(ended: &TaskOutcome, told: &str) {
     assert!(ended.status.is_final(), "{told}: {ended:?}");
     assert!(ended.answer.is_some(), "{told}: {ended:?}");
 }

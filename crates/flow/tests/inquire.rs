@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use convoke_engine::{Ended, Failure};
+use convoke_engine::{Failure, TaskOutcome};
 use convoke_model::{Reliance, TaskState, ToolCallStatus};
 use convoke_testkit::{Reply, Script};
 use futures::FutureExt;
@@ -108,11 +108,11 @@ async fn shop_with(setting: Setting) -> Office {
     office
 }
 
-fn text(ended: &Ended) -> &str {
+fn text(ended: &TaskOutcome) -> &str {
     &ended.answer.as_ref().unwrap().text
 }
 
-fn targets(ended: &Ended) -> Vec<String> {
+fn targets(ended: &TaskOutcome) -> Vec<String> {
     let targets = ended.answer.as_ref().unwrap().metadata["routing"]["targets"].clone();
     let targets = targets.as_array().unwrap().clone();
     targets

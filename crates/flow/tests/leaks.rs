@@ -8,13 +8,13 @@
 mod office;
 
 use convoke_model::TaskState;
-use convoke_testkit::{Asked, Reply, Script};
+use convoke_testkit::{RecordedRequest, Reply, Script};
 use office::Office;
 use serde_json::json;
 
 /// Calls a tool with what the user said last, and then says it back.
 fn echo() -> Script {
-    Script::by(|asked: &Asked| {
+    Script::by(|asked: &RecordedRequest| {
         let messages = asked.body["messages"].as_array().unwrap();
         let said = messages.iter().rfind(|message| message["role"] == "user");
         let said = said.unwrap()["content"].as_str().unwrap();

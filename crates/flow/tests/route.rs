@@ -11,10 +11,10 @@ mod office;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_engine::Ended;
+use convoke_engine::TaskOutcome;
 use convoke_model::TaskState;
 use convoke_store::MemoryStore;
-use convoke_testkit::{Asked, Reply, Script, SimClock};
+use convoke_testkit::{RecordedRequest, Reply, Script, SimClock};
 use office::{Office, Setting};
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn setting(router: &Value) -> Setting {
 }
 
 /// Whether a request to the model is one for a decision.
-fn is_routing(asked: &Asked) -> bool {
+fn is_routing(asked: &RecordedRequest) -> bool {
     asked.body["response_format"]["json_schema"]["name"] == "route"
 }
 
@@ -70,11 +70,11 @@ fn one(name: &str, confidence: f64) -> Value {
     })
 }
 
-fn text(ended: &Ended) -> &str {
+fn text(ended: &TaskOutcome) -> &str {
     &ended.answer.as_ref().unwrap().text
 }
 
-fn metadata<'a>(ended: &'a Ended, key: &str) -> &'a Value {
+fn metadata<'a>(ended: &'a TaskOutcome, key: &str) -> &'a Value {
     &ended.answer.as_ref().unwrap().metadata[key]
 }
 

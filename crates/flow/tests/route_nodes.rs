@@ -7,7 +7,7 @@
 
 mod office;
 
-use convoke_engine::Ended;
+use convoke_engine::TaskOutcome;
 use convoke_model::{Reliance, TaskState};
 use convoke_testkit::{Reply, Script};
 use office::{Office, Setting, failure};
@@ -56,11 +56,11 @@ fn setting(over: Option<&str>, order: &str) -> Setting {
     }
 }
 
-fn text(ended: &Ended) -> &str {
+fn text(ended: &TaskOutcome) -> &str {
     &ended.answer.as_ref().unwrap().text
 }
 
-fn output<'a>(ended: &'a Ended, node: &str) -> &'a Value {
+fn output<'a>(ended: &'a TaskOutcome, node: &str) -> &'a Value {
     &ended.answer.as_ref().unwrap().metadata["output"][node]
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_engine::Ended;
+use convoke_engine::TaskOutcome;
 use convoke_model::TaskState;
 use convoke_testkit::Reply;
 use futures::FutureExt;
@@ -71,7 +71,7 @@ async fn house(several: &str) -> Office {
     Office::set_up(setting(several), Reply::text("The model was asked.")).await
 }
 
-fn text(ended: &Ended) -> &str {
+fn text(ended: &TaskOutcome) -> &str {
     &ended.answer.as_ref().unwrap().text
 }
 
@@ -431,7 +431,7 @@ async fn in_sequence_a_part_is_begun_once_the_one_before_it_has_ended() {
         };
         let office = Office::set_up(setting, Reply::text("")).await;
         let desk = Arc::clone(&office.desk);
-        let patience = Duration::from_millis(if order == "parallel" { 20_000 } else { 50 });
+        let retry_budget = Duration::from_millis(if order == "parallel" { 20_000 } else { 50 });
         office.desk.behave("light", move |_| {
             let desk = Arc::clone(&desk);
             async move {
@@ -441,7 +441,7 @@ async fn in_sequence_a_part_is_begun_once_the_one_before_it_has_ended() {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
                 };
-                let alone = tokio::time::timeout(patience, company).await.is_err();
+                let alone = tokio::time::timeout(retry_budget, company).await.is_err();
                 Ok(json!({ "alone": alone }))
             }
             .boxed()
@@ -523,7 +523,7 @@ async fn at_the_deadline_the_parts_that_were_done_are_told() {
 #[tokio::test]
 async fn a_worker_killed_at_any_entry_of_any_part_does_each_part_once() {
     let said = "turn on the kitchen lights and play jazz";
-    let look = |office: &Office, ended: &Ended, place: &str| {
+    let look = |office: &Office, ended: &TaskOutcome, place: &str| {
         let expected = "The kitchen lights are on. Now playing jazz.";
         assert_eq!(text(ended), expected, "{place}");
         let keys: BTreeSet<_> = office.desk.keys().into_iter().collect();

@@ -11,21 +11,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use convoke_engine::{Ended, Options};
+use convoke_engine::{Options, TaskOutcome};
 use convoke_model::{SystemClock, TaskState};
 use convoke_store::{
-    Filter, MemoryStore, NewTask, Page, Store, StoreError, StoreFuture, Submitted, TaskRecord,
+    Filter, MemoryStore, NewTask, Page, Store, StoreError, StoreFuture, Submission, TaskRecord,
 };
-use convoke_testkit::{Asked, Reply, Script};
+use convoke_testkit::{RecordedRequest, Reply, Script};
 use futures::FutureExt;
 use office::{Office, Setting};
 use serde_json::{Value, json};
 
-fn system(asked: &Asked) -> &str {
+fn system(asked: &RecordedRequest) -> &str {
     asked.body["messages"][0]["content"].as_str().unwrap()
 }
 
-fn last(asked: &Asked) -> Value {
+fn last(asked: &RecordedRequest) -> Value {
     asked.body["messages"]
         .as_array()
         .unwrap()
@@ -246,7 +246,7 @@ struct LosesAnswers {
 }
 
 impl Store for LosesAnswers {
-    fn submit(&self, task: NewTask) -> StoreFuture<Submitted> {
+    fn submit(&self, task: NewTask) -> StoreFuture<Submission> {
         let lost = |left: usize| left.checked_sub(1);
         let order = Ordering::SeqCst;
         if task.parent.is_none() || self.left.fetch_update(order, order, lost).is_err() {
@@ -265,7 +265,7 @@ impl Store for LosesAnswers {
 }
 
 /// A question that needs a child, over a store that loses so many answers; with the children.
-async fn ask_over(lost_answers: usize) -> (Ended, Vec<TaskRecord>) {
+async fn ask_over(lost_answers: usize) -> (TaskOutcome, Vec<TaskRecord>) {
     let setting = Setting {
         agent: json!({ "agents": ["researcher"], "tools": [] }),
         others: vec![json!({

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use convoke_app::App;
 use convoke_engine::machine::{Machine, Transition};
 use convoke_engine::{
-    About, Answered, Call, Event, Facts, Failure, FailureKind, Outcome, Snapshot,
+    Call, Event, Facts, Failure, FailureKind, Outcome, QuestionAnswer, QuestionKind, Snapshot,
 };
 use convoke_flow::{Assistant, Progress, Reply as Given, Request};
 use convoke_model::{Channel, Message, Role};
@@ -184,17 +184,17 @@ impl Story {
         returned(&call, outcome)
     }
 
-    fn answer(&mut self, about: About) -> Answered {
+    fn answer(&mut self, about: QuestionKind) -> QuestionAnswer {
         match (self.dice.roll(4), about) {
-            (0, _) => Answered::Approve { message: None },
-            (1, _) => Answered::Reject { message: None },
-            (2, About::Approval) => Answered::Modify {
+            (0, _) => QuestionAnswer::Approve { message: None },
+            (1, _) => QuestionAnswer::Reject { message: None },
+            (2, QuestionKind::Approval) => QuestionAnswer::Modify {
                 value: json!({ "page": 9 }),
             },
-            (2, About::OutcomeUnknown) => Answered::Modify {
+            (2, QuestionKind::OutcomeUnknown) => QuestionAnswer::Modify {
                 value: json!("it was done"),
             },
-            _ => Answered::Expired,
+            _ => QuestionAnswer::Expired,
         }
     }
 

@@ -7,7 +7,7 @@
 
 mod office;
 
-use convoke_engine::Ended;
+use convoke_engine::TaskOutcome;
 use convoke_model::TaskState;
 use convoke_testkit::Reply;
 use office::{Office, Setting};
@@ -42,7 +42,7 @@ async fn walking(nodes: Value, edges: Value, answer: &str) -> Office {
     Office::set_up(setting, Reply::text("The model was asked.")).await
 }
 
-fn text(ended: &Ended) -> &str {
+fn text(ended: &TaskOutcome) -> &str {
     &ended.answer.as_ref().unwrap().text
 }
 

@@ -12,14 +12,14 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::connections::{Connections, Lent, explained};
+use crate::connections::{BorrowedConnection, Connections, explained};
 use crate::endpoint::Endpoint;
 use crate::error::LlmProblem;
 use crate::options::Options;
 use crate::reply::{Delta, Live};
 use crate::request::ChatRequest;
 use crate::retry::retry_after;
-use crate::wire::answer::{self, Content, Unusable};
+use crate::wire::answer::{self, Content, EmptyReason};
 use crate::wire::body::Dialect;
 use crate::wire::complaint::Complaint;
 use crate::wire::stream::Stream;
@@ -65,7 +65,7 @@ impl Attempt<'_> {
     /// Sends the body and reads the answer.
     pub(crate) async fn run(&self, body: Bytes) -> Result<Content, Failure> {
         let request = self.http_request(body)?;
-        let patience = Patience::new(self.options.attempt_timeout, self.deadline);
+        let patience = WaitLimit::new(self.options.attempt_timeout, self.deadline);
         let sent = self.connections.send(request, self.endpoint);
         let (response, lent) = patience.wait(self, sent).await??;
         if !response.status().is_success() {
@@ -129,7 +129,11 @@ impl Attempt<'_> {
         Ok(content)
     }
 
-    async fn stream(&self, mut body: Incoming, lent: Lent<'_>) -> Result<Content, Failure> {
+    async fn stream(
+        &self,
+        mut body: Incoming,
+        lent: BorrowedConnection<'_>,
+    ) -> Result<Content, Failure> {
         let mut stream = Stream::default();
         let mut size = 0;
         let broken = loop {
@@ -137,7 +141,7 @@ impl Attempt<'_> {
             if stream.is_finished() {
                 silence = silence.min(LAST_WORDS);
             }
-            let patience = Patience::new(silence, self.deadline);
+            let patience = WaitLimit::new(silence, self.deadline);
             let chunk = match patience.wait(self, body.frame()).await {
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
                 Ok(None) => break cut_off(),
@@ -168,7 +172,7 @@ impl Attempt<'_> {
         match stream.end(self.live) {
             Ok(Some(content)) => Ok(content),
             // A last line that cannot be read was cut, as the rest was.
-            Ok(None) | Err(Unusable::Malformed(_)) => Err(broken.into()),
+            Ok(None) | Err(EmptyReason::Malformed(_)) => Err(broken.into()),
             Err(unusable) => Err(self.unusable(unusable)),
         }
     }
@@ -177,8 +181,8 @@ impl Attempt<'_> {
     async fn complaint(
         &self,
         response: Response<Incoming>,
-        lent: Lent<'_>,
-        patience: &Patience,
+        lent: BorrowedConnection<'_>,
+        patience: &WaitLimit,
     ) -> Failure {
         let status = response.status().as_u16();
         let retry_after = retry_after(response.headers(), &*self.options.clock);
@@ -208,13 +212,13 @@ impl Attempt<'_> {
         }
     }
 
-    fn unusable(&self, unusable: Unusable) -> Failure {
+    fn unusable(&self, unusable: EmptyReason) -> Failure {
         match unusable {
-            Unusable::Malformed(reason) => LlmProblem::Malformed {
+            EmptyReason::Malformed(reason) => LlmProblem::Malformed {
                 reason: self.endpoint.without_secrets(self.config, reason),
             }
             .into(),
-            Unusable::Error(error) => {
+            EmptyReason::Error(error) => {
                 let complaint = Complaint::from_value(&error);
                 let status = complaint.inner_status();
                 self.judge(complaint, status, None)
@@ -224,13 +228,13 @@ impl Attempt<'_> {
 }
 
 /// How long one wait may take: its own limit, or what is left of the request's time.
-struct Patience {
+struct WaitLimit {
     limit: Duration,
     until: Instant,
     is_deadline: bool,
 }
 
-impl Patience {
+impl WaitLimit {
     fn new(limit: Duration, deadline: Instant) -> Self {
         let own = Instant::now().checked_add(limit);
         let until = own.map_or(deadline, |own| own.min(deadline));

@@ -131,7 +131,7 @@ impl ModelClient {
         completion: &mut Completion<'_>,
         live: Live<'_>,
         heard: &AtomicBool,
-    ) -> Result<Answered, LlmProblem> {
+    ) -> Result<Exchange, LlmProblem> {
         let mut dialect = endpoint.dialect(&config.model);
         let mut body = completion.body(config, dialect)?;
         let mut failures = 0;
@@ -156,7 +156,7 @@ impl ModelClient {
             let outcome = attempt.run(body.clone()).await;
             drop(permit);
             let problem = match outcome {
-                Ok(content) => return Ok(Answered { content, body }),
+                Ok(content) => return Ok(Exchange { content, body }),
                 // Every lesson adds to the spelling, so that there are only so many.
                 Err(Failure::Learnt(learnt)) => {
                     endpoint.learn(&config.model, learnt);
@@ -227,7 +227,7 @@ impl fmt::Debug for ModelClient {
 }
 
 /// What came back, and what it was the answer to.
-struct Answered {
+struct Exchange {
     content: Content,
     body: Bytes,
 }
@@ -258,8 +258,8 @@ impl Completion<'_> {
         }
     }
 
-    fn reply(&self, answered: Answered, config: &LlmConfig, endpoint: String) -> ChatReply {
-        let Answered { content, body } = answered;
+    fn reply(&self, answered: Exchange, config: &LlmConfig, endpoint: String) -> ChatReply {
+        let Exchange { content, body } = answered;
         ChatReply {
             finish: content.finish(),
             usage: content.usage.unwrap_or_else(|| estimated(&body, &content)),

@@ -37,16 +37,16 @@ pub(crate) struct Connections {
 
 /// The connections of one endpoint that nobody uses at present, the one used last on top.
 #[derive(Debug, Default)]
-pub(crate) struct Idle(Mutex<Vec<(SendRequest<Body>, Instant)>>);
+pub(crate) struct IdleConnections(Mutex<Vec<(SendRequest<Body>, Instant)>>);
 
 /// A connection that is in use. It is closed unless it is given back.
-pub(crate) struct Lent<'a> {
+pub(crate) struct BorrowedConnection<'a> {
     sender: SendRequest<Body>,
     endpoint: &'a Endpoint,
     most_idle: usize,
 }
 
-impl Lent<'_> {
+impl BorrowedConnection<'_> {
     /// The answer has been read to its end, so that the connection can take the next request.
     pub(crate) fn give_back(self) {
         let mut idle = self.endpoint.idle.lock();
@@ -56,7 +56,7 @@ impl Lent<'_> {
     }
 }
 
-impl Idle {
+impl IdleConnections {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(SendRequest<Body>, Instant)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,7 +97,7 @@ impl Connections {
         &self,
         mut request: Request<Body>,
         endpoint: &'a Endpoint,
-    ) -> Result<(Response<Incoming>, Lent<'a>), LlmProblem> {
+    ) -> Result<(Response<Incoming>, BorrowedConnection<'a>), LlmProblem> {
         loop {
             let kept = endpoint.idle.take(self.idle_time);
             let is_kept = kept.is_some();
@@ -111,7 +111,7 @@ impl Connections {
             }
             match sender.try_send_request(request).await {
                 Ok(response) => {
-                    let lent = Lent {
+                    let lent = BorrowedConnection {
                         sender,
                         endpoint,
                         most_idle: self.most_idle,

@@ -9,7 +9,7 @@ use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::uri::{PathAndQuery, Uri};
 use tokio::sync::Semaphore;
 
-use crate::connections::Idle;
+use crate::connections::IdleConnections;
 use crate::wire::body::Dialect;
 
 /// What replaces a secret in a text.
@@ -29,7 +29,7 @@ pub(crate) struct Endpoint {
     /// The same, as the first line of a request has it: without scheme and host.
     pub(crate) target: Uri,
     /// Connections that wait for the next request.
-    pub(crate) idle: Idle,
+    pub(crate) idle: IdleConnections,
     /// Host and port as the `Host` header has them.
     pub(crate) host: HeaderValue,
     /// Scheme, host and port: what may be shown.
@@ -95,7 +95,7 @@ impl Endpoint {
         Ok(Self {
             uri,
             target,
-            idle: Idle::default(),
+            idle: IdleConnections::default(),
             host,
             origin,
             permits: Semaphore::new(max_concurrent.clamp(1, Semaphore::MAX_PERMITS)),

@@ -30,7 +30,7 @@ pub enum McpError {
         /// The tool that was called.
         tool: String,
         /// How the answer was lost.
-        loss: Loss,
+        loss: LostAnswer,
     },
     /// The server answered with more than is read. The call is over; whether it left something behind only
     /// the server knows.
@@ -139,7 +139,7 @@ pub enum Refusal {
 
 /// How an answer was lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Loss {
+pub enum LostAnswer {
     /// The call took longer than it was allowed to. The server was told to stop.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
@@ -164,11 +164,11 @@ impl McpError {
             },
             Self::NotSent { .. } => "mcp.not_sent",
             Self::Unknown {
-                loss: Loss::TimedOut(_),
+                loss: LostAnswer::TimedOut(_),
                 ..
             } => "mcp.timed_out",
             Self::Unknown {
-                loss: Loss::Broken(_),
+                loss: LostAnswer::Broken(_),
                 ..
             } => "mcp.connection_lost",
             Self::TooLarge { .. } => RESULT_TOO_LARGE,

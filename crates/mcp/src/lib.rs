@@ -23,7 +23,7 @@ mod tool;
 mod transport;
 
 pub use call::{IDEMPOTENCY_KEY, ToolReply, ToolRequest};
-pub use error::{Complaint, Loss, McpError, Refusal};
+pub use error::{Complaint, LostAnswer, McpError, Refusal};
 pub use options::{INHERITED_ENVIRONMENT, Options};
 pub use servers::ToolServers;
 pub use tool::{ToolAnnotations, ToolInfo};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use convoke_engine::{Failure, FailureKind};
-use convoke_flow::ports::{self, NOT_REACHED, ToolFacts, Tools};
+use convoke_flow::ports::{self, NOT_REACHED, ToolDescription, Tools};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
@@ -12,12 +12,15 @@ use crate::error::McpError;
 use crate::servers::ToolServers;
 
 impl Tools for ToolServers {
-    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<Arc<ToolFacts>, Failure>> {
+    fn describe<'a>(
+        &'a self,
+        tool: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<ToolDescription>, Failure>> {
         async move {
             let info = self.find(tool).await.map_err(|error| failure(&error))?;
             let injected = self.config(&info.server).map(|config| config.inject.keys());
             let injected = injected.into_iter().flatten().map(String::as_str);
-            Ok(Arc::new(ToolFacts {
+            Ok(Arc::new(ToolDescription {
                 read_only: info.annotations.read_only == Some(true),
                 idempotent: info.annotations.idempotent == Some(true),
                 parameters: Arc::new(info.visible_schema(injected)),

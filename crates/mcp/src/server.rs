@@ -13,7 +13,9 @@ use crate::backoff;
 use crate::error::McpError;
 use crate::options::Options;
 use crate::session::Session;
-use crate::transport::{Ended, SseTransport, StdioTransport, Tracked, http_client, open_http};
+use crate::transport::{
+    PeerEnd, SseTransport, StdioTransport, TrackedTransport, http_client, open_http,
+};
 
 /// What all servers of one handle share.
 pub(crate) struct Shared {
@@ -51,13 +53,13 @@ pub(crate) struct Server {
     state: Mutex<State>,
 }
 
-type Started = Result<Arc<Session>, String>;
+type StartResult = Result<Arc<Session>, String>;
 
 enum State {
     /// Not connected.
     Down(Failures),
     /// Being connected to; everybody who needs it waits for the same outcome.
-    Starting(watch::Receiver<Option<Started>>),
+    Starting(watch::Receiver<Option<StartResult>>),
     /// Connected, after this many failures in a row.
     Up(Arc<Session>, Failures),
 }
@@ -122,7 +124,7 @@ impl Server {
 
     fn connected_or_starting(
         self: &Arc<Self>,
-    ) -> Result<Arc<Session>, watch::Receiver<Option<Started>>> {
+    ) -> Result<Arc<Session>, watch::Receiver<Option<StartResult>>> {
         let mut state = self.state();
         let failures = match &*state {
             State::Up(session, _) if session.is_usable() => return Ok(Arc::clone(session)),
@@ -151,7 +153,7 @@ impl Server {
     }
 
     /// Tries a few times within the server's connect time.
-    async fn start(&self, mut failures: Failures) -> Started {
+    async fn start(&self, mut failures: Failures) -> StartResult {
         if let Some(not_before) = failures.not_before {
             tokio::time::sleep_until(not_before).await;
         }
@@ -219,12 +221,12 @@ impl Server {
         silence: Option<Duration>,
     ) -> Result<Session, StartError>
     where
-        Tracked<T>: rmcp::transport::Transport<rmcp::RoleClient, Error = crate::transport::SendFailure>
+        TrackedTransport<T>: rmcp::transport::Transport<rmcp::RoleClient, Error = crate::transport::SendFailure>
             + 'static,
     {
-        let ended = Ended::default();
+        let ended = PeerEnd::default();
         let tracker = self.shared.tracker.clone();
-        let transport = Tracked::new(transport, ended.clone(), silence, tracker.token());
+        let transport = TrackedTransport::new(transport, ended.clone(), silence, tracker.token());
         Session::establish(self.name(), transport, ended, tracker)
             .await
             .map_err(StartError::Transient)

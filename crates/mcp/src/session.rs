@@ -17,11 +17,11 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::call::IDEMPOTENCY_KEY;
-use crate::error::{Loss, McpError, Refusal};
+use crate::error::{LostAnswer, McpError, Refusal};
 use crate::greeting::{self, Listener};
 use crate::listing::Listing;
 use crate::options::Options;
-use crate::transport::{Departure, Ended, SendFailure, TOO_LARGE};
+use crate::transport::{DeliveryMark, PeerEnd, SendFailure, TOO_LARGE};
 
 /// How long the word that a call is no longer wanted may take to go out.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ pub(crate) struct Session {
     peer: Peer<RoleClient>,
     running: Mutex<Option<RunningService<RoleClient, Listener>>>,
     /// The server's side has ended.
-    ended: Ended,
+    ended: PeerEnd,
     /// No new call is to use this connection; those under way may finish.
     retired: AtomicBool,
     /// The server has answered something since it was connected to.
@@ -60,7 +60,7 @@ impl Session {
     pub(crate) async fn establish<T>(
         server: &str,
         transport: T,
-        ended: Ended,
+        ended: PeerEnd,
         tracker: TaskTracker,
     ) -> Result<Self, String>
     where
@@ -151,7 +151,7 @@ impl Session {
             deadline,
             allowed,
         } = outgoing;
-        let departure = Departure::default();
+        let departure = DeliveryMark::default();
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let mut request = CallToolRequest::new(params);
         request.extensions.insert(departure.clone());
@@ -159,7 +159,7 @@ impl Session {
         meta.insert(IDEMPOTENCY_KEY.to_owned(), Value::from(idempotency_key));
         let options = PeerRequestOptions::no_options().with_meta(meta);
 
-        let lost = |loss: Loss| self.lost(tool, &departure, loss);
+        let lost = |loss: LostAnswer| self.lost(tool, &departure, loss);
         let sending = self
             .peer
             .send_cancellable_request(ClientRequest::CallToolRequest(request), options);
@@ -167,9 +167,9 @@ impl Session {
             Ok(Ok(handle)) => handle,
             Ok(Err(error)) => {
                 self.retire();
-                return Err(lost(Loss::Broken(self.why(&error))));
+                return Err(lost(LostAnswer::Broken(self.why(&error))));
             }
-            Err(_) => return Err(lost(Loss::TimedOut(allowed))),
+            Err(_) => return Err(lost(LostAnswer::TimedOut(allowed))),
         };
         let mut pending = Pending {
             handle: Some(handle),
@@ -186,7 +186,7 @@ impl Session {
                 pending.handle = None;
                 self.judge(tool, answer, &lost)
             }
-            Err(_) => Err(lost(Loss::TimedOut(allowed))),
+            Err(_) => Err(lost(LostAnswer::TimedOut(allowed))),
         }
     }
 
@@ -194,7 +194,7 @@ impl Session {
         &self,
         tool: &str,
         answer: Result<ServerResult, ServiceError>,
-        lost: &impl Fn(Loss) -> McpError,
+        lost: &impl Fn(LostAnswer) -> McpError,
     ) -> Result<CallToolResult, McpError> {
         let failed = |rpc_code: Option<i32>, message: String| McpError::Failed {
             server: self.server.clone(),
@@ -242,11 +242,11 @@ impl Session {
                 if failure.is_none_or(|failure| failure.ends_connection) {
                     self.retire();
                 }
-                Err(lost(Loss::Broken(error.error.to_string())))
+                Err(lost(LostAnswer::Broken(error.error.to_string())))
             }
             Err(error) => {
                 self.retire();
-                Err(lost(Loss::Broken(self.why(&error))))
+                Err(lost(LostAnswer::Broken(self.why(&error))))
             }
         }
     }
@@ -258,7 +258,7 @@ impl Session {
     }
 
     /// The answer is lost: what that means depends on whether the call had left.
-    fn lost(&self, tool: &str, departure: &Departure, loss: Loss) -> McpError {
+    fn lost(&self, tool: &str, departure: &DeliveryMark, loss: LostAnswer) -> McpError {
         if departure.has_left() {
             McpError::Unknown {
                 server: self.server.clone(),

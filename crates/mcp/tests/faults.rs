@@ -10,7 +10,7 @@ mod support;
 
 use std::time::Duration;
 
-use convoke_mcp::{Loss, McpError, Options, Refusal, ToolServers};
+use convoke_mcp::{LostAnswer, McpError, Options, Refusal, ToolServers};
 use futures::future::join_all;
 use serde_json::json;
 use support::{
@@ -106,7 +106,7 @@ async fn a_server_that_dies_under_a_call_is_started_again_and_alone() {
         matches!(
             error,
             McpError::Unknown {
-                loss: Loss::Broken(_),
+                loss: LostAnswer::Broken(_),
                 ..
             }
         ),
@@ -160,7 +160,7 @@ async fn a_call_that_takes_too_long_is_cancelled_and_its_outcome_unknown() {
         matches!(
             error,
             McpError::Unknown {
-                loss: Loss::TimedOut(_),
+                loss: LostAnswer::TimedOut(_),
                 ..
             }
         ),

@@ -88,7 +88,7 @@ pub use schemas::schemas;
 pub use scorecard::{
     Criterion, CriterionFields, MIN_CRITERION_DESCRIPTION, Scorecard, ScorecardFields,
 };
-pub use skill::{Action, Reference, Shown, Skill, SkillFields, Slot};
+pub use skill::{Action, Reference, ShownItems, Skill, SkillFields, Slot};
 pub use state::{State, StateUpdate};
 pub use style_guide::{
     EmojiSettings, FormattingPreferences, HumorSettings, StyleGuide, StyleGuideFields, ToneSettings,

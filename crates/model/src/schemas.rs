@@ -70,7 +70,7 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
         RouterOptions,
         Scorecard,
         SessionStatus,
-        Shown,
+        ShownItems,
         Skill,
         Slot,
         SplitStrategy,

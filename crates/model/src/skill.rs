@@ -105,7 +105,7 @@ pub struct Action {
     pub reply: String,
     /// Which items the reply tells of, so that "the second one" or "it" can point at them later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shows: Option<Shown>,
+    pub shows: Option<ShownItems>,
     /// Template of the reply when the tool refuses, over the slots and `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -114,7 +114,7 @@ pub struct Action {
 /// The items that a reply tells of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Shown {
+pub struct ShownItems {
     /// The field of the tool's result that holds the list; without it the result itself is the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<String>,

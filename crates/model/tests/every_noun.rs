@@ -135,7 +135,7 @@ nouns! {
     RouterOptions: drawing::router_options,
     Scorecard: drawing::scorecard,
     SessionStatus: drawing::session_status,
-    Shown: drawing::shown,
+    ShownItems: drawing::shown,
     Skill: drawing::skill,
     Slot: drawing::slot,
     SplitStrategy: drawing::split_strategy,

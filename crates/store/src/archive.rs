@@ -56,7 +56,7 @@ pub struct ArchivedSignal {
 
 /// What became of a task that was to be brought in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BroughtIn {
+pub enum Imported {
     /// It is here now.
     Created,
     /// A task with its id, or with its owner's key, was here already and is left as it was.

@@ -111,7 +111,7 @@ pub struct StoredMessage {
 
 /// What becomes of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
+pub enum LeaseAction {
     /// The worker goes on with the task.
     Keep,
     /// The task is put down until a signal comes or the time is reached.
@@ -132,18 +132,18 @@ pub struct Batch {
     pub consumed: Vec<i64>,
     /// Where the task stands now, if that is not where it stood before. Most steps of a task change
     /// its journal only, and cost the less for it.
-    pub standing: Option<Standing>,
+    pub standing: Option<StatusUpdate>,
 }
 
 /// Where a task stands, as its row tells without its journal.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Standing {
+pub struct StatusUpdate {
     /// The public state. A final one gives up the lease whatever `hold` says.
     pub status: TaskState,
     /// The finer step, if any.
     pub stage: Option<Stage>,
     /// Whether the worker keeps the task.
-    pub hold: Hold,
+    pub hold: LeaseAction,
     /// The text of the answer, once there is one.
     pub result: Option<String>,
     /// What went wrong, for an operator.
@@ -152,9 +152,9 @@ pub struct Standing {
     pub progress: bool,
 }
 
-impl Standing {
+impl StatusUpdate {
     /// Whether the worker lets go of the task.
     pub fn rests(&self) -> bool {
-        self.status.is_final() || self.hold != Hold::Keep
+        self.status.is_final() || self.hold != LeaseAction::Keep
     }
 }

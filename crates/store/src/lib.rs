@@ -32,20 +32,20 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use uuid::Uuid;
 
-pub use archive::{Archive, ArchivedConversation, ArchivedSignal, BroughtIn};
+pub use archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
 pub use conversation::ConversationRecord;
 pub use definition::Definition;
 pub use error::StoreError;
 pub use journal::{
-    Batch, Entry, Fence, Hold, NewEntry, NewMessage, Standing, StoredMessage, text_of,
+    Batch, Entry, Fence, LeaseAction, NewEntry, NewMessage, StatusUpdate, StoredMessage, text_of,
 };
-pub use memory::{Keep, MemoryStore};
-pub use signal::{NewSignal, Signal, SignalKind, Signalled, UnknownSignalKind};
+pub use memory::{MemoryLimits, MemoryStore};
+pub use signal::{NewSignal, Signal, SignalKind, SignalReceipt, UnknownSignalKind};
 pub use sqlite::SqliteStore;
 pub use state::{StateText, StateWriter};
 pub use task::{
-    Claim, Claimed, FIRST_EPOCH, Filter, Lease, Loaded, NewTask, Page, Renewed, Submitted, Sweep,
-    Swept, TaskPage, TaskRecord,
+    Claim, ClaimedTask, FIRST_EPOCH, Filter, Lease, LoadedTask, NewTask, Page, RenewedLease,
+    Submission, Sweep, SweepReport, TaskPage, TaskRecord,
 };
 pub use watch::{Hint, Scope};
 
@@ -62,25 +62,25 @@ pub trait Store: Send + Sync + 'static {
     /// is named holds it from the start, unless it has to wait its turn in its conversation. A conversation
     /// of somebody else, or with another app, is refused as one that is not there.
     /// A trusted definition takes the place of one with its hash that is not.
-    fn submit(&self, task: NewTask) -> StoreFuture<Submitted>;
+    fn submit(&self, task: NewTask) -> StoreFuture<Submission>;
 
     /// Takes ownership of tasks that are ready. Of a conversation one task is held at a time: the one that
     /// was at work goes on first, then the earliest that is ready. A task that waits for a person holds up
     /// nobody, and takes its turn once it is answered. Claiming raises a task's epoch in the same step.
-    fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>>;
+    fn claim(&self, claim: Claim) -> StoreFuture<Vec<ClaimedTask>>;
 
     /// Adds entries and messages to a task's journal and sets where it stands, all or nothing.
     /// Gives the new sequence.
     fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64>;
 
     /// Prolongs leases, and tells of each whether it is still held and whether signals wait.
-    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<Renewed>>;
+    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<RenewedLease>>;
 
     /// Puts an answer, a cancellation or the like into a task's inbox. Needs no lease.
-    fn signal(&self, signal: NewSignal) -> StoreFuture<Signalled>;
+    fn signal(&self, signal: NewSignal) -> StoreFuture<SignalReceipt>;
 
     /// A task with its entries from sequence `from` on, all its messages and its waiting signals.
-    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>>;
+    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>>;
 
     /// A task and the newest entry of its journal: where it stands, at the least cost.
     fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>>;
@@ -116,12 +116,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Brings a task in as it was taken out, with what it was begun with. Nobody holds it. A definition
     /// that is not here yet is kept as one that is not trusted, whatever it says itself.
-    fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<BroughtIn>;
+    fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<Imported>;
 
     /// A hint that something in the scope may have changed.
     fn watch(&self, scope: Scope) -> Hint;
 
     /// Removes an app's ended tasks whose time is over, and definitions that no task names any more; never
     /// a live task, nor the child of a live one.
-    fn sweep(&self, sweep: Sweep) -> StoreFuture<Swept>;
+    fn sweep(&self, sweep: Sweep) -> StoreFuture<SweepReport>;
 }

@@ -16,15 +16,15 @@ use futures::FutureExt;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::archive::{Archive, BroughtIn};
+use crate::archive::{Archive, Imported};
 use crate::conversation::ConversationRecord;
 use crate::definition::Definition;
 use crate::error::StoreError;
-use crate::journal::{Batch, Entry, Fence, NewEntry, NewMessage, Standing};
-use crate::signal::{NewSignal, Signal, Signalled};
+use crate::journal::{Batch, Entry, Fence, NewEntry, NewMessage, StatusUpdate};
+use crate::signal::{NewSignal, Signal, SignalReceipt};
 use crate::task::{
-    Claim, Claimed, FIRST_EPOCH, Filter, Loaded, NewTask, Page, Renewed, Submitted, Sweep, Swept,
-    TaskPage, TaskRecord, lease_end,
+    Claim, ClaimedTask, FIRST_EPOCH, Filter, LoadedTask, NewTask, Page, RenewedLease, Submission,
+    Sweep, SweepReport, TaskPage, TaskRecord, lease_end,
 };
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
@@ -32,14 +32,14 @@ use conversation::Conversation;
 
 /// How much a store in memory keeps, which is no place to keep everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
+pub struct MemoryLimits {
     /// Of so many of the newest ended tasks, all is kept.
     pub journals: usize,
     /// Of so many, where they stand and what was spoken.
     pub tasks: usize,
 }
 
-impl Default for Keep {
+impl Default for MemoryLimits {
     fn default() -> Self {
         Self {
             journals: 256,
@@ -58,9 +58,9 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct Inner {
-    keep: Keep,
+    keep: MemoryLimits,
     /// By ordinal, which is the order of submission.
-    tasks: BTreeMap<u64, Kept>,
+    tasks: BTreeMap<u64, StoredTask>,
     /// Those that have not ended.
     live: BTreeSet<u64>,
     /// Those that have, the oldest first.
@@ -78,7 +78,7 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredTask {
     record: TaskRecord,
     key: Option<String>,
     fingerprint: Option<String>,
@@ -86,11 +86,11 @@ struct Kept {
     entries: Vec<NewEntry>,
     /// As they came in, with the sequence of the entry that added each.
     messages: Vec<(u64, NewMessage)>,
-    inbox: Vec<KeptSignal>,
+    inbox: Vec<StoredSignal>,
 }
 
 #[derive(Debug)]
-struct KeptSignal {
+struct StoredSignal {
     signal: Signal,
     key: String,
     consumed: bool,
@@ -99,11 +99,11 @@ struct KeptSignal {
 impl MemoryStore {
     /// An empty store that tells leases by this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self::keeping(Keep::default(), clock)
+        Self::keeping(MemoryLimits::default(), clock)
     }
 
     /// The same, keeping more or less of what has ended.
-    pub fn keeping(keep: Keep, clock: Arc<dyn Clock>) -> Self {
+    pub fn keeping(keep: MemoryLimits, clock: Arc<dyn Clock>) -> Self {
         let inner = Inner {
             keep,
             ..Inner::default()
@@ -137,16 +137,16 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn submit(&self, task: NewTask) -> StoreFuture<Submitted> {
+    fn submit(&self, task: NewTask) -> StoreFuture<Submission> {
         let (submitted, scopes) = self.now(|inner, now| match inner.submit(task, now) {
-            Ok(submitted @ Submitted::Created { held: true, .. }) => (Ok(submitted), Vec::new()),
+            Ok(submitted @ Submission::Created { held: true, .. }) => (Ok(submitted), Vec::new()),
             outcome => (outcome, vec![Scope::Work]),
         });
         self.tell(scopes);
         std::future::ready(submitted).boxed()
     }
 
-    fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>> {
+    fn claim(&self, claim: Claim) -> StoreFuture<Vec<ClaimedTask>> {
         self.with(|inner, now| inner.claim(&claim, now))
     }
 
@@ -159,7 +159,7 @@ impl Store for MemoryStore {
         std::future::ready(appended).boxed()
     }
 
-    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<Renewed>> {
+    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<RenewedLease>> {
         self.with(|inner, now| {
             Ok(fences
                 .into_iter()
@@ -168,7 +168,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn signal(&self, signal: NewSignal) -> StoreFuture<Signalled> {
+    fn signal(&self, signal: NewSignal) -> StoreFuture<SignalReceipt> {
         let task = signal.task;
         let done = self.with(|inner, now| Ok(inner.signal(signal, now)));
         self.hints.tell(Scope::Inbox(task));
@@ -176,12 +176,12 @@ impl Store for MemoryStore {
         done
     }
 
-    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>> {
+    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>> {
         self.with(|inner, _| {
             let Some(kept) = inner.kept(task) else {
                 return Ok(None);
             };
-            Ok(Some(Loaded {
+            Ok(Some(LoadedTask {
                 record: kept.record.clone(),
                 entries: kept.entries_from(from)?,
                 messages: kept.messages()?,
@@ -268,7 +268,7 @@ impl Store for MemoryStore {
         self.with(|inner, _| inner.take_out(task))
     }
 
-    fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<BroughtIn> {
+    fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<Imported> {
         let brought_in = self.with(|inner, _| inner.bring_in(archive, definition));
         self.hints.tell(Scope::Work);
         brought_in
@@ -278,21 +278,21 @@ impl Store for MemoryStore {
         self.hints.watch(scope)
     }
 
-    fn sweep(&self, sweep: Sweep) -> StoreFuture<Swept> {
+    fn sweep(&self, sweep: Sweep) -> StoreFuture<SweepReport> {
         self.with(|inner, now| Ok(inner.sweep(&sweep, now)))
     }
 }
 
 impl Inner {
-    fn kept(&self, task: Uuid) -> Option<&Kept> {
+    fn kept(&self, task: Uuid) -> Option<&StoredTask> {
         self.tasks.get(self.ordinals.get(&task)?)
     }
 
-    fn kept_mut(&mut self, task: Uuid) -> Option<&mut Kept> {
+    fn kept_mut(&mut self, task: Uuid) -> Option<&mut StoredTask> {
         self.tasks.get_mut(self.ordinals.get(&task)?)
     }
 
-    fn submit(&mut self, task: NewTask, now: Timestamp) -> Result<Submitted, StoreError> {
+    fn submit(&mut self, task: NewTask, now: Timestamp) -> Result<Submission, StoreError> {
         if let Some(key) = &task.key
             && let Some(existing) = self.keys.get(&(task.app.clone(), task.owner, key.clone()))
         {
@@ -335,7 +335,7 @@ impl Inner {
             result: None,
             error: None,
         };
-        let mut kept = Kept {
+        let mut kept = StoredTask {
             record,
             key: task.key,
             fingerprint: task.fingerprint,
@@ -361,7 +361,7 @@ impl Inner {
         if parent.is_some_and(|parent| parent.record.status.is_final()) {
             self.signal(NewSignal::parent_ended(task.id), now);
         }
-        Ok(Submitted::Created { id: task.id, held })
+        Ok(Submission::Created { id: task.id, held })
     }
 
     fn append(
@@ -381,7 +381,7 @@ impl Inner {
         for kept in &mut kept.inbox {
             kept.consumed |= batch.consumed.contains(&kept.signal.id);
         }
-        let rests = batch.standing.as_ref().is_some_and(Standing::rests);
+        let rests = batch.standing.as_ref().is_some_and(StatusUpdate::rests);
         if let Some(standing) = batch.standing {
             kept.stand(standing, now);
         }
@@ -425,7 +425,7 @@ impl Inner {
     }
 
     /// Adds a task that is not there yet.
-    fn insert(&mut self, kept: Kept) {
+    fn insert(&mut self, kept: StoredTask) {
         let record = &kept.record;
         let (id, ordinal) = (record.id, record.ordinal);
         self.ordinals.insert(id, ordinal);
@@ -507,8 +507,8 @@ impl Inner {
         }
     }
 
-    fn renew(&mut self, fence: Fence, until: Timestamp) -> Renewed {
-        let mut renewed = Renewed {
+    fn renew(&mut self, fence: Fence, until: Timestamp) -> RenewedLease {
+        let mut renewed = RenewedLease {
             task: fence.task,
             held: false,
             signalled: false,
@@ -524,18 +524,18 @@ impl Inner {
         renewed
     }
 
-    fn signal(&mut self, signal: NewSignal, now: Timestamp) -> Signalled {
+    fn signal(&mut self, signal: NewSignal, now: Timestamp) -> SignalReceipt {
         let id = self.signals + 1;
         let Some(kept) = self.kept_mut(signal.task) else {
-            return Signalled::Unknown;
+            return SignalReceipt::Unknown;
         };
         if kept.inbox.iter().any(|earlier| earlier.key == signal.key) {
-            return Signalled::Duplicate;
+            return SignalReceipt::Duplicate;
         }
         if kept.record.status.is_final() {
-            return Signalled::Ended;
+            return SignalReceipt::Ended;
         }
-        kept.inbox.push(KeptSignal {
+        kept.inbox.push(StoredSignal {
             signal: Signal {
                 id,
                 kind: signal.kind.word().to_owned(),
@@ -549,6 +549,6 @@ impl Inner {
             kept.record.ready_at = Some(now);
         }
         self.signals = id;
-        Signalled::Accepted
+        SignalReceipt::Accepted
     }
 }

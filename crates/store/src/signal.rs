@@ -98,7 +98,7 @@ pub struct Signal {
 
 /// What became of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signalled {
+pub enum SignalReceipt {
     /// It is in the inbox.
     Accepted,
     /// It was there already, under the same key.

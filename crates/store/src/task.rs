@@ -59,10 +59,10 @@ impl NewTask {
         &self,
         task: Uuid,
         fingerprint: Option<&str>,
-    ) -> Result<Submitted, StoreError> {
+    ) -> Result<Submission, StoreError> {
         match (&self.fingerprint, fingerprint) {
             (Some(new), Some(known)) if new != known => Err(StoreError::KeyReused { task }),
-            _ => Ok(Submitted::Existing(task)),
+            _ => Ok(Submission::Existing(task)),
         }
     }
 }
@@ -78,7 +78,7 @@ pub struct Lease {
 
 /// Whether a submitted task is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Submitted {
+pub enum Submission {
     /// It is now the store's.
     Created {
         /// Its id.
@@ -93,7 +93,7 @@ pub enum Submitted {
 /// The epoch of the first claim.
 pub const FIRST_EPOCH: u64 = 1;
 
-impl Submitted {
+impl Submission {
     /// The task's id, either way.
     pub fn id(self) -> Uuid {
         match self {
@@ -173,7 +173,7 @@ pub struct Claim {
 
 /// A task that is now the worker's, with all it needs to go on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Claimed {
+pub struct ClaimedTask {
     /// The task as claimed.
     pub record: TaskRecord,
     /// The newest entry.
@@ -184,7 +184,7 @@ pub struct Claimed {
     pub signals: Vec<Signal>,
 }
 
-impl Claimed {
+impl ClaimedTask {
     /// What the worker shows when it writes.
     pub fn fence(&self) -> Fence {
         Fence {
@@ -197,7 +197,7 @@ impl Claimed {
 
 /// What became of a lease that was to be prolonged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Renewed {
+pub struct RenewedLease {
     /// The task.
     pub task: Uuid,
     /// Whether it is still the worker's.
@@ -208,7 +208,7 @@ pub struct Renewed {
 
 /// A task with its journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Loaded {
+pub struct LoadedTask {
     /// The row.
     pub record: TaskRecord,
     /// Entries from the sequence asked for.
@@ -276,7 +276,7 @@ pub struct Sweep {
 
 /// What a sweep removed, or would remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Swept {
+pub struct SweepReport {
     /// The tasks, in no particular order.
     pub tasks: Vec<Uuid>,
 }
@@ -312,14 +312,14 @@ pub(crate) fn lease_end(now: Timestamp, lease: Duration) -> Timestamp {
 
 /// What decides how long an ended task is kept.
 #[derive(Debug)]
-pub(crate) struct Ended<'a> {
+pub(crate) struct EndedTask<'a> {
     pub(crate) at: Timestamp,
     pub(crate) status: TaskState,
     pub(crate) retention_days: Option<u32>,
     pub(crate) tags: &'a [String],
 }
 
-impl<'a> Ended<'a> {
+impl<'a> EndedTask<'a> {
     /// Nothing of a task that has not ended.
     pub(crate) fn of(record: &'a TaskRecord) -> Option<Self> {
         Some(Self {
@@ -332,7 +332,7 @@ impl<'a> Ended<'a> {
 }
 
 /// Whether an ended task's time is over.
-pub(crate) fn expired(ended: &Ended<'_>, policy: &RetentionPolicy, now: Timestamp) -> bool {
+pub(crate) fn expired(ended: &EndedTask<'_>, policy: &RetentionPolicy, now: Timestamp) -> bool {
     let days = policy.days_for(ended.retention_days, ended.tags, ended.status);
     ended
         .at

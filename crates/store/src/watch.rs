@@ -46,19 +46,19 @@ impl Drop for Hint {
 
 /// Gives out hints, and forgets scopes that nobody watches.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Hints(Arc<[Rack; 4]>);
+pub(crate) struct Hints(Arc<[ScopeTable; 4]>);
 
 /// The scopes of one kind.
 #[derive(Debug, Default)]
-struct Rack {
+struct ScopeTable {
     /// How many there are, so that telling nobody costs nothing.
     watched: AtomicUsize,
-    senders: Mutex<HashMap<Scope, Watched>>,
+    senders: Mutex<HashMap<Scope, WatchedScope>>,
 }
 
 /// A scope that somebody watches.
 #[derive(Debug, Default)]
-struct Watched {
+struct WatchedScope {
     sender: watch::Sender<u64>,
     /// Counted under the lock, so that of several who go at once one is the last.
     hints: usize,
@@ -103,7 +103,7 @@ impl Hints {
         }
     }
 
-    fn rack(&self, scope: Scope) -> &Rack {
+    fn rack(&self, scope: Scope) -> &ScopeTable {
         &self.0[match scope {
             Scope::Work => 0,
             Scope::Task(_) => 1,
@@ -113,8 +113,8 @@ impl Hints {
     }
 }
 
-impl Rack {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, Watched>> {
+impl ScopeTable {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, WatchedScope>> {
         self.senders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ pub use clock::{CountedIds, SimClock};
 pub use corpus::replay;
 pub use gated::GatedStore;
 pub use peak_memory::peak_memory;
-pub use scripted_model::{Asked, Script, ScriptedModel};
+pub use scripted_model::{RecordedRequest, Script, ScriptedModel};
 pub use scripted_reply::Reply;
 
 /// What the macro names.

@@ -7,12 +7,12 @@
 macro_rules! passes_on {
     ($field:ident: $($method:ident)+) => { $($crate::passes_on!(@ $field $method);)+ };
     (@ $field:ident submit) => {
-        fn submit(&self, task: $crate::store::NewTask) -> $crate::store::StoreFuture<$crate::store::Submitted> {
+        fn submit(&self, task: $crate::store::NewTask) -> $crate::store::StoreFuture<$crate::store::Submission> {
             self.$field.submit(task)
         }
     };
     (@ $field:ident claim) => {
-        fn claim(&self, claim: $crate::store::Claim) -> $crate::store::StoreFuture<Vec<$crate::store::Claimed>> {
+        fn claim(&self, claim: $crate::store::Claim) -> $crate::store::StoreFuture<Vec<$crate::store::ClaimedTask>> {
             self.$field.claim(claim)
         }
     };
@@ -26,12 +26,12 @@ macro_rules! passes_on {
             &self,
             fences: Vec<$crate::store::Fence>,
             lease: std::time::Duration,
-        ) -> $crate::store::StoreFuture<Vec<$crate::store::Renewed>> {
+        ) -> $crate::store::StoreFuture<Vec<$crate::store::RenewedLease>> {
             self.$field.renew(fences, lease)
         }
     };
     (@ $field:ident load) => {
-        fn load(&self, task: uuid::Uuid, from: u64) -> $crate::store::StoreFuture<Option<$crate::store::Loaded>> {
+        fn load(&self, task: uuid::Uuid, from: u64) -> $crate::store::StoreFuture<Option<$crate::store::LoadedTask>> {
             self.$field.load(task, from)
         }
     };
@@ -54,7 +54,7 @@ macro_rules! passes_on {
         }
     };
     (@ $field:ident rest) => {
-        fn signal(&self, signal: $crate::store::NewSignal) -> $crate::store::StoreFuture<$crate::store::Signalled> {
+        fn signal(&self, signal: $crate::store::NewSignal) -> $crate::store::StoreFuture<$crate::store::SignalReceipt> {
             self.$field.signal(signal)
         }
 
@@ -91,7 +91,7 @@ macro_rules! passes_on {
             &self,
             archive: $crate::store::Archive,
             definition: Option<$crate::store::Definition>,
-        ) -> $crate::store::StoreFuture<$crate::store::BroughtIn> {
+        ) -> $crate::store::StoreFuture<$crate::store::Imported> {
             self.$field.bring_in(archive, definition)
         }
 
@@ -102,7 +102,7 @@ macro_rules! passes_on {
         fn sweep(
             &self,
             sweep: $crate::store::Sweep,
-        ) -> $crate::store::StoreFuture<$crate::store::Swept> {
+        ) -> $crate::store::StoreFuture<$crate::store::SweepReport> {
             self.$field.sweep(sweep)
         }
     };

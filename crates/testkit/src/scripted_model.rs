@@ -22,7 +22,7 @@ use crate::scripted_reply::{Body, Reply};
 
 /// One request that the model got.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct RecordedRequest {
     /// Path and query.
     pub uri: Uri,
     /// Its headers.
@@ -37,16 +37,16 @@ pub struct Script(Source);
 enum Source {
     InOrder(Vec<Reply>),
     Always(Reply),
-    By(Box<dyn Fn(&Asked) -> Reply + Send + Sync>),
+    By(Box<dyn Fn(&RecordedRequest) -> Reply + Send + Sync>),
 }
 
 impl Script {
     /// A reply made from the request.
-    pub fn by(reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn by(reply: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static) -> Self {
         Self(Source::By(Box::new(reply)))
     }
 
-    fn reply(&self, number: usize, asked: &Asked) -> Reply {
+    fn reply(&self, number: usize, asked: &RecordedRequest) -> Reply {
         match &self.0 {
             Source::Always(reply) => reply.clone(),
             Source::By(reply) => reply(asked),
@@ -97,7 +97,7 @@ pub struct ScriptedModel {
 #[derive(Debug)]
 struct Record {
     script: Script,
-    requests: Mutex<Vec<Asked>>,
+    requests: Mutex<Vec<RecordedRequest>>,
     count: watch::Sender<usize>,
     under_way: AtomicUsize,
     most_at_once: AtomicUsize,
@@ -132,7 +132,7 @@ impl ScriptedModel {
     }
 
     /// Every request so far, in the order in which they came.
-    pub fn requests(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.record.lock().clone()
     }
 
@@ -155,7 +155,7 @@ impl ScriptedModel {
 }
 
 impl Record {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Asked>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<RecordedRequest>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -166,7 +166,7 @@ impl Record {
         let _counted = Counted::new(&self);
         let (head, body) = request.into_parts();
         let body = body.collect().await.map(Collected::to_bytes);
-        let asked = Asked {
+        let asked = RecordedRequest {
             uri: head.uri,
             headers: head.headers,
             body: serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default(),

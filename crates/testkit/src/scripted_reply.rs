@@ -23,13 +23,13 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
-    said: Said,
+    said: ScriptedPart,
     ending: Ending,
     gate: Option<Arc<Semaphore>>,
 }
 
 #[derive(Debug, Clone)]
-enum Said {
+enum ScriptedPart {
     /// An assistant's message, streamed if the request asks for that.
     Message { text: String, calls: Vec<Value> },
     /// Exactly these bytes, in these chunks.
@@ -50,7 +50,7 @@ enum Ending {
 impl Reply {
     /// The model says this, in a stream if it was asked for one.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::said(Said::Message {
+        Self::said(ScriptedPart::Message {
             text: text.into(),
             calls: Vec::new(),
         })
@@ -68,7 +68,7 @@ impl Reply {
                     "function": {"name": name, "arguments": arguments.to_string()},
                 })
             });
-        Self::said(Said::Message {
+        Self::said(ScriptedPart::Message {
             text: String::new(),
             calls: calls.collect(),
         })
@@ -77,7 +77,7 @@ impl Reply {
     /// A stream of exactly these chunks, which may cut lines and characters anywhere.
     pub fn sse<B: Into<Bytes>>(chunks: impl IntoIterator<Item = B>) -> Self {
         let chunks = chunks.into_iter().map(Into::into).collect();
-        Self::said(Said::Chunks(chunks, "text/event-stream"))
+        Self::said(ScriptedPart::Chunks(chunks, "text/event-stream"))
     }
 
     /// This JSON, with status 200.
@@ -87,7 +87,7 @@ impl Reply {
 
     /// These bytes, with status 200, called JSON whether they are or not.
     pub fn bytes(body: impl Into<Bytes>) -> Self {
-        Self::said(Said::Chunks(vec![body.into()], "application/json"))
+        Self::said(ScriptedPart::Chunks(vec![body.into()], "application/json"))
     }
 
     /// An error of this status.
@@ -103,7 +103,7 @@ impl Reply {
 
     /// Never answers.
     pub fn hang() -> Self {
-        Self::said(Said::Nothing)
+        Self::said(ScriptedPart::Nothing)
     }
 
     /// With another status.
@@ -152,7 +152,7 @@ impl Reply {
         }
     }
 
-    fn said(said: Said) -> Self {
+    fn said(said: ScriptedPart) -> Self {
         Self {
             status: 200,
             headers: Vec::new(),
@@ -171,12 +171,14 @@ impl Reply {
         }
         let streams = asked["stream"] == json!(true);
         let (chunks, kind) = match self.said {
-            Said::Nothing => pending::<(Vec<Bytes>, &str)>().await,
-            Said::Chunks(chunks, kind) => (chunks, kind),
-            Said::Message { text, calls } if streams => {
+            ScriptedPart::Nothing => pending::<(Vec<Bytes>, &str)>().await,
+            ScriptedPart::Chunks(chunks, kind) => (chunks, kind),
+            ScriptedPart::Message { text, calls } if streams => {
                 (streamed(&text, calls), "text/event-stream")
             }
-            Said::Message { text, calls } => (vec![whole(&text, &calls)], "application/json"),
+            ScriptedPart::Message { text, calls } => {
+                (vec![whole(&text, &calls)], "application/json")
+            }
         };
         let mut response = Response::new(body(chunks, self.ending));
         *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or_default();

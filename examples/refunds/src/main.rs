@@ -6,7 +6,7 @@ use std::error::Error;
 use convoke::schemars::JsonSchema;
 use convoke::serde::{Deserialize, Serialize};
 use convoke::{
-    Answered, EventCursor, ForkPoint, Incoming, Runtime, RuntimeError, RustTool, StoreChoice,
+    EventCursor, ForkPoint, Incoming, QuestionAnswer, Runtime, RuntimeError, RustTool, StoreChoice,
     TaskQuery, TaskState, ToolContext, ToolError, UserId, Uuid, Value,
 };
 
@@ -100,13 +100,13 @@ async fn serve() -> Result<Outcome, Box<dyn Error>> {
         .await?;
     // Whoever signs the user in says who it is.
     let user = UserId::parse("123e4567-e89b-12d3-a456-426614174000")?;
-    let text = |ended: convoke::Ended| ended.answer.map(|answer| answer.text.clone());
+    let text = |ended: convoke::TaskOutcome| ended.answer.map(|answer| answer.text.clone());
 
     let incoming = Incoming::new(user, "A-2").tags(["refund"]).keep_days(90);
     let task = runtime.submit(incoming).await?;
     let question = until_asked(&runtime, user, task).await?;
     let asked = runtime.task(user, task).await?.info.cursor;
-    let approve = Answered::approve().saying("the parcel came back");
+    let approve = QuestionAnswer::approve().saying("the parcel came back");
     let refunded = runtime.answer(user, task, question, approve).await?;
 
     // The same order with an amount that needs nobody's approval.

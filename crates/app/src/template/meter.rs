@@ -35,7 +35,7 @@ const NO_PLACE: u8 = !0;
 type Outcome = Result<Value, Error>;
 
 /// Bytes that a rendering has made so far.
-struct Made(usize);
+struct RenderedBytes(usize);
 
 /// What a filter makes at most, told by what it is given.
 type Estimate = fn(&[Value]) -> usize;
@@ -183,7 +183,7 @@ fn too_much() -> Error {
 }
 
 fn charge(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error> {
-    let made = state.get_or_insert_extension_with(|| Made(0));
+    let made = state.get_or_insert_extension_with(|| RenderedBytes(0));
     made.0 = made.0.saturating_add(bytes);
     if made.0 > MAX_TEMPLATE_MEMORY {
         return Err(too_much());
@@ -193,7 +193,7 @@ fn charge(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error> {
 
 /// Refuses to begin what would make more than is left.
 fn afford(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error> {
-    let made = state.get_or_insert_extension_with(|| Made(0)).0;
+    let made = state.get_or_insert_extension_with(|| RenderedBytes(0)).0;
     if made.saturating_add(bytes) > MAX_TEMPLATE_MEMORY {
         return Err(too_much());
     }

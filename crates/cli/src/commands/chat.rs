@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use convoke::{Answered, Ended, Runtime, RuntimeError, UserId};
+use convoke::{QuestionAnswer, Runtime, RuntimeError, TaskOutcome, UserId};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 use serde_json::json;
 use uuid::Uuid;
 
+use super::progress::TaskProgress;
 use super::run::{as_json, show, tell_around};
 use super::speaker::Speaker;
 use super::tasks::fields;
-use super::telling::Telling;
 use crate::cli::ChatArgs;
 use crate::exit::Exit;
 use crate::lines::{Line, LineBuffer};
@@ -102,9 +102,9 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
                     (None, _) => output::note(format!("There is no command {command}.\n{HELP}")),
                     (Some(_), None) => output::note("Nobody asks you anything."),
                     (Some(answer), Some(task)) => {
-                        let telling = Telling::new(json);
+                        let progress = TaskProgress::new(json);
                         let asked = (speaker.user, task);
-                        let heard = heard(answer, asked, runtime, telling, &input, json).await;
+                        let heard = heard(answer, asked, runtime, progress, &input, json).await;
                         if let Err(error) = heard {
                             output::report(json, &error, Exit::Usage);
                         }
@@ -114,9 +114,9 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
             }
             _ => {}
         }
-        let mut telling = Telling::new(json);
+        let mut progress = TaskProgress::new(json);
         let incoming = speaker.says(line, &args.speaker, None);
-        let incoming = incoming.live(telling.live());
+        let incoming = incoming.live(progress.live());
         let task = match runtime.submit(incoming).await {
             // A message that is refused is no reason to end the conversation.
             Err(error @ RuntimeError::Invalid(_)) => {
@@ -127,16 +127,22 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
         };
         last = Some(task);
         let ended = tokio::select! {
-            ended = telling.follow(runtime.wait(speaker.user, task)) => ended?,
+            ended = progress.follow(runtime.wait(speaker.user, task)) => ended?,
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
-        tell(&ended, telling, runtime, &input, json).await;
+        tell(&ended, progress, runtime, &input, json).await;
     }
 }
 
 /// Says what came of a task.
-async fn tell(ended: &Ended, telling: Telling, runtime: &Runtime, input: &Input, json: bool) {
-    let told = telling.end(ended);
+async fn tell(
+    ended: &TaskOutcome,
+    progress: TaskProgress,
+    runtime: &Runtime,
+    input: &Input,
+    json: bool,
+) {
+    let told = progress.end(ended);
     if json {
         output::json_line(&as_json(ended));
     } else if ended.status.awaits_person() {
@@ -152,17 +158,17 @@ async fn tell(ended: &Ended, telling: Telling, runtime: &Runtime, input: &Input,
 }
 
 /// What a command says to a question, if it says anything.
-fn answer_of(command: &str) -> Option<anyhow::Result<Answered>> {
+fn answer_of(command: &str) -> Option<anyhow::Result<QuestionAnswer>> {
     let (word, rest) = command.split_once(' ').unwrap_or((command, ""));
     let message = Some(rest.trim().to_owned()).filter(|message| !message.is_empty());
     match word {
-        "/approve" => Some(Ok(Answered::Approve { message })),
-        "/reject" => Some(Ok(Answered::Reject { message })),
+        "/approve" => Some(Ok(QuestionAnswer::Approve { message })),
+        "/reject" => Some(Ok(QuestionAnswer::Reject { message })),
         "/set" => {
             // Without a field the task itself says that nothing is changed.
             let set: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
             let updates = fields(&set).map_err(anyhow::Error::from);
-            Some(updates.map(|updates| Answered::Modify {
+            Some(updates.map(|updates| QuestionAnswer::Modify {
                 value: json!({ "state_updates": updates }),
             }))
         }
@@ -172,25 +178,25 @@ fn answer_of(command: &str) -> Option<anyhow::Result<Answered>> {
 
 /// Answers the first question of a task, and says what came of it.
 async fn heard(
-    answer: anyhow::Result<Answered>,
+    answer: anyhow::Result<QuestionAnswer>,
     (user, task): (UserId, Uuid),
     runtime: &Runtime,
-    mut telling: Telling,
+    mut progress: TaskProgress,
     input: &Input,
     json: bool,
 ) -> anyhow::Result<()> {
     let answer = answer?;
     let standing = runtime.wait(user, task).await?;
     let question = standing.questions.first().map(|question| question.id);
-    let ended = telling
+    let ended = progress
         .follow(runtime.answer(user, task, question, answer))
         .await?;
-    tell(&ended, telling, runtime, input, json).await;
+    tell(&ended, progress, runtime, input, json).await;
     Ok(())
 }
 
 /// Lets an answer appear word by word, as if it were being said.
-async fn appear(ended: &Ended, runtime: &Runtime) {
+async fn appear(ended: &TaskOutcome, runtime: &Runtime) {
     let Some(answer) = &ended.answer else {
         show(ended, runtime, false, false);
         return;

@@ -4,13 +4,13 @@ mod chat;
 pub(crate) mod check;
 mod eval;
 mod new;
+mod progress;
 mod resume;
 mod run;
 mod schema;
 mod serve;
 mod speaker;
 pub(crate) mod tasks;
-mod telling;
 mod tools;
 
 use crate::cli::{Cli, Command};

@@ -1,14 +1,14 @@
 //! `convoke run`: one message, or many from standard input, and what the app says to them.
 
-use convoke::{Ended, Incoming, Runtime, RuntimeError, TaskState};
+use convoke::{Incoming, Runtime, RuntimeError, TaskOutcome, TaskState};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use serde_json::{Value, json};
 use tokio::io::BufReader;
 use uuid::Uuid;
 
+use super::progress::TaskProgress;
 use super::speaker::Speaker;
-use super::telling::Telling;
 use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::lines::{Line, LineBuffer};
@@ -37,13 +37,13 @@ async fn answer(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::Result
     if args.message == "-" {
         return answer_lines(args, json, runtime).await;
     }
-    let mut telling = Telling::new(json);
+    let mut progress = TaskProgress::new(json);
     let speaker = Speaker::find(&args.speaker, runtime).await?;
     let incoming = speaker.says(args.message.clone(), &args.speaker, args.key.clone());
-    let incoming = kept(incoming, args).live(telling.live());
+    let incoming = kept(incoming, args).live(progress.live());
     let task = runtime.submit(incoming).await?;
-    let ended = telling.follow(runtime.wait(speaker.user, task)).await?;
-    let told = telling.end(&ended);
+    let ended = progress.follow(runtime.wait(speaker.user, task)).await?;
+    let told = progress.end(&ended);
     Ok(show(&ended, runtime, json, told))
 }
 
@@ -120,7 +120,7 @@ async fn answer_lines(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::
 }
 
 /// Prints what came of the task of a line.
-fn show_line(place: usize, ended: &Ended, runtime: &Runtime, json: bool) -> Exit {
+fn show_line(place: usize, ended: &TaskOutcome, runtime: &Runtime, json: bool) -> Exit {
     if !json {
         return show(ended, runtime, json, false);
     }
@@ -158,7 +158,7 @@ fn kept(incoming: Incoming, args: &RunArgs) -> Incoming {
 }
 
 /// Prints what came of a task; the answer only if it was not told already.
-pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool, told: bool) -> Exit {
+pub(crate) fn show(ended: &TaskOutcome, runtime: &Runtime, json: bool, told: bool) -> Exit {
     if json {
         output::json_line(&as_json(ended));
     } else if ended.status.awaits_person() {
@@ -186,7 +186,7 @@ pub(crate) fn show(ended: &Ended, runtime: &Runtime, json: bool, told: bool) -> 
     exit_of(ended)
 }
 
-fn exit_of(ended: &Ended) -> Exit {
+fn exit_of(ended: &TaskOutcome) -> Exit {
     match ended.status {
         TaskState::Completed => Exit::Done,
         status if status.awaits_person() => Exit::Waiting,
@@ -195,7 +195,7 @@ fn exit_of(ended: &Ended) -> Exit {
 }
 
 /// What stands around an answer: what it rests on, and what may be asked next.
-pub(crate) fn tell_around(ended: &Ended) {
+pub(crate) fn tell_around(ended: &TaskOutcome) {
     let Some(answer) = &ended.answer else {
         return;
     };
@@ -209,7 +209,7 @@ pub(crate) fn tell_around(ended: &Ended) {
     }
 }
 
-fn text_of<'a>(ended: &'a Ended, runtime: &'a Runtime) -> &'a str {
+fn text_of<'a>(ended: &'a TaskOutcome, runtime: &'a Runtime) -> &'a str {
     match &ended.answer {
         Some(answer) => &answer.text,
         None if ended.status == TaskState::Canceled => &runtime.app().config.messages.canceled,
@@ -217,7 +217,7 @@ fn text_of<'a>(ended: &'a Ended, runtime: &'a Runtime) -> &'a str {
     }
 }
 
-pub(crate) fn as_json(ended: &Ended) -> Value {
+pub(crate) fn as_json(ended: &TaskOutcome) -> Value {
     json!({
         "task": ended.facts.id,
         "conversation": ended.facts.conversation,

@@ -16,7 +16,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::exit::{BrokenApp, Exit};
 pub(crate) use failure::FailureReport;
-pub(crate) use text::{Look, Text};
+pub(crate) use text::{Text, TextStyle};
 use visible::Escapes;
 
 /// Whether standard output takes colours: a terminal does, unless the environment says otherwise.
@@ -152,12 +152,12 @@ pub(crate) fn note(text: impl Into<Text>) {
 }
 
 /// Prints a line of the log.
-pub(crate) fn log_line(time: &str, level: (Look, &str), words: &str) {
+pub(crate) fn log_line(time: &str, level: (TextStyle, &str), words: &str) {
     note(log_text(time, level, words));
 }
 
 /// A line of the log, which is one line, whatever is told in it.
-fn log_text(time: &str, (look, level): (Look, &str), words: &str) -> Text {
+fn log_text(time: &str, (look, level): (TextStyle, &str), words: &str) -> Text {
     let words = visible::revealed(words).replace('\n', "\\n");
     Text::new()
         .dimmed(time)
@@ -179,12 +179,12 @@ pub(crate) fn is_watched() -> bool {
 
 /// A text that is printed while it comes in, cut anywhere.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
+pub(crate) struct StreamedText {
     /// A return came last, which may be the first half of the end of a line.
     returned: bool,
 }
 
-impl Pieces {
+impl StreamedText {
     pub(crate) fn print(&mut self, piece: &str) {
         let before = if self.returned { "\r" } else { "" };
         let text = format!("{before}{piece}");
@@ -260,7 +260,7 @@ mod tests {
     fn a_line_of_the_log_is_one_line() {
         let line = log_text(
             "12:00",
-            (Look::Red, "WARN"),
+            (TextStyle::Red, "WARN"),
             "one\n12:01 ERROR \u{1b}\u{200b}",
         );
         assert_eq!(

@@ -8,7 +8,7 @@ use super::visible;
 
 /// How a part of a text looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum TextStyle {
     Plain,
     Bold,
     Dimmed,
@@ -17,7 +17,7 @@ pub(crate) enum Look {
     Yellow,
 }
 
-impl Look {
+impl TextStyle {
     /// The number that terminals know it by.
     fn number(self) -> Option<u8> {
         match self {
@@ -34,7 +34,7 @@ impl Look {
 /// A text that a terminal only shows, in parts that look different.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text {
-    parts: Vec<(Look, String)>,
+    parts: Vec<(TextStyle, String)>,
 }
 
 impl Text {
@@ -43,28 +43,28 @@ impl Text {
     }
 
     /// Adds words that look like this.
-    pub(crate) fn add(self, look: Look, words: impl Display) -> Self {
+    pub(crate) fn add(self, look: TextStyle, words: impl Display) -> Self {
         self.push(look, words.to_string(), visible::safe)
     }
 
     pub(crate) fn plain(self, words: impl Display) -> Self {
-        self.add(Look::Plain, words)
+        self.add(TextStyle::Plain, words)
     }
 
     pub(crate) fn bold(self, words: impl Display) -> Self {
-        self.add(Look::Bold, words)
+        self.add(TextStyle::Bold, words)
     }
 
     pub(crate) fn dimmed(self, words: impl Display) -> Self {
-        self.add(Look::Dimmed, words)
+        self.add(TextStyle::Dimmed, words)
     }
 
     /// Adds words that somebody decides by: what cannot be seen in them is shown by name.
     pub(crate) fn revealed(self, words: impl Display) -> Self {
-        self.push(Look::Plain, words.to_string(), visible::revealed)
+        self.push(TextStyle::Plain, words.to_string(), visible::revealed)
     }
 
-    fn push(mut self, look: Look, words: String, show: fn(&str) -> Cow<'_, str>) -> Self {
+    fn push(mut self, look: TextStyle, words: String, show: fn(&str) -> Cow<'_, str>) -> Self {
         let shown = match show(&words) {
             Cow::Owned(shown) => shown,
             Cow::Borrowed(_) => words,
@@ -117,7 +117,7 @@ mod tests {
         let text = Text::new()
             .bold("a\u{1b}[31mb")
             .plain(" c")
-            .add(Look::Red, "\u{9b}0m");
+            .add(TextStyle::Red, "\u{9b}0m");
         assert_eq!(text.rendered(false), "a<U+001B>[31mb c<U+009B>0m");
         assert_eq!(
             text.rendered(true),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::program::{Needs, Program};
+use super::program::{Program, RequiredWords};
 use super::search::{Prepared, Score, Table};
 use super::syntax::Part;
 use super::{ClosedValues, Lexicon, MAX_WORDS};
@@ -62,7 +62,7 @@ impl Patterns {
         }
         self.by_word.clear();
         for (number, pattern) in self.patterns.iter().enumerate() {
-            let telling = |need: &&Needs| {
+            let telling = |need: &&RequiredWords| {
                 need.iter()
                     .map(|word| uses.get(word).copied().unwrap_or(0))
                     .sum::<usize>()

@@ -9,7 +9,7 @@ mod syntax;
 
 pub(crate) use closed::ClosedValues;
 pub(crate) use index::{PatternMatch, Patterns};
-pub(crate) use phrasebook::{Phrasebook, Unusable};
+pub(crate) use phrasebook::{PhraseError, Phrasebook};
 pub(crate) use program::Program;
 pub use search::MAX_ALTERNATIVES;
 pub(crate) use syntax::{Part, parse};

@@ -23,14 +23,14 @@ pub(crate) struct Phrasebook {
 
 /// Why a pattern could not be expanded.
 #[derive(Debug)]
-pub(crate) enum Unusable {
+pub(crate) enum PhraseError {
     /// The pattern itself is wrong.
     Pattern(Fault),
     /// A phrase that it uses is wrong, which has been reported.
     Phrase,
 }
 
-impl From<Fault> for Unusable {
+impl From<Fault> for PhraseError {
     fn from(fault: Fault) -> Self {
         Self::Pattern(fault)
     }
@@ -103,12 +103,12 @@ impl Phrasebook {
     }
 
     /// The parts of a pattern with its phrases put in.
-    pub(crate) fn expand(&self, parts: Vec<Part>) -> Result<Vec<Part>, Unusable> {
+    pub(crate) fn expand(&self, parts: Vec<Part>) -> Result<Vec<Part>, PhraseError> {
         let mut room = MAX_PARTS;
         self.put_in(parts, &mut room)
     }
 
-    fn put_in(&self, parts: Vec<Part>, room: &mut usize) -> Result<Vec<Part>, Unusable> {
+    fn put_in(&self, parts: Vec<Part>, room: &mut usize) -> Result<Vec<Part>, PhraseError> {
         let mut expanded = Vec::with_capacity(parts.len());
         for part in parts {
             match part {
@@ -133,7 +133,7 @@ impl Phrasebook {
                         *room -= size;
                         expanded.extend(phrase.iter().map(|part| standing_at(part, column)));
                     }
-                    Some(None) => return Err(Unusable::Phrase),
+                    Some(None) => return Err(PhraseError::Phrase),
                     None => return Err(self.unknown(&name, column).into()),
                 },
             }
@@ -145,7 +145,7 @@ impl Phrasebook {
         &self,
         branches: Vec<Vec<Part>>,
         room: &mut usize,
-    ) -> Result<Vec<Vec<Part>>, Unusable> {
+    ) -> Result<Vec<Vec<Part>>, PhraseError> {
         branches
             .into_iter()
             .map(|branch| self.put_in(branch, room))
@@ -172,8 +172,8 @@ impl Expansion {
         self.open.pop();
         let expanded = usable.then(|| match self.done.expand(parts) {
             Ok(expanded) => Some(expanded),
-            Err(Unusable::Phrase) => None,
-            Err(Unusable::Pattern(fault)) => {
+            Err(PhraseError::Phrase) => None,
+            Err(PhraseError::Pattern(fault)) => {
                 self.faults.push((name.to_owned(), fault));
                 None
             }

@@ -7,14 +7,14 @@ use super::syntax::{Fault, Part};
 use super::{ClosedValues, Lexicon, length_of};
 
 /// What a text must have to match, as words of which it needs at least one.
-pub(super) type Needs = BTreeSet<u32>;
+pub(super) type RequiredWords = BTreeSet<u32>;
 
 /// A compiled pattern.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(super) steps: Vec<Step>,
     /// Every match has at least one word of each of these.
-    pub(super) needs: Vec<Needs>,
+    pub(super) needs: Vec<RequiredWords>,
 }
 
 /// What a pattern reads next. Steps lead only forward.
@@ -208,18 +208,18 @@ fn collect_needs(
     parts: &[Part],
     closed: &BTreeMap<String, Arc<ClosedValues>>,
     lexicon: &mut Lexicon,
-    needs: &mut Vec<Needs>,
+    needs: &mut Vec<RequiredWords>,
 ) {
     for part in parts {
         match part {
-            Part::Word(word) => needs.push(Needs::from([lexicon.intern(word)])),
+            Part::Word(word) => needs.push(RequiredWords::from([lexicon.intern(word)])),
             Part::Slot { name, .. } => {
                 if let Some(values) = closed.get(name) {
                     needs.push(values.first_words().collect());
                 }
             }
             Part::Choice(branches) => {
-                let mut union = Needs::new();
+                let mut union = RequiredWords::new();
                 let mut every_branch_needs = true;
                 for branch in branches {
                     let mut own = Vec::new();

@@ -83,7 +83,7 @@ enum Reading<'s> {
 
 /// A way through a pattern that has come to a step and a position.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Way<'s> {
+struct SearchPath<'s> {
     step: usize,
     position: usize,
     readings: Vec<Reading<'s>>,
@@ -247,7 +247,7 @@ impl Program {
         let Some((_, start)) = self.best(text, table) else {
             return (BTreeMap::new(), Vec::new());
         };
-        let mut way = Way::beginning_at(start);
+        let mut way = SearchPath::beginning_at(start);
         while let Some((_, next)) = self.best_move(way.step, way.position, text, table) {
             way.go_on(&self.steps[way.step], &next);
         }
@@ -273,12 +273,12 @@ impl Program {
         // Ways wait by the points they will have in the end, which the table knows, and then by
         // their number: the youngest first, so that one way is followed to its end.
         let mut waiting: BinaryHeap<(Points, usize)> = BinaryHeap::new();
-        let mut ways: Vec<(Points, Way<'_>)> = Vec::new();
-        let mut seen: HashSet<Way<'_>> = HashSet::new();
+        let mut ways: Vec<(Points, SearchPath<'_>)> = Vec::new();
+        let mut seen: HashSet<SearchPath<'_>> = HashSet::new();
         for start in (0..text.numbers.len()).rev() {
             if text.edges.starts[start] && table.at(0, start) != NO_MATCH {
                 waiting.push((table.at(0, start), ways.len()));
-                ways.push((0, Way::beginning_at(start)));
+                ways.push((0, SearchPath::beginning_at(start)));
             }
         }
         let mut next = Vec::new();
@@ -324,7 +324,7 @@ impl Program {
     }
 }
 
-impl<'s> Way<'s> {
+impl<'s> SearchPath<'s> {
     fn beginning_at(position: usize) -> Self {
         Self {
             step: 0,

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use convoke_engine::machine::Machine;
 use convoke_engine::{
-    Answered, Call, Edition, EditionError, Editions, Effect, Ended, Ending, Engine, Event,
-    Executor, Facts, Failure, FailureKind, Heard, NewCall, NewChild, NewRequest, Options, Outcome,
-    Performing, Program, Snapshot, Step, Verdict, View, Worker,
+    Call, CallContext, Edition, EditionError, Editions, Effect, Ending, Engine, Event, Executor,
+    Facts, Failure, FailureKind, LiveUpdate, NewCall, NewChild, NewRequest, Options, Outcome,
+    Program, QuestionAnswer, Snapshot, Step, TaskOutcome, Verdict, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
-use convoke_store::{Claim, Claimed, Definition, MemoryStore, Store};
+use convoke_store::{Claim, ClaimedTask, Definition, MemoryStore, Store};
 use convoke_testkit::{CountedIds, GatedStore, SimClock};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -202,21 +202,21 @@ impl Gate {
 }
 
 impl Executor<Words> for Hands {
-    async fn effect(&self, _: &Performing, call: &Call<Value>) -> Result<Effect, Failure> {
+    async fn effect(&self, _: &CallContext, call: &Call<Value>) -> Result<Effect, Failure> {
         self.classification.pass().await;
         let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
         Ok(behaviour.map_or(Effect::Repeatable, |behaviour| behaviour.effect))
     }
 
-    fn ends(&self, performing: &Performing, call: &Call<Value>) -> Timestamp {
+    fn ends(&self, call_context: &CallContext, call: &Call<Value>) -> Timestamp {
         let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
         match behaviour {
-            Some(Behaviour { brief: true, .. }) => performing.facts.created_at,
-            _ => performing.deadline,
+            Some(Behaviour { brief: true, .. }) => call_context.facts.created_at,
+            _ => call_context.deadline,
         }
     }
 
-    async fn verify(&self, _: &Performing, call: &Call<Value>) -> Verdict<Value> {
+    async fn verify(&self, _: &CallContext, call: &Call<Value>) -> Verdict<Value> {
         self.verification.pass().await;
         let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
         match behaviour.and_then(|behaviour| behaviour.verdict) {
@@ -226,7 +226,7 @@ impl Executor<Words> for Hands {
         }
     }
 
-    async fn perform(&self, performing: &Performing, call: &Call<Value>) -> Outcome<Value> {
+    async fn perform(&self, call_context: &CallContext, call: &Call<Value>) -> Outcome<Value> {
         // A word with a colon is a task of its own: the words behind it.
         if let Some((_, words)) = call.label.split_once(':') {
             let text = words.replace('+', " ");
@@ -235,12 +235,15 @@ impl Executor<Words> for Hands {
                 message: Message::user(text, Timestamp::UNIX_EPOCH).unwrap(),
                 input: json!({}),
             };
-            let ended = performing.children.run(child, performing.deadline).await;
+            let ended = call_context
+                .children
+                .run(child, call_context.deadline)
+                .await;
             return Outcome::Done(json!(ended.unwrap().status));
         }
         let _working = self.at_work.enter();
-        if let Some(live) = &performing.live {
-            live.say(Heard::Text(&call.label));
+        if let Some(live) = &call_context.live {
+            live.say(LiveUpdate::Text(&call.label));
         }
         {
             self.performed
@@ -357,7 +360,7 @@ impl World {
     }
 
     /// Waits for a task's question and answers it.
-    pub(crate) async fn answer(&self, task: Uuid, answer: Answered) {
+    pub(crate) async fn answer(&self, task: Uuid, answer: QuestionAnswer) {
         let waiting = self.engine.wait(task).await.unwrap();
         assert_eq!(waiting.status, TaskState::InputRequired);
         let question = Some(waiting.questions[0].id);
@@ -397,7 +400,7 @@ impl World {
             message,
             input: json!({}),
             live: None,
-            keeping: convoke_engine::Keeping::default(),
+            keeping: convoke_engine::Retention::default(),
         }
     }
 
@@ -438,7 +441,7 @@ impl World {
     }
 
     /// A worker that claims whatever there is and is never heard of again.
-    pub(crate) async fn claim_and_forget(&self) -> Vec<Claimed> {
+    pub(crate) async fn claim_and_forget(&self) -> Vec<ClaimedTask> {
         let claim = Claim {
             worker: "lost".into(),
             apps: vec!["words".into()],
@@ -451,7 +454,7 @@ impl World {
         claimed
     }
 
-    pub(crate) async fn until_ended(&self, task: Uuid) -> Ended {
+    pub(crate) async fn until_ended(&self, task: Uuid) -> TaskOutcome {
         loop {
             let ended = self.engine.wait(task).await.unwrap();
             if ended.status.is_final() {

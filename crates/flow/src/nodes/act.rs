@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::agent::approval;
 use super::compose;
 use crate::assistant::Node;
-use crate::calls::{Ask, Made, Request, Returned, ToolWish, one_call};
+use crate::calls::{CallInfo, CallRequest, Request, ReturnedCall, ToolCallRequest, one_call};
 use crate::memory::{Item, Memory, Topic};
 use crate::ports::ToolReply;
 use crate::turn::Turn;
@@ -56,7 +56,7 @@ pub(crate) fn call(
     } else {
         approval(turn.assistant, tool, &arguments)
     };
-    let wish = ToolWish {
+    let tool_call = ToolCallRequest {
         tool: tool.to_owned(),
         arguments,
         index: None,
@@ -64,7 +64,7 @@ pub(crate) fn call(
         delay_ms: 0,
         asks: false,
     };
-    let mut step = one_call(tool, Ask::Tool(wish));
+    let mut step = one_call(tool, CallRequest::Tool(tool_call));
     for call in &mut step.calls {
         call.approval.clone_from(&approval);
     }
@@ -74,7 +74,7 @@ pub(crate) fn call(
     }
 }
 
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let assistant = turn.assistant;
     let action = turn
         .state
@@ -143,7 +143,7 @@ fn arguments(
 }
 
 /// Adds an ended call to the task's record of them.
-pub(crate) fn note_call(turn: &mut Turn<'_>, reply: &ToolReply, made: Made, result: Value) {
+pub(crate) fn note_call(turn: &mut Turn<'_>, reply: &ToolReply, made: CallInfo, result: Value) {
     let Ok(server) = Name::new(&reply.server) else {
         return;
     };
@@ -160,7 +160,7 @@ pub(crate) fn note_call(turn: &mut Turn<'_>, reply: &ToolReply, made: Made, resu
         tool: reply.tool.clone(),
         domain: None,
         arguments: match turn.view.returned.map(|call| &call.request.0) {
-            Some(Ask::Tool(wish)) => (*wish.arguments).clone(),
+            Some(CallRequest::Tool(tool_call)) => (*tool_call.arguments).clone(),
             _ => Map::new(),
         },
         status,

@@ -1,6 +1,6 @@
 //! Compose: what the user reads, from the app's templates, with nothing in it that no tool confirmed.
 
-use convoke_engine::{Ending, Failure, Said, Step};
+use convoke_engine::{AddedMessage, Ending, Failure, Step};
 use convoke_model::{
     Answer, AnswerFields, DecisionFields, Message, MessageFields, Reliance, Role, Stage,
     ToolCallStatus,
@@ -31,7 +31,7 @@ pub(crate) const CHANGED_NOTHING: &str = "changed_nothing";
 const LAST_WORDS: &str = "Sorry, something went wrong. Please try again.";
 
 /// What the user is told, and what it rests on.
-pub(crate) struct Told {
+pub(crate) struct ComposedReply {
     pub(crate) text: String,
     pub(crate) intent: String,
     pub(crate) memory: Memory,
@@ -47,7 +47,7 @@ pub(crate) struct Told {
     pub(crate) metadata: Map<String, Value>,
 }
 
-impl Told {
+impl ComposedReply {
     /// A text that lacks nothing.
     pub(crate) fn of(text: String, intent: &str, memory: Memory) -> Self {
         Self {
@@ -76,7 +76,7 @@ pub(crate) fn say(
         _ => Map::new(),
     };
     match words(turn, template, &context) {
-        Ok(text) => speak(turn, Told::of(text, intent, memory)),
+        Ok(text) => speak(turn, ComposedReply::of(text, intent, memory)),
         Err(cause) => broken(turn, &cause),
     }
 }
@@ -91,7 +91,7 @@ pub(crate) fn say_done(
     memory: Memory,
 ) -> Step<Request> {
     match words(turn, template, context) {
-        Ok(text) => speak(turn, Told::of(text, intent, memory)),
+        Ok(text) => speak(turn, ComposedReply::of(text, intent, memory)),
         Err(cause) => without_words(turn, intent, memory, &cause),
     }
 }
@@ -115,7 +115,7 @@ pub(crate) fn without_words(
 ) -> Step<Request> {
     tracing::warn!(task = %turn.view.facts.id, cause, "a reply could not be put into words");
     let text = what_was_done(turn, &turn.assistant.app.config.messages.done);
-    let mut told = Told::of(text, intent, memory);
+    let mut told = ComposedReply::of(text, intent, memory);
     told.metadata.insert(REPLY_FAILED.into(), json!(cause));
     speak(turn, told)
 }
@@ -162,7 +162,7 @@ fn tools_that_did(turn: &Turn<'_>) -> Vec<String> {
 }
 
 /// Ends the task with what is told.
-pub(crate) fn speak(turn: &mut Turn<'_>, told: Told) -> Step<Request> {
+pub(crate) fn speak(turn: &mut Turn<'_>, told: ComposedReply) -> Step<Request> {
     match answer(turn, told) {
         Some((answer, message)) => Step {
             stage: Some(Stage::Composing),
@@ -258,11 +258,11 @@ fn fail(turn: &mut Turn<'_>, template: &str, cause: &str, partial: bool) -> Step
 }
 
 fn fail_saying(turn: &mut Turn<'_>, text: String, cause: &str, partial: bool) -> Step<Request> {
-    let told = Told {
+    let told = ComposedReply {
         // Whatever is said instead of an answer rests on nothing.
         confidence: Reliance::Low,
         partial,
-        ..Told::of(text, "failed", Memory::default())
+        ..ComposedReply::of(text, "failed", Memory::default())
     };
     let Some((answer, message)) = answer(turn, told) else {
         return Step::default();
@@ -278,14 +278,14 @@ fn fail_saying(turn: &mut Turn<'_>, text: String, cause: &str, partial: bool) ->
 }
 
 /// A message that the user sees.
-fn spoken(message: Message) -> Said {
-    Said {
+fn spoken(message: Message) -> AddedMessage {
+    AddedMessage {
         message,
         spoken: true,
     }
 }
 
-fn answer(turn: &mut Turn<'_>, told: Told) -> Option<(Answer, Message)> {
+fn answer(turn: &mut Turn<'_>, told: ComposedReply) -> Option<(Answer, Message)> {
     let state = &mut *turn.state;
     let mut metadata = told.metadata;
     metadata.insert("intent".into(), json!(told.intent));
@@ -319,7 +319,8 @@ fn answer(turn: &mut Turn<'_>, told: Told) -> Option<(Answer, Message)> {
         metadata.insert("output".into(), output);
     }
     let mut spent = std::mem::take(&mut state.spent);
-    let thought = state.run.is_some() || state.walk.is_some() || spent != agent::Spent::default();
+    let thought =
+        state.run.is_some() || state.walk.is_some() || spent != agent::BudgetUse::default();
     if let Some(run) = state.run.take() {
         metadata.insert("agent".into(), json!(run.agent));
         spent.add_all(&run.spent);

@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use super::{act, agent, compose, dispatch, inquire, resolve, route};
 use crate::assistant::Assistant;
-use crate::calls::{Ask, Deciding, Request, Returned, is_default, one_call};
-use crate::inquiry::Choosing;
-use crate::interpret::{Meaning, Reading, for_goal, interpret};
-use crate::memory::{Asks, Item, Memory, SkillRef};
+use crate::calls::{CallRequest, DecisionContext, Request, ReturnedCall, is_default, one_call};
+use crate::inquiry::DomainSelector;
+use crate::interpret::{Meaning, MessageReader, for_goal, interpret};
+use crate::memory::{Item, Memory, PendingQuestion, SkillRef};
 use crate::turn::Turn;
 
 /// What a decision gives: what is meant, and what of the conversation is needed to act on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Decided {
+pub(crate) struct DecisionReply {
     #[serde(flatten)]
     pub(crate) meaning: Meaning,
     /// What the user was last told of.
@@ -31,37 +31,37 @@ pub(crate) struct Decided {
     pub(crate) history_cut: usize,
 }
 
-pub(crate) fn start(deciding: Deciding) -> Step<Request> {
+pub(crate) fn start(deciding: DecisionContext) -> Step<Request> {
     Step {
         stage: Some(Stage::Planning),
-        ..one_call("decide", Ask::Decide(deciding))
+        ..one_call("decide", CallRequest::Decide(deciding))
     }
 }
 
 /// Decides locally. Called by the performer, because it reads the conversation.
 pub(crate) fn decide(
     assistant: &Assistant,
-    deciding: &Deciding,
+    deciding: &DecisionContext,
     text: &str,
     history: &[Message],
     history_cut: usize,
-) -> Decided {
+) -> DecisionReply {
     let memory = Memory::of(history);
     let config = &assistant.app.config;
     let topic = deciding.topic.as_ref().or(memory.topic.as_ref());
     let meaning = if let Some(goal) = &deciding.goal {
         for_goal(&assistant.catalogue, text, goal, topic)
     } else {
-        let reading = Reading {
+        let reading = MessageReader {
             several: config.decide.several,
-            choosing: Choosing {
+            choosing: DomainSelector {
                 threshold: config.decide.threshold,
                 most: config.limits.domains_per_question as usize,
             },
         };
         interpret(&assistant.catalogue, text, &memory, reading)
     };
-    Decided {
+    DecisionReply {
         conversations: match &meaning {
             Meaning::Inquire(_) => memory.conversations,
             _ => BTreeMap::new(),
@@ -72,7 +72,7 @@ pub(crate) fn decide(
     }
 }
 
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let decided = match returned.decided() {
         Ok(decided) => decided,
         Err(failure) => return compose::call_failed(turn, &failure),
@@ -86,13 +86,13 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
 /// Does what is meant.
 pub(crate) fn go(turn: &mut Turn<'_>, meaning: Meaning) -> Step<Request> {
     match meaning {
-        Meaning::Act(wish) => {
-            turn.state.target = Some(wish.target);
-            turn.state.slots = wish.slots;
-            turn.state.alternatives = wish.alternatives;
-            turn.state.candidates = wish.candidates;
-            turn.state.confirmed = wish.confirmed;
-            turn.state.decision = Some(wish.decision);
+        Meaning::Act(tool_call) => {
+            turn.state.target = Some(tool_call.target);
+            turn.state.slots = tool_call.slots;
+            turn.state.alternatives = tool_call.alternatives;
+            turn.state.candidates = tool_call.candidates;
+            turn.state.confirmed = tool_call.confirmed;
+            turn.state.decision = Some(tool_call.decision);
             advance(turn)
         }
         Meaning::Several { parts } => dispatch::start(turn, parts),
@@ -167,7 +167,7 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
 fn ask_whether(turn: &mut Turn<'_>, target: SkillRef, question: &str) -> Step<Request> {
     let slots = turn.state.slots.clone();
     let memory = Memory {
-        asks: Some(Asks::Confirm {
+        asks: Some(PendingQuestion::Confirm {
             target,
             slots: slots.clone(),
         }),
@@ -201,7 +201,7 @@ pub(crate) fn ask_slot(
     context.insert("candidates".into(), json!(candidates));
     let memory = Memory {
         shown: candidates.clone(),
-        asks: Some(Asks::Slot {
+        asks: Some(PendingQuestion::Slot {
             target: target.clone(),
             slot: slot.clone(),
             slots,

@@ -8,22 +8,22 @@ use convoke_model::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::agent::sub_agents::{Earlier, Errand, Whom};
-use super::aggregate::{self, Gathered};
+use super::agent::sub_agents::{Addressee, ConversationExcerpt, SubTask};
+use super::aggregate::{self, Aggregation};
 use super::compose;
 use crate::assistant::{Assistant, Node};
-use crate::calls::{Ask, Deciding, Request, Returned, is_default};
-use crate::memory::{Goal, Memory, Topic};
+use crate::calls::{CallRequest, DecisionContext, Request, ReturnedCall, is_default};
+use crate::memory::{Memory, RequestTarget, Topic};
 use crate::ports::ToolReply;
 use crate::split::Part;
 use crate::turn::Turn;
 
 /// One of several requests, and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Dispatched {
+pub(crate) struct SubRequest {
     said: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    goal: Option<Goal>,
+    goal: Option<RequestTarget>,
     /// Whether it waits for the one before it.
     #[serde(default, skip_serializing_if = "is_default")]
     waits: bool,
@@ -34,12 +34,12 @@ pub(crate) struct Dispatched {
     #[serde(default, skip_serializing_if = "is_default")]
     attempts: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    came: Option<Came>,
+    came: Option<SubTaskResult>,
 }
 
 /// What came of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Came {
+struct SubTaskResult {
     text: String,
     #[serde(default, skip_serializing_if = "is_default")]
     failed: bool,
@@ -83,7 +83,7 @@ pub(crate) fn begin(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
                 slots,
             }
         });
-        dispatched.push(Dispatched {
+        dispatched.push(SubRequest {
             waits: !dispatched.is_empty() && (in_order || part.follows),
             said: part.said,
             goal: Some(part.target),
@@ -121,28 +121,28 @@ fn call(turn: &mut Turn<'_>, index: usize, delay_ms: u64) -> Option<NewCall<Requ
     let part = turn.state.dispatched.get_mut(index)?;
     part.attempts += 1;
     let (goal, said, topic) = (part.goal.clone()?, part.said.clone(), part.topic.clone());
-    let errand = Errand {
+    let sub_task = SubTask {
         index,
-        ..errand(turn, goal, said, topic, delay_ms)
+        ..sub_task(turn, goal, said, topic, delay_ms)
     };
     Some(NewCall {
-        label: errand.whom.name().to_string(),
-        request: Request(Ask::Child(Box::new(errand))),
+        label: sub_task.whom.name().to_string(),
+        request: Request(CallRequest::Child(Box::new(sub_task))),
         approval: None,
     })
 }
 
 /// What whoever is chosen is asked to do: within their own time, and looking back on the conversation.
-pub(crate) fn errand(
+pub(crate) fn sub_task(
     turn: &Turn<'_>,
-    goal: Goal,
+    goal: RequestTarget,
     said: String,
     topic: Option<Topic>,
     delay_ms: u64,
-) -> Errand {
+) -> SubTask {
     let config = &turn.assistant.app.config;
     let facts = turn.view.facts;
-    let earlier = facts.conversation.map(|conversation| Earlier {
+    let earlier = facts.conversation.map(|conversation| ConversationExcerpt {
         conversation,
         before: facts.id,
         messages: 2 * config.dispatch.context_turns as usize,
@@ -155,19 +155,19 @@ pub(crate) fn errand(
     };
     let thinks = agent.is_some_and(|agent| agent.llm_config.is_some());
     let whom = match &goal {
-        Goal::Agent { .. } if thinks => Whom::Agent(name),
-        _ => Whom::Request(name),
+        RequestTarget::Agent { .. } if thinks => Addressee::Agent(name),
+        _ => Addressee::Request(name),
     };
     let now = turn.since_accepted_ms(turn.view.at);
-    Errand {
+    SubTask {
         until_ms: Some(now + delay_ms + time),
         delay_ms,
-        deciding: Deciding {
+        deciding: DecisionContext {
             goal: Some(goal),
             topic,
         },
         earlier,
-        ..Errand::at_node(whom, said, Map::new())
+        ..SubTask::at_node(whom, said, Map::new())
     }
 }
 
@@ -191,11 +191,11 @@ pub(crate) fn decision(said: &str, parts: &[Part]) -> Option<Decision> {
 }
 
 /// Takes in what came of a part, and answers once all have come.
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
-    let Some(Ask::Child(errand)) = turn.view.returned.map(|call| &call.request.0) else {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
+    let Some(CallRequest::Child(sub_task)) = turn.view.returned.map(|call| &call.request.0) else {
         return compose::broken(turn, "an outcome came without its request");
     };
-    let index = errand.index;
+    let index = sub_task.index;
     let came = match returned.tool() {
         Ok(reply) => {
             if let Some(delay) = may_try_again(turn, index, &reply) {
@@ -206,9 +206,9 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
                 };
             }
             turn.state.spent.add_child(&reply);
-            Came::of(reply)
+            SubTaskResult::of(reply)
         }
-        Err(failure) => Came::failed(format!("{}: {}", failure.code, failure.message)),
+        Err(failure) => SubTaskResult::failed(format!("{}: {}", failure.code, failure.message)),
     };
     if let Some(part) = turn.state.dispatched.get_mut(index) {
         part.came = Some(came);
@@ -226,7 +226,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
 
 /// What is there when the time is over, if anything is.
 pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
-    let done = |part: &Dispatched| part.came.as_ref().is_some_and(|came| !came.failed);
+    let done = |part: &SubRequest| part.came.as_ref().is_some_and(|came| !came.failed);
     if !turn.state.dispatched.iter().any(done) {
         return None;
     }
@@ -244,7 +244,7 @@ fn may_try_again(turn: &Turn<'_>, index: usize, reply: &ToolReply) -> Option<u64
 /// The same, of anybody who was begun so often.
 pub(crate) fn retry_delay(
     assistant: &Assistant,
-    goal: &Goal,
+    goal: &RequestTarget,
     attempts: u32,
     reply: &ToolReply,
 ) -> Option<u64> {
@@ -258,9 +258,9 @@ fn agent_of<'a>(assistant: &'a Assistant, name: &Name) -> Option<&'a AgentFields
 }
 
 /// What came of all parts, in the order of the message, whatever order they came in.
-fn gather(turn: &mut Turn<'_>) -> Gathered {
+fn gather(turn: &mut Turn<'_>) -> Aggregation {
     let parts = std::mem::take(&mut turn.state.dispatched);
-    let mut gathered = Gathered::of("several");
+    let mut gathered = Aggregation::of("several");
     let mut undone = Vec::new();
     for part in parts {
         let name = part.goal.as_ref().map(|goal| goal.name().to_string());
@@ -288,7 +288,7 @@ fn gather(turn: &mut Turn<'_>) -> Gathered {
     gathered
 }
 
-impl Came {
+impl SubTaskResult {
     fn of(reply: ToolReply) -> Self {
         let texts = |key: &str| Vec::<String>::deserialize(&reply.content[key]).unwrap_or_default();
         Self {

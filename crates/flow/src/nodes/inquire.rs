@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::aggregate::{self, Gathered};
+use super::aggregate::{self, Aggregation};
 use super::{agent, compose};
 use crate::assistant::{Assistant, Node};
-use crate::calls::{Ask, Made, Request, Returned, ToolWish, is_default};
+use crate::calls::{CallInfo, CallRequest, Request, ReturnedCall, ToolCallRequest, is_default};
 use crate::inquiry::{Inquiry, Question};
 use crate::memory::{Item, Memory};
 use crate::pointing::points_back;
@@ -24,7 +24,7 @@ use crate::turn::Turn;
 
 /// A tool of a domain, and what it is asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct DomainToolCall {
     domain: Name,
     /// Which of the domain's tools it is.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -35,14 +35,14 @@ pub(crate) struct Asked {
     waits_for: Vec<usize>,
     /// The call that asks, once it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    call: Option<Under>,
+    call: Option<RunningQuery>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    came: Option<Came>,
+    came: Option<DomainOutcome>,
 }
 
 /// A question under way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Under {
+struct RunningQuery {
     id: Uuid,
     arguments: Arguments,
     started_at: Timestamp,
@@ -53,7 +53,7 @@ struct Under {
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Came {
+enum DomainOutcome {
     Answer {
         text: String,
         /// All of it, where another tool needs it.
@@ -89,18 +89,20 @@ pub(crate) fn start(turn: &mut Turn<'_>, inquiry: Inquiry) -> Step<Request> {
 }
 
 /// Every tool of every domain that is asked, and whose answers each waits for.
-fn asked(assistant: &Assistant, questions: &[Question]) -> Vec<Asked> {
-    let mut asked: Vec<Asked> = Vec::new();
+fn asked(assistant: &Assistant, questions: &[Question]) -> Vec<DomainToolCall> {
+    let mut asked: Vec<DomainToolCall> = Vec::new();
     for question in questions {
         let tools = tools_of(assistant, &question.domain);
         if tools.is_empty() {
-            asked.push(Asked {
-                came: Some(Came::Failed("the domain has no tool to ask it by".into())),
-                ..Asked::of(question, 0)
+            asked.push(DomainToolCall {
+                came: Some(DomainOutcome::Failed(
+                    "the domain has no tool to ask it by".into(),
+                )),
+                ..DomainToolCall::of(question, 0)
             });
         }
         let places = 0..tools.len();
-        asked.extend(places.map(|tool| Asked::of(question, tool)));
+        asked.extend(places.map(|tool| DomainToolCall::of(question, tool)));
     }
     let waits: Vec<Vec<usize>> = (0..asked.len())
         .map(|place| waits_for(assistant, &asked, place))
@@ -112,13 +114,13 @@ fn asked(assistant: &Assistant, questions: &[Question]) -> Vec<Asked> {
 }
 
 /// The places of those whose answers a question waits for. They stand before it, so that no two wait for each other.
-fn waits_for(assistant: &Assistant, asked: &[Asked], place: usize) -> Vec<usize> {
+fn waits_for(assistant: &Assistant, asked: &[DomainToolCall], place: usize) -> Vec<usize> {
     let one = &asked[place];
     let Some(how) = how_of(assistant, one) else {
         return Vec::new();
     };
     let points = points_back(&one.question);
-    let is_waited_for = |other: &Asked| {
+    let is_waited_for = |other: &DomainToolCall| {
         if other.domain == one.domain {
             how_of(assistant, other).is_some_and(|other| how.needs.contains(&other.tool))
         } else {
@@ -132,7 +134,7 @@ fn waits_for(assistant: &Assistant, asked: &[Asked], place: usize) -> Vec<usize>
         .collect()
 }
 
-impl Asked {
+impl DomainToolCall {
     fn of(question: &Question, tool: usize) -> Self {
         Self {
             domain: question.domain.clone(),
@@ -153,7 +155,7 @@ fn tools_of(assistant: &Assistant, domain: &Name) -> Vec<DomainToolFields> {
 }
 
 /// How a question is asked.
-fn how_of(assistant: &Assistant, one: &Asked) -> Option<DomainToolFields> {
+fn how_of(assistant: &Assistant, one: &DomainToolCall) -> Option<DomainToolFields> {
     tools_of(assistant, &one.domain).into_iter().nth(one.tool)
 }
 
@@ -172,7 +174,7 @@ fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
         }
         match ask(turn, place, calls.len()) {
             Ok(call) => calls.push(call),
-            Err(why) => turn.state.asked[place].came = Some(Came::Failed(why)),
+            Err(why) => turn.state.asked[place].came = Some(DomainOutcome::Failed(why)),
         }
     }
     calls
@@ -187,7 +189,7 @@ fn ask(turn: &mut Turn<'_>, place: usize, index: usize) -> Result<NewCall<Reques
     let until_ms = turn.since_accepted_ms(turn.view.at).saturating_add(time);
     let id = turn.view.call_id(index);
     let call = tool_call(turn, &how.tool, &arguments, place, until_ms, 0);
-    turn.state.asked[place].call = Some(Under {
+    turn.state.asked[place].call = Some(RunningQuery {
         id,
         arguments,
         started_at: turn.view.at,
@@ -207,7 +209,7 @@ fn tool_call(
     NewCall {
         label: tool.to_owned(),
         approval: agent::approval(turn.assistant, tool, arguments),
-        request: Request(Ask::Tool(ToolWish {
+        request: Request(CallRequest::Tool(ToolCallRequest {
             tool: tool.to_owned(),
             arguments: Arc::clone(arguments),
             index: Some(place),
@@ -219,11 +221,15 @@ fn tool_call(
 }
 
 /// What a tool is given: what is asked, in which conversation, and what it needs of others.
-fn arguments(turn: &Turn<'_>, one: &Asked, how: &DomainToolFields) -> Result<Arguments, String> {
+fn arguments(
+    turn: &Turn<'_>,
+    one: &DomainToolCall,
+    how: &DomainToolFields,
+) -> Result<Arguments, String> {
     let mut results = Map::new();
     let mut pointed: Vec<&str> = Vec::new();
     for other in one.waits_for.iter().map(|place| &turn.state.asked[*place]) {
-        let Some(Came::Answer { result, shows, .. }) = &other.came else {
+        let Some(DomainOutcome::Answer { result, shows, .. }) = &other.came else {
             if other.domain == one.domain {
                 return Err("another tool that it needs did not answer".to_owned());
             }
@@ -262,8 +268,8 @@ fn rendered(
 }
 
 /// Takes in what came of a question, and answers once all have come.
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
-    let Some(Ask::Tool(ToolWish {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
+    let Some(CallRequest::Tool(ToolCallRequest {
         index: Some(place), ..
     })) = turn.view.returned.map(|call| &call.request.0)
     else {
@@ -273,27 +279,27 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     let came = match returned.outcome {
         Outcome::Done(_) => match returned.tool() {
             Ok(reply) => match take_reply(turn, place, &reply) {
-                Taken::Came(came) => {
+                ReplyStatus::Came(came) => {
                     note(turn, place, &reply.server, Ok(&reply), made);
                     came
                 }
-                Taken::NotYet(call) => {
+                ReplyStatus::NotYet(call) => {
                     return Step {
                         calls: vec![*call],
                         ..Step::default()
                     };
                 }
-                Taken::TooLate => {
+                ReplyStatus::TooLate => {
                     let failure = late();
                     note(turn, place, &reply.server, Err(&failure), made);
-                    Came::Failed(failure.message)
+                    DomainOutcome::Failed(failure.message)
                 }
             },
-            Err(failure) => Came::Failed(failure.message),
+            Err(failure) => DomainOutcome::Failed(failure.message),
         },
         Outcome::Failed(failure) => {
             note(turn, place, "", Err(&failure), made);
-            Came::Failed(format!("{}: {}", failure.code, failure.message))
+            DomainOutcome::Failed(format!("{}: {}", failure.code, failure.message))
         }
     };
     if let Some(one) = turn.state.asked.get_mut(place) {
@@ -312,7 +318,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
 
 /// What is there when the time is over, if anything is.
 pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
-    let answered = |one: &Asked| matches!(one.came, Some(Came::Answer { .. }));
+    let answered = |one: &DomainToolCall| matches!(one.came, Some(DomainOutcome::Answer { .. }));
     if !turn.state.asked.iter().any(answered) {
         return None;
     }
@@ -320,7 +326,7 @@ pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
     for place in 0..turn.state.asked.len() {
         let one = &turn.state.asked[place];
         if let (Some(call), None) = (&one.call, &one.came) {
-            let made = Made {
+            let made = CallInfo {
                 call: call.id,
                 started_at: call.started_at,
             };
@@ -341,23 +347,25 @@ fn late() -> Failure {
 }
 
 /// What a reply comes to.
-enum Taken {
-    Came(Came),
+enum ReplyStatus {
+    Came(DomainOutcome),
     /// There is no answer yet; this call asks again.
     NotYet(Box<NewCall<Request>>),
     /// There is no answer yet, and no time to wait for one.
     TooLate,
 }
 
-fn take_reply(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Taken {
+fn take_reply(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> ReplyStatus {
     if reply.is_error {
-        return Taken::Came(Came::Declined(reply.text.clone()));
+        return ReplyStatus::Came(DomainOutcome::Declined(reply.text.clone()));
     }
     let taken = read(turn, place, reply);
-    taken.unwrap_or_else(|why| Taken::Came(Came::Failed(format!("domain.template: {why}"))))
+    taken.unwrap_or_else(|why| {
+        ReplyStatus::Came(DomainOutcome::Failed(format!("domain.template: {why}")))
+    })
 }
 
-fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<Taken, String> {
+fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<ReplyStatus, String> {
     let one = turn.state.asked.get(place).ok_or("the question is gone")?;
     let how = how_of(turn.assistant, one).ok_or("the domain's tool is gone")?;
     let context = json!({ "result": reply.content });
@@ -368,11 +376,11 @@ fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<Taken, Strin
     {
         let until_ms = one.call.as_ref().map_or(0, |call| call.until_ms);
         if turn.since_accepted_ms(turn.view.at) + poll.every_ms >= until_ms {
-            return Ok(Taken::TooLate);
+            return Ok(ReplyStatus::TooLate);
         }
         let arguments = rendered(turn, &poll.arguments, &context)?;
         let call = tool_call(turn, &poll.tool, &arguments, place, until_ms, poll.every_ms);
-        return Ok(Taken::NotYet(Box::new(call)));
+        return Ok(ReplyStatus::NotYet(Box::new(call)));
     }
     let text = match templates.expression(&how.gives, &fields)? {
         Value::String(text) if !text.trim().is_empty() => text,
@@ -389,7 +397,7 @@ fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<Taken, Strin
         .asked
         .iter()
         .any(|other| other.waits_for.contains(&place));
-    Ok(Taken::Came(Came::Answer {
+    Ok(ReplyStatus::Came(DomainOutcome::Answer {
         text,
         result: if is_needed {
             reply.content.clone()
@@ -412,7 +420,7 @@ fn note(
     place: usize,
     server: &str,
     came: Result<&ToolReply, &Failure>,
-    made: Made,
+    made: CallInfo,
 ) {
     let Some(one) = turn.state.asked.get(place) else {
         return;
@@ -470,7 +478,7 @@ fn note(
 }
 
 /// What came of all questions, by domain, in the order in which the domains were chosen.
-fn gather(turn: &mut Turn<'_>) -> Gathered {
+fn gather(turn: &mut Turn<'_>) -> Aggregation {
     let asked = std::mem::take(&mut turn.state.asked);
     let catalogue = &turn.assistant.catalogue;
     let mut domains: Vec<&Name> = Vec::new();
@@ -479,7 +487,7 @@ fn gather(turn: &mut Turn<'_>) -> Gathered {
             domains.push(&one.domain);
         }
     }
-    let mut gathered = Gathered::of(match domains.as_slice() {
+    let mut gathered = Aggregation::of(match domains.as_slice() {
         [only] => only.as_str(),
         _ => "several",
     });
@@ -496,7 +504,7 @@ fn gather(turn: &mut Turn<'_>) -> Gathered {
         let mut answered = false;
         for one in asked.iter().filter(|one| one.domain == **domain) {
             match &one.came {
-                Some(Came::Answer {
+                Some(DomainOutcome::Answer {
                     text,
                     shows,
                     conversation,
@@ -511,11 +519,11 @@ fn gather(turn: &mut Turn<'_>) -> Gathered {
                     let conversation = conversation.clone().map(|id| ((*domain).clone(), id));
                     memory.conversations.extend(conversation);
                 }
-                Some(Came::Declined(why)) => {
+                Some(DomainOutcome::Declined(why)) => {
                     declined.push(why.clone());
                     gathered.miss(domain.to_string(), why.clone());
                 }
-                Some(Came::Failed(why)) => gathered.miss(domain.to_string(), why.clone()),
+                Some(DomainOutcome::Failed(why)) => gathered.miss(domain.to_string(), why.clone()),
                 None => gathered.miss(domain.to_string(), "its time was over".to_owned()),
             }
         }

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::{act, compose, decide};
 use crate::assistant::Node;
-use crate::calls::{Request, Returned};
+use crate::calls::{Request, ReturnedCall};
 use crate::memory::{Item, Memory, SkillRef};
 use crate::ports::ToolReply;
-use crate::reference::{Found, find, is_named};
+use crate::reference::{ReferenceMatch, find, is_named};
 use crate::turn::Turn;
 
 pub(crate) fn start(turn: &mut Turn<'_>, slot: &Name, reference: &Reference) -> Step<Request> {
@@ -18,7 +18,7 @@ pub(crate) fn start(turn: &mut Turn<'_>, slot: &Name, reference: &Reference) -> 
     act::call(turn, &reference.tool, &reference.arguments)
 }
 
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let Some((target, slot, reference)) = looked_up(turn) else {
         return compose::broken(turn, "the slot being looked up is gone");
     };
@@ -49,13 +49,13 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         &turn.state.shown
     };
     match find(words, &items, shown, &reference.nouns) {
-        Found::One(index) => {
+        ReferenceMatch::One(index) => {
             if let Some((_, value)) = all.get(index) {
                 turn.state.slots.insert(slot.to_string(), (*value).clone());
             }
             decide::advance(turn)
         }
-        Found::Many(indices) => {
+        ReferenceMatch::Many(indices) => {
             let limit = turn.assistant.app.config.limits.reference_candidates as usize;
             let candidates: Vec<Item> = indices
                 .iter()
@@ -65,7 +65,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
                 .collect();
             decide::ask_slot(turn, &target, &slot, &reference.many, candidates)
         }
-        Found::Nothing => {
+        ReferenceMatch::Nothing => {
             let context = json!({ "words": words, "count": items.len() });
             let memory = Memory::showing(turn.state.shown.clone());
             compose::say(

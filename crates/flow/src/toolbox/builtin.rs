@@ -30,7 +30,7 @@ struct CurrentTime {
 
 /// The time, as people and programs read it.
 #[derive(Debug, PartialEq, Serialize)]
-struct Told {
+struct CurrentTimeReply {
     time: String,
     weekday: String,
     unix: i64,
@@ -119,7 +119,7 @@ fn wait_schema() -> Value {
 }
 
 /// Reads the zones that are built in, so that every machine knows the same ones.
-fn told(now: Timestamp, timezone: Option<&str>) -> Result<Told, ToolError> {
+fn told(now: Timestamp, timezone: Option<&str>) -> Result<CurrentTimeReply, ToolError> {
     let zone = match timezone {
         None => TimeZone::UTC,
         Some(name) => TimeZoneDatabase::bundled().get(name).map_err(|_| {
@@ -130,7 +130,7 @@ fn told(now: Timestamp, timezone: Option<&str>) -> Result<Told, ToolError> {
         })?,
     };
     let there = now.to_zoned(zone);
-    Ok(Told {
+    Ok(CurrentTimeReply {
         time: there.strftime(RFC_3339).to_string(),
         weekday: there.strftime("%A").to_string(),
         unix: now.as_second(),
@@ -151,7 +151,7 @@ mod tests {
         let paris = told(moment, Some("Europe/Paris")).unwrap();
         assert_eq!(
             paris,
-            Told {
+            CurrentTimeReply {
                 time: "2026-07-05T00:30:00+02:00".into(),
                 weekday: "Sunday".into(),
                 unix: 1_783_204_200,

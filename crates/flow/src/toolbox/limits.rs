@@ -28,7 +28,7 @@ impl Default for ToolLimits {
 
 /// The limit that a result exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Excess {
+pub(super) enum ExceededLimit {
     #[error("it has more than {0} bytes")]
     Bytes(usize),
     #[error("it has more than {0} JSON values")]
@@ -37,7 +37,7 @@ pub(super) enum Excess {
 
 impl ToolLimits {
     /// Whether a result is within the limits. What cannot be written as JSON is left to whoever writes it.
-    pub(super) fn allow(&self, result: &impl Serialize) -> Result<(), Excess> {
+    pub(super) fn allow(&self, result: &impl Serialize) -> Result<(), ExceededLimit> {
         let mut measure = Measure {
             limits: *self,
             bytes: 0,
@@ -57,7 +57,7 @@ struct Measure {
     limits: ToolLimits,
     bytes: usize,
     values: ValueCounter,
-    excess: Option<Excess>,
+    excess: Option<ExceededLimit>,
 }
 
 impl io::Write for Measure {
@@ -65,9 +65,9 @@ impl io::Write for Measure {
         self.bytes = self.bytes.saturating_add(text.len());
         self.values.feed(text);
         if self.bytes > self.limits.result_bytes {
-            self.excess = Some(Excess::Bytes(self.limits.result_bytes));
+            self.excess = Some(ExceededLimit::Bytes(self.limits.result_bytes));
         } else if self.values.values() > self.limits.result_values {
-            self.excess = Some(Excess::Values(self.limits.result_values));
+            self.excess = Some(ExceededLimit::Values(self.limits.result_values));
         }
         match self.excess {
             None => Ok(text.len()),
@@ -94,11 +94,11 @@ mod tests {
             ..ToolLimits::default()
         };
         assert_eq!(limits.allow(&"x".repeat(18)), Ok(()));
-        assert_eq!(limits.allow(&"x".repeat(19)), Err(Excess::Bytes(20)));
+        assert_eq!(limits.allow(&"x".repeat(19)), Err(ExceededLimit::Bytes(20)));
         assert_eq!(limits.allow(&json!([1, 2, 3, 4])), Ok(()));
         assert_eq!(
             limits.allow(&json!([1, 2, 3, 4, 5])),
-            Err(Excess::Values(5))
+            Err(ExceededLimit::Values(5))
         );
         assert_eq!(limits.allow(&json!(["\\\",[,[,"])), Ok(()));
     }
@@ -116,7 +116,7 @@ mod tests {
         let limits = ToolLimits::default();
         assert_eq!(
             limits.allow(&Endless),
-            Err(Excess::Values(limits.result_values))
+            Err(ExceededLimit::Values(limits.result_values))
         );
     }
 }

@@ -21,8 +21,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
 
-use self::rust_tool::{CheckedTool, Ran};
-use crate::ports::{RESULT_TOO_LARGE, ToolFacts, ToolReply, ToolRequest, Tools};
+use self::rust_tool::{CheckedTool, HandlerOutcome};
+use crate::ports::{RESULT_TOO_LARGE, ToolDescription, ToolReply, ToolRequest, Tools};
 
 pub use approval::Approvals;
 pub use builtin::MAX_WAIT_SECONDS;
@@ -103,7 +103,7 @@ impl Toolbox {
         })
     }
 
-    async fn find(&self, tool: &str) -> Result<Arc<ToolFacts>, Failure> {
+    async fn find(&self, tool: &str) -> Result<Arc<ToolDescription>, Failure> {
         if let Some((server, name)) = tool.split_once('.')
             && let Some(tools) = self.tools_of(server)
         {
@@ -143,7 +143,10 @@ impl Toolbox {
 }
 
 impl Tools for Toolbox {
-    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<Arc<ToolFacts>, Failure>> {
+    fn describe<'a>(
+        &'a self,
+        tool: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<ToolDescription>, Failure>> {
         self.find(tool).boxed()
     }
 
@@ -190,8 +193,10 @@ async fn run(
     let work =
         AssertUnwindSafe(async { (tool.handler)(context, arguments, limits).await }).catch_unwind();
     match timeout_at(until, work).await {
-        Ok(Ok(Ran::Done(result))) => Ok(ToolReply::of(&request.server, &request.tool, result)),
-        Ok(Ok(Ran::Failed(error))) => Ok(ToolReply {
+        Ok(Ok(HandlerOutcome::Done(result))) => {
+            Ok(ToolReply::of(&request.server, &request.tool, result))
+        }
+        Ok(Ok(HandlerOutcome::Failed(error))) => Ok(ToolReply {
             server: request.server.clone(),
             tool: request.tool.clone(),
             content: serde_json::json!({ "code": error.code, "message": error.message }),
@@ -199,7 +204,7 @@ async fn run(
             is_error: true,
             changed_nothing: false,
         }),
-        Ok(Ok(Ran::TooLarge(excess))) => Err(Failure {
+        Ok(Ok(HandlerOutcome::TooLarge(excess))) => Err(Failure {
             code: RESULT_TOO_LARGE.into(),
             message: format!(
                 "the result of `{}` is too large: {excess}",
@@ -208,7 +213,7 @@ async fn run(
             kind: FailureKind::Answered,
             transient: false,
         }),
-        Ok(Ok(Ran::Refused(complaint))) => Err(no_effect(
+        Ok(Ok(HandlerOutcome::Refused(complaint))) => Err(no_effect(
             "tool.arguments",
             format!(
                 "the arguments of `{}` do not fit: {complaint}",

@@ -14,9 +14,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::approval::ApprovalRule;
-use super::limits::{Excess, ToolLimits};
+use super::limits::{ExceededLimit, ToolLimits};
 use crate::checking;
-use crate::ports::{ARGUMENTS_TOO_COMPLEX, Caller, SCHEMA_TOO_COMPLEX, ToolFacts};
+use crate::ports::{ARGUMENTS_TOO_COMPLEX, Caller, SCHEMA_TOO_COMPLEX, ToolDescription};
 
 /// The server that a Rust tool counts as belonging to, where it names no other.
 pub const DEFAULT_SERVER: &str = "rust";
@@ -95,17 +95,19 @@ impl From<&str> for ToolError {
 }
 
 /// What came of a handler.
-pub(super) enum Ran {
+pub(super) enum HandlerOutcome {
     Done(Value),
     Failed(ToolError),
     /// The result is larger than allowed.
-    TooLarge(Excess),
+    TooLarge(ExceededLimit),
     /// The arguments fit the schema and yet not the type.
     Refused(String),
 }
 
 pub(super) type Handler = Arc<
-    dyn Fn(ToolContext, Map<String, Value>, ToolLimits) -> BoxFuture<'static, Ran> + Send + Sync,
+    dyn Fn(ToolContext, Map<String, Value>, ToolLimits) -> BoxFuture<'static, HandlerOutcome>
+        + Send
+        + Sync,
 >;
 
 /// A tool written in Rust. Whether it can be one is checked when it is added to a
@@ -170,7 +172,9 @@ impl RustTool {
                 Ok(arguments) => handler(context, arguments)
                     .map(move |outcome| ran(outcome, &limits))
                     .boxed(),
-                Err(error) => std::future::ready(Ran::Refused(error.to_string())).boxed(),
+                Err(error) => {
+                    std::future::ready(HandlerOutcome::Refused(error.to_string())).boxed()
+                }
             }
         });
         Self {
@@ -253,17 +257,17 @@ impl std::fmt::Debug for RustTool {
 }
 
 /// A result is measured before it is copied.
-fn ran<R: Serialize>(outcome: Result<R, ToolError>, limits: &ToolLimits) -> Ran {
+fn ran<R: Serialize>(outcome: Result<R, ToolError>, limits: &ToolLimits) -> HandlerOutcome {
     let result = match outcome {
         Ok(result) => result,
-        Err(error) => return Ran::Failed(error),
+        Err(error) => return HandlerOutcome::Failed(error),
     };
     if let Err(excess) = limits.allow(&result) {
-        return Ran::TooLarge(excess);
+        return HandlerOutcome::TooLarge(excess);
     }
     match serde_json::to_value(result) {
-        Ok(value) => Ran::Done(value),
-        Err(error) => Ran::Failed(ToolError::new(
+        Ok(value) => HandlerOutcome::Done(value),
+        Err(error) => HandlerOutcome::Failed(ToolError::new(
             "tool.unwritable",
             format!("the result cannot be written as JSON: {error}"),
         )),
@@ -274,7 +278,7 @@ fn ran<R: Serialize>(outcome: Result<R, ToolError>, limits: &ToolLimits) -> Ran 
 pub(super) struct CheckedTool {
     pub(super) server: String,
     pub(super) name: String,
-    facts: Arc<ToolFacts>,
+    facts: Arc<ToolDescription>,
     schema: Arc<Schema>,
     pub(super) effect: ToolEffect,
     pub(super) handler: Handler,
@@ -308,7 +312,7 @@ impl CheckedTool {
             };
             Invalid::one(code, message)
         })?;
-        let facts = ToolFacts {
+        let facts = ToolDescription {
             server: server.to_string(),
             tool: tool.name.clone(),
             read_only: tool.effect == ToolEffect::ReadOnly,
@@ -330,7 +334,7 @@ impl CheckedTool {
         format!("{}.{}", self.server, self.name)
     }
 
-    pub(super) fn facts(&self) -> Arc<ToolFacts> {
+    pub(super) fn facts(&self) -> Arc<ToolDescription> {
         Arc::clone(&self.facts)
     }
 

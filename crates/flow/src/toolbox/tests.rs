@@ -23,11 +23,14 @@ struct Servers {
 }
 
 impl Tools for Servers {
-    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<Arc<ToolFacts>, Failure>> {
+    fn describe<'a>(
+        &'a self,
+        tool: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<ToolDescription>, Failure>> {
         let bare = tool.strip_prefix("desk.").unwrap_or(tool);
         let outcome = match self.failure {
             Some(code) => Err(no_effect(code, "no luck, desk.add, bank.add".into())),
-            None if self.tools.contains(&bare) => Ok(ToolFacts {
+            None if self.tools.contains(&bare) => Ok(ToolDescription {
                 server: "desk".into(),
                 tool: bare.into(),
                 read_only: false,

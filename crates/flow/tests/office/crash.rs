@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use convoke_engine::Ended;
+use convoke_engine::TaskOutcome;
 use convoke_store::{
-    Batch, Claim, Claimed, ConversationRecord, Entry, Fence, Loaded, MemoryStore, Renewed, Store,
-    StoreFuture, TaskRecord,
+    Batch, Claim, ClaimedTask, ConversationRecord, Entry, Fence, LoadedTask, MemoryStore,
+    RenewedLease, Store, StoreFuture, TaskRecord,
 };
 use convoke_testkit::{Reply, SimClock};
 use futures::FutureExt;
@@ -32,7 +32,7 @@ pub(crate) async fn kill_everywhere(
     setting: impl Fn() -> Setting,
     prepare: impl Fn(&Office),
     said: &str,
-    look: impl Fn(&Office, &Ended, &str),
+    look: impl Fn(&Office, &TaskOutcome, &str),
 ) -> usize {
     let mut deaths = 0;
     for side in [Side::Before, Side::After] {
@@ -116,7 +116,7 @@ impl Store for Crash {
         pending().boxed()
     }
 
-    fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>> {
+    fn claim(&self, claim: Claim) -> StoreFuture<Vec<ClaimedTask>> {
         if self.alive() {
             self.inner.claim(claim)
         } else {
@@ -124,7 +124,7 @@ impl Store for Crash {
         }
     }
 
-    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<Renewed>> {
+    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<RenewedLease>> {
         if self.alive() {
             self.inner.renew(fences, lease)
         } else {
@@ -132,7 +132,7 @@ impl Store for Crash {
         }
     }
 
-    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>> {
+    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>> {
         if self.alive() {
             self.inner.load(task, from)
         } else {

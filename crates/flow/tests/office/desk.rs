@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use convoke_engine::{Failure, FailureKind};
-use convoke_flow::ports::{ToolFacts, ToolReply, ToolRequest, Tools};
+use convoke_flow::ports::{ToolDescription, ToolReply, ToolRequest, Tools};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -53,9 +53,12 @@ impl Desk {
 }
 
 impl Tools for Desk {
-    fn describe<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<Arc<ToolFacts>, Failure>> {
+    fn describe<'a>(
+        &'a self,
+        tool: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<ToolDescription>, Failure>> {
         let (server, name) = tool.split_once('.').unwrap_or(("desk", tool));
-        let facts = ToolFacts {
+        let facts = ToolDescription {
             server: server.into(),
             tool: name.into(),
             read_only: name.starts_with("get"),

@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use convoke_app::App;
-use convoke_engine::{Ended, Engine, EngineError, Failure, Live, NewRequest, Question, Worker};
+use convoke_engine::{
+    Engine, EngineError, Failure, Live, NewRequest, Question, TaskOutcome, Worker,
+};
 use convoke_flow::{Assistant, Incoming, Performer, PerformerOptions, receive};
 use convoke_llm::ModelClient;
 use convoke_model::UserId;
@@ -200,7 +202,7 @@ impl Office {
     }
 
     /// Asks something, and listens to the answer.
-    pub(crate) async fn ask_live(&self, text: &str, live: Live) -> Ended {
+    pub(crate) async fn ask_live(&self, text: &str, live: Live) -> TaskOutcome {
         let request = self.request(7, Some(8), text, Some(live));
         self.engine.run(request).await.unwrap()
     }
@@ -214,12 +216,12 @@ impl Office {
         self.engine.cancel(task, None).await.unwrap();
     }
 
-    pub(crate) async fn ask(&self, text: &str) -> Ended {
+    pub(crate) async fn ask(&self, text: &str) -> TaskOutcome {
         let task = self.submit(text).await;
         self.engine.wait(task).await.unwrap()
     }
 
-    pub(crate) async fn answer(&self, waiting: &Ended, answer: Value) -> Ended {
+    pub(crate) async fn answer(&self, waiting: &TaskOutcome, answer: Value) -> TaskOutcome {
         let task = waiting.facts.id;
         let question = Some(waiting.questions[0].id);
         let answer = serde_json::from_value(answer).unwrap();
@@ -238,7 +240,7 @@ impl Office {
         &self,
         task: Uuid,
         answer: impl Fn(&Question) -> Value,
-    ) -> Ended {
+    ) -> TaskOutcome {
         let mut answered = HashSet::new();
         let mut hint = self.store.watch(Scope::Task(task));
         loop {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use convoke_engine::{Engine, Options};
 use convoke_flow::Assistant;
 use convoke_model::{Clock, SystemClock, SystemIds};
-use convoke_store::{Definition, Keep, MemoryStore, Store};
+use convoke_store::{Definition, MemoryLimits, MemoryStore, Store};
 use serde_json::{Value, json};
 
 /// Tests read the journals of all their tasks afterwards.
-const EVERYTHING: Keep = Keep {
+const EVERYTHING: MemoryLimits = MemoryLimits {
     journals: usize::MAX,
     tasks: usize::MAX,
 };

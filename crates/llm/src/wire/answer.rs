@@ -32,20 +32,20 @@ impl Content {
 
 /// Why an answer holds no content.
 #[derive(Debug)]
-pub(crate) enum Unusable {
+pub(crate) enum EmptyReason {
     /// It is no answer in this format.
     Malformed(String),
     /// It holds an error, whatever its status said.
     Error(Value),
 }
 
-impl From<serde_json::Error> for Unusable {
+impl From<serde_json::Error> for EmptyReason {
     fn from(error: serde_json::Error) -> Self {
         Self::Malformed(error.to_string())
     }
 }
 
-impl fmt::Display for Unusable {
+impl fmt::Display for EmptyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(reason) => f.write_str(reason),
@@ -124,22 +124,24 @@ impl WireUsage {
 }
 
 /// Reads a whole answer.
-pub(crate) fn read(body: &[u8]) -> Result<Content, Unusable> {
+pub(crate) fn read(body: &[u8]) -> Result<Content, EmptyReason> {
     let answer: Answer = serde_json::from_slice(body)?;
     if let Some(error) = answer.error.filter(|error| !error.is_null()) {
-        return Err(Unusable::Error(error));
+        return Err(EmptyReason::Error(error));
     }
     let Some(choice) = answer
         .choices
         .and_then(|choices| choices.into_iter().next())
     else {
-        return Err(Unusable::Malformed("it holds no choices".to_owned()));
+        return Err(EmptyReason::Malformed("it holds no choices".to_owned()));
     };
     if let Some(error) = choice.error.filter(|error| !error.is_null()) {
-        return Err(Unusable::Error(error));
+        return Err(EmptyReason::Error(error));
     }
     let Some(message) = choice.message else {
-        return Err(Unusable::Malformed("its choice has no message".to_owned()));
+        return Err(EmptyReason::Malformed(
+            "its choice has no message".to_owned(),
+        ));
     };
     let mut tool_calls = Vec::new();
     for call in message.tool_calls.into_iter().flatten() {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::answer::{Content, Unusable, WireCall, WireMessage, WireUsage, push_call};
+use super::answer::{Content, EmptyReason, WireCall, WireMessage, WireUsage, push_call};
 use super::lenient::{Count, FinishReason, Piece, arguments};
 use super::sse::Events;
 use crate::reply::{Delta, Finish, Live, Usage};
@@ -61,7 +61,7 @@ struct ChunkChoice {
 
 impl Stream {
     /// Takes the next bytes, and passes on what they say.
-    pub(crate) fn feed(&mut self, bytes: &[u8], live: Live<'_>) -> Result<(), Unusable> {
+    pub(crate) fn feed(&mut self, bytes: &[u8], live: Live<'_>) -> Result<(), EmptyReason> {
         let Self { events, answer } = self;
         events.feed(bytes, &mut |data: &[u8]| answer.event(data, live))
     }
@@ -77,11 +77,11 @@ impl Stream {
     }
 
     /// The stream ended. `None` if it ended before the answer did.
-    pub(crate) fn end(mut self, live: Live<'_>) -> Result<Option<Content>, Unusable> {
+    pub(crate) fn end(mut self, live: Live<'_>) -> Result<Option<Content>, EmptyReason> {
         let Self { events, answer } = &mut self;
         match events.end(&mut |data: &[u8]| answer.event(data, live)) {
             // What was cut after the last word is not missed.
-            Err(Unusable::Malformed(_)) if answer.finish.is_some() => {}
+            Err(EmptyReason::Malformed(_)) if answer.finish.is_some() => {}
             outcome => outcome?,
         }
         // Servers leave out the end mark or the reason to stop. Without both the stream was cut.
@@ -91,7 +91,7 @@ impl Stream {
 }
 
 impl Partial {
-    fn event(&mut self, data: &[u8], live: Live<'_>) -> Result<(), Unusable> {
+    fn event(&mut self, data: &[u8], live: Live<'_>) -> Result<(), EmptyReason> {
         let data = data.trim_ascii();
         if data == b"[DONE]" {
             self.done = true;
@@ -102,7 +102,7 @@ impl Partial {
         }
         let chunk: Chunk = serde_json::from_slice(data)?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return Err(Unusable::Error(error));
+            return Err(EmptyReason::Error(error));
         }
         if let Some(usage) = chunk.usage.as_ref().and_then(WireUsage::counted) {
             // Some servers count on with every chunk, so that the last word is the right one.
@@ -113,7 +113,7 @@ impl Partial {
                 continue;
             }
             if let Some(error) = choice.error.filter(|error| !error.is_null()) {
-                return Err(Unusable::Error(error));
+                return Err(EmptyReason::Error(error));
             }
             if let Some(message) = choice.delta.or(choice.message) {
                 self.piece(message, live);

@@ -12,7 +12,7 @@ use super::wire::{self, MessageLimits};
 
 /// Why a body is not there.
 #[derive(Debug)]
-pub(super) enum Unread {
+pub(super) enum BodyError {
     /// It is larger than allowed.
     TooLarge,
     /// It broke off.
@@ -20,16 +20,16 @@ pub(super) enum Unread {
 }
 
 /// The whole body, if it has at most so many bytes. Nothing is read of one that says that it has more.
-pub(super) async fn whole(mut response: Response, limit: usize) -> Result<Vec<u8>, Unread> {
+pub(super) async fn whole(mut response: Response, limit: usize) -> Result<Vec<u8>, BodyError> {
     let claimed = response.content_length().unwrap_or(0);
-    let claimed = usize::try_from(claimed).map_err(|_| Unread::TooLarge)?;
+    let claimed = usize::try_from(claimed).map_err(|_| BodyError::TooLarge)?;
     if claimed > limit {
-        return Err(Unread::TooLarge);
+        return Err(BodyError::TooLarge);
     }
     let mut body = Vec::with_capacity(claimed);
-    while let Some(chunk) = response.chunk().await.map_err(Unread::Broken)? {
+    while let Some(chunk) = response.chunk().await.map_err(BodyError::Broken)? {
         if body.len() + chunk.len() > limit {
-            return Err(Unread::TooLarge);
+            return Err(BodyError::TooLarge);
         }
         body.extend_from_slice(&chunk);
     }

@@ -25,8 +25,8 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpError, StreamableHttpPostResponse,
 };
 
-use super::body::{self, Unread};
-use super::tracked::{Arrival, Ending, Fate, with_causes};
+use super::body::{self, BodyError};
+use super::tracked::{DeliveryError, EndReason, SendOutcome, with_causes};
 use super::wire::{self, MessageLimits};
 use crate::backoff;
 use crate::options::Options;
@@ -48,12 +48,12 @@ pub(crate) fn open(
     client: reqwest::Client,
     config: &UrlConfig,
     options: &Options,
-) -> Result<StreamableHttpClientTransport<Corrected>, String> {
+) -> Result<StreamableHttpClientTransport<BoundedClient>, String> {
     let mut settings = StreamableHttpClientTransportConfig::with_uri(config.url.as_str())
         .custom_headers(super::headers(config)?)
         .max_concurrent_requests(options.max_concurrent_posts);
     settings.retry_config = Arc::new(Resuming(options.clone()));
-    let client = Corrected {
+    let client = BoundedClient {
         client,
         limits: MessageLimits::of(options),
     };
@@ -73,18 +73,18 @@ impl SseRetryPolicy for Resuming {
     }
 }
 
-impl Ending for StreamableHttpClientTransport<Corrected> {}
+impl EndReason for StreamableHttpClientTransport<BoundedClient> {}
 
 type HttpError = StreamableHttpError<reqwest::Error>;
 
 /// A client whose answers always belong to a request, and are read no further than allowed.
 #[derive(Clone)]
-pub(crate) struct Corrected {
+pub(crate) struct BoundedClient {
     client: reqwest::Client,
     limits: MessageLimits,
 }
 
-impl StreamableHttpClient for Corrected {
+impl StreamableHttpClient for BoundedClient {
     type Error = reqwest::Error;
 
     async fn post_message(
@@ -195,8 +195,8 @@ impl Post {
             Kind::Json => {
                 let message = match body::whole(response, self.limits.bytes).await {
                     Ok(body) => self.message(&body)?,
-                    Err(Unread::TooLarge) => self.too_large(self.limits.too_many_bytes()),
-                    Err(Unread::Broken(error)) => return Err(error.into()),
+                    Err(BodyError::TooLarge) => self.too_large(self.limits.too_many_bytes()),
+                    Err(BodyError::Broken(error)) => return Err(error.into()),
                 };
                 Ok(
                     message.map_or(StreamableHttpPostResponse::Accepted, |message| {
@@ -340,24 +340,24 @@ fn corrected(
     }
 }
 
-impl Arrival for HttpError {
-    fn fate(&self) -> Fate {
+impl DeliveryError for HttpError {
+    fn fate(&self) -> SendOutcome {
         match self {
             Self::Client(error) => fate_of(error),
-            Self::HttpStatus(error) if error.status == 429 => Fate::TurnedAway,
+            Self::HttpStatus(error) if error.status == 429 => SendOutcome::TurnedAway,
             Self::AuthRequired(_)
             | Self::InsufficientScope(_)
-            | Self::ReservedHeaderConflict(_) => Fate::TurnedAway,
+            | Self::ReservedHeaderConflict(_) => SendOutcome::TurnedAway,
             // Every other status of the kind that blames the request comes as words only.
             Self::UnexpectedServerResponse(words) if words.starts_with("HTTP 4") => {
-                Fate::TurnedAway
+                SendOutcome::TurnedAway
             }
-            Self::SessionExpired | Self::ReinitializationFailed(_) => Fate::NeverLeft,
+            Self::SessionExpired | Self::ReinitializationFailed(_) => SendOutcome::NeverLeft,
             Self::HttpStatus(_)
             | Self::UnexpectedServerResponse(_)
             | Self::UnexpectedContentType(_)
-            | Self::Deserialize(_) => Fate::AnsweredBadly,
-            _ => Fate::Broken,
+            | Self::Deserialize(_) => SendOutcome::AnsweredBadly,
+            _ => SendOutcome::Broken,
         }
     }
 
@@ -370,11 +370,11 @@ impl Arrival for HttpError {
 }
 
 /// What became of a request that failed on its way.
-pub(super) fn fate_of(error: &reqwest::Error) -> Fate {
+pub(super) fn fate_of(error: &reqwest::Error) -> SendOutcome {
     if error.is_connect() || error.is_builder() {
-        Fate::NeverLeft
+        SendOutcome::NeverLeft
     } else {
-        Fate::Broken
+        SendOutcome::Broken
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) use http::open as open_http;
 pub(crate) use sse::SseTransport;
 pub(crate) use stdio::StdioTransport;
 pub(crate) use tls::http_client;
-pub(crate) use tracked::{Departure, Ended, SendFailure, Tracked};
+pub(crate) use tracked::{DeliveryMark, PeerEnd, SendFailure, TrackedTransport};
 pub(crate) use wire::{MessageLimits, TOO_LARGE};
 
 /// The headers that an app declares for a server.

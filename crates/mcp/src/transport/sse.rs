@@ -18,7 +18,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 
 use super::http::{fate_of, without_address};
-use super::tracked::{Arrival, Ending, Fate};
+use super::tracked::{DeliveryError, EndReason, SendOutcome};
 use super::wire::{self, MessageLimits};
 use crate::options::Options;
 
@@ -43,14 +43,14 @@ pub(crate) enum PostError {
     Status(StatusCode),
 }
 
-impl Arrival for PostError {
-    fn fate(&self) -> Fate {
+impl DeliveryError for PostError {
+    fn fate(&self) -> SendOutcome {
         match self {
             Self::Http(error) => fate_of(error),
             // A server that has forgotten the session wants a new one, not this message again.
-            Self::Status(StatusCode::NOT_FOUND) => Fate::NeverLeft,
-            Self::Status(status) if status.is_client_error() => Fate::TurnedAway,
-            Self::Status(_) => Fate::AnsweredBadly,
+            Self::Status(StatusCode::NOT_FOUND) => SendOutcome::NeverLeft,
+            Self::Status(status) if status.is_client_error() => SendOutcome::TurnedAway,
+            Self::Status(_) => SendOutcome::AnsweredBadly,
         }
     }
 
@@ -121,7 +121,7 @@ fn endpoint(address: &Url, named: &str) -> Result<Url, String> {
     }
 }
 
-impl Ending for SseTransport {
+impl EndReason for SseTransport {
     fn reason(&self) -> Option<String> {
         self.reason.clone()
     }

@@ -18,7 +18,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::tracked::{Arrival, Ending, Fate};
+use super::tracked::{DeliveryError, EndReason, SendOutcome};
 use super::wire::{self, KEPT_END, MessageLimits};
 use crate::options::Options;
 
@@ -74,13 +74,13 @@ pub(crate) enum WriteError {
     Io { written: usize, error: io::Error },
 }
 
-impl Arrival for WriteError {
-    fn fate(&self) -> Fate {
+impl DeliveryError for WriteError {
+    fn fate(&self) -> SendOutcome {
         match self {
-            Self::Json(_) => Fate::TurnedAway,
+            Self::Json(_) => SendOutcome::TurnedAway,
             // A message is acted upon once it is read, and what is in the pipe may still be read.
-            Self::Closed | Self::Io { written: 0, .. } => Fate::NeverLeft,
-            Self::Io { .. } => Fate::Broken,
+            Self::Closed | Self::Io { written: 0, .. } => SendOutcome::NeverLeft,
+            Self::Io { .. } => SendOutcome::Broken,
         }
     }
 
@@ -216,7 +216,7 @@ impl Drop for StdioTransport {
     }
 }
 
-impl Ending for StdioTransport {
+impl EndReason for StdioTransport {
     fn reason(&self) -> Option<String> {
         self.reason.clone()
     }

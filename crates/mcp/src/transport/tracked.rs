@@ -1,7 +1,7 @@
 //! A transport that knows which requests have left.
 //!
 //! Whether a call may be made again hangs on whether it can have reached the server. The protocol
-//! layer does not say, so every transport is wrapped: a request carries a [`Departure`], which is
+//! layer does not say, so every transport is wrapped: a request carries a [`DeliveryMark`], which is
 //! marked at the moment its first byte may go out, and a failed send says whether anything did.
 
 use std::collections::HashSet;
@@ -24,9 +24,9 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Whether a request may have reached its server. Travels with the request, never on the wire.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Departure(Arc<AtomicBool>);
+pub(crate) struct DeliveryMark(Arc<AtomicBool>);
 
-impl Departure {
+impl DeliveryMark {
     /// Whether the request may have left.
     pub(crate) fn has_left(&self) -> bool {
         self.0.load(Ordering::SeqCst)
@@ -43,7 +43,7 @@ impl Departure {
 
 /// What a failed send says of the message and of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum SendOutcome {
     /// Nothing went out: there is no connection.
     NeverLeft,
     /// The server turned the message away unread, over a connection that works.
@@ -55,9 +55,9 @@ pub(crate) enum Fate {
 }
 
 /// A transport's error that can say what became of the message.
-pub(crate) trait Arrival: std::error::Error + Send + Sync + 'static {
+pub(crate) trait DeliveryError: std::error::Error + Send + Sync + 'static {
     /// What became of the message.
-    fn fate(&self) -> Fate;
+    fn fate(&self) -> SendOutcome;
 
     /// What went wrong, without addresses and other things that may hold a secret.
     fn words(&self) -> String;
@@ -65,12 +65,12 @@ pub(crate) trait Arrival: std::error::Error + Send + Sync + 'static {
 
 /// Whether the server's side of a connection has ended, and why if that is known.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ended {
+pub(crate) struct PeerEnd {
     token: CancellationToken,
     reason: Arc<OnceLock<String>>,
 }
 
-impl Ended {
+impl PeerEnd {
     /// Notes the end. The first reason stands.
     fn note(&self, reason: Option<String>) {
         if let Some(reason) = reason {
@@ -94,7 +94,7 @@ impl Ended {
 }
 
 /// A transport that may know why its server's side has ended.
-pub(crate) trait Ending {
+pub(crate) trait EndReason {
     /// Why, once it has.
     fn reason(&self) -> Option<String> {
         None
@@ -110,10 +110,10 @@ pub(crate) struct SendFailure {
 }
 
 impl SendFailure {
-    fn of(error: &impl Arrival) -> Self {
+    fn of(error: &impl DeliveryError) -> Self {
         Self {
             words: error.words(),
-            ends_connection: matches!(error.fate(), Fate::NeverLeft | Fate::Broken),
+            ends_connection: matches!(error.fate(), SendOutcome::NeverLeft | SendOutcome::Broken),
         }
     }
 }
@@ -127,10 +127,10 @@ impl fmt::Display for SendFailure {
 impl std::error::Error for SendFailure {}
 
 /// The wrapper around each of the three transports.
-pub(crate) struct Tracked<T> {
+pub(crate) struct TrackedTransport<T> {
     inner: T,
     /// Noted as soon as the server's side has ended, long before the transport is closed.
-    ended: Ended,
+    ended: PeerEnd,
     discover_timeout: Option<Duration>,
     /// The first question in the newest protocol, and when it is given up.
     discovering: Option<(RequestId, Instant)>,
@@ -140,12 +140,12 @@ pub(crate) struct Tracked<T> {
     _alive: TaskTrackerToken,
 }
 
-impl<T> Tracked<T> {
+impl<T> TrackedTransport<T> {
     /// Wraps a transport. With a `discover_timeout`, a server that leaves `server/discover`
     /// unanswered is taken to be an older one.
     pub(crate) fn new(
         inner: T,
-        ended: Ended,
+        ended: PeerEnd,
         discover_timeout: Option<Duration>,
         alive: TaskTrackerToken,
     ) -> Self {
@@ -198,9 +198,9 @@ impl<T> Tracked<T> {
     }
 }
 
-impl<T> Transport<RoleClient> for Tracked<T>
+impl<T> Transport<RoleClient> for TrackedTransport<T>
 where
-    T: Transport<RoleClient, Error: Arrival> + Ending + 'static,
+    T: Transport<RoleClient, Error: DeliveryError> + EndReason + 'static,
 {
     type Error = SendFailure;
 
@@ -211,7 +211,7 @@ where
         self.note_discover(&message);
         let departure = match &message {
             JsonRpcMessage::Request(request) => {
-                request.request.extensions().get::<Departure>().cloned()
+                request.request.extensions().get::<DeliveryMark>().cloned()
             }
             _ => None,
         }
@@ -220,7 +220,10 @@ where
         async move {
             departure.leave();
             send.await.map_err(|error| {
-                if matches!(error.fate(), Fate::NeverLeft | Fate::TurnedAway) {
+                if matches!(
+                    error.fate(),
+                    SendOutcome::NeverLeft | SendOutcome::TurnedAway
+                ) {
                     departure.come_back();
                 }
                 SendFailure::of(&error)

@@ -117,8 +117,8 @@ pub(crate) fn slot(draw: &mut Draw) -> Slot {
     }
 }
 
-pub(crate) fn shown(draw: &mut Draw) -> Shown {
-    Shown {
+pub(crate) fn shown(draw: &mut Draw) -> ShownItems {
+    ShownItems {
         items: draw.maybe(Draw::text),
         id: draw.text(),
         label: draw.text(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::conversation::Conversation;
-use super::{Inner, Kept, KeptSignal};
-use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, BroughtIn};
+use super::{Inner, StoredSignal, StoredTask};
+use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
 use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::signal::Signal;
@@ -60,13 +60,13 @@ impl Inner {
         &mut self,
         archive: Archive,
         definition: Option<Definition>,
-    ) -> Result<BroughtIn, StoreError> {
+    ) -> Result<Imported, StoreError> {
         let record = &archive.record;
         let key = archive.key.clone();
         let key = key.map(|key| (record.app.clone(), record.owner, key));
         let known = key.is_some_and(|key| self.keys.contains_key(&key));
         if known || self.ordinals.contains_key(&record.id) {
-            return Ok(BroughtIn::Existing);
+            return Ok(Imported::Existing);
         }
         self.bring_in_conversation(&archive)?;
         if let Some(mut definition) = definition {
@@ -75,7 +75,7 @@ impl Inner {
         }
         self.submitted += 1;
         let ordinal = self.submitted;
-        let mut kept = Kept {
+        let mut kept = StoredTask {
             record: archive.record.clone(),
             key: archive.key.clone(),
             fingerprint: archive.fingerprint.clone(),
@@ -91,7 +91,7 @@ impl Inner {
         }
         for signal in archive.signals {
             self.signals += 1;
-            kept.inbox.push(KeptSignal {
+            kept.inbox.push(StoredSignal {
                 signal: Signal {
                     id: self.signals,
                     kind: signal.kind,
@@ -104,7 +104,7 @@ impl Inner {
         }
         self.insert(kept);
         self.forget_oldest();
-        Ok(BroughtIn::Created)
+        Ok(Imported::Created)
     }
 
     fn bring_in_conversation(&mut self, archive: &Archive) -> Result<(), StoreError> {

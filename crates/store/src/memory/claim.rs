@@ -5,14 +5,14 @@ use jiff::Timestamp;
 
 use super::Inner;
 use crate::error::StoreError;
-use crate::task::{Claim, Claimed, TaskRecord, lease_end, unreadable};
+use crate::task::{Claim, ClaimedTask, TaskRecord, lease_end, unreadable};
 
 impl Inner {
     pub(super) fn claim(
         &mut self,
         claim: &Claim,
         now: Timestamp,
-    ) -> Result<Vec<Claimed>, StoreError> {
+    ) -> Result<Vec<ClaimedTask>, StoreError> {
         let mut ready: Vec<_> = self
             .live
             .iter()
@@ -43,7 +43,7 @@ impl Inner {
         ordinal: u64,
         claim: &Claim,
         now: Timestamp,
-    ) -> Result<Option<Claimed>, StoreError> {
+    ) -> Result<Option<ClaimedTask>, StoreError> {
         let Some(kept) = self.tasks.get_mut(&ordinal) else {
             return Ok(None);
         };
@@ -60,7 +60,7 @@ impl Inner {
         if record.status == TaskState::Submitted {
             record.status = TaskState::Working;
         }
-        Ok(Some(Claimed {
+        Ok(Some(ClaimedTask {
             record: record.clone(),
             entry,
             messages,

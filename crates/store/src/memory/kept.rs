@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::Kept;
+use super::StoredTask;
 use crate::error::StoreError;
-use crate::journal::{Entry, Hold, NewEntry, NewMessage, Standing, StoredMessage};
+use crate::journal::{Entry, LeaseAction, NewEntry, NewMessage, StatusUpdate, StoredMessage};
 use crate::signal::Signal;
 use crate::state::{StateReader, misfit};
 
-impl Kept {
+impl StoredTask {
     /// The owner's key for it, which no other task has.
     pub(super) fn unique_key(&self) -> Option<(String, Uuid, String)> {
         let record = &self.record;
@@ -84,7 +84,7 @@ impl Kept {
             .extend(messages.into_iter().map(|message| (seq, message)));
     }
 
-    pub(super) fn stand(&mut self, standing: Standing, now: Timestamp) {
+    pub(super) fn stand(&mut self, standing: StatusUpdate, now: Timestamp) {
         let waiting = self.is_signalled();
         let record = &mut self.record;
         record.status = standing.status;
@@ -98,7 +98,7 @@ impl Kept {
             record.worker = None;
             record.ready_at = None;
             record.completed_at = Some(now);
-        } else if let Hold::Release { wake_at } = standing.hold {
+        } else if let LeaseAction::Release { wake_at } = standing.hold {
             record.worker = None;
             // A signal that came while the task was at work must not wait for the next one.
             record.ready_at = if waiting { Some(now) } else { wake_at };

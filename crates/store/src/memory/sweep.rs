@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::Inner;
-use crate::task::{Ended, Sweep, Swept, expired};
+use crate::task::{EndedTask, Sweep, SweepReport, expired};
 
 impl Inner {
-    pub(super) fn sweep(&mut self, sweep: &Sweep, now: Timestamp) -> Swept {
+    pub(super) fn sweep(&mut self, sweep: &Sweep, now: Timestamp) -> SweepReport {
         let live = |task: Uuid| {
             self.kept(task)
                 .is_some_and(|kept| !kept.record.status.is_final())
@@ -18,7 +18,7 @@ impl Inner {
             .map(|kept| &kept.record)
             .filter(|record| record.app == sweep.app)
             .filter(|record| {
-                Ended::of(record).is_some_and(|ended| expired(&ended, &sweep.policy, now))
+                EndedTask::of(record).is_some_and(|ended| expired(&ended, &sweep.policy, now))
             })
             .filter(|record| !record.parent.is_some_and(live))
             .map(|record| (record.ordinal, record.id))
@@ -31,7 +31,7 @@ impl Inner {
             let named = |hash: &str| tasks.values().any(|kept| kept.record.definition == *hash);
             self.definitions.retain(|hash, _| named(hash));
         }
-        Swept {
+        SweepReport {
             tasks: over.into_iter().map(|(_, id)| id).collect(),
         }
     }

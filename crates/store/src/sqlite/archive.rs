@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::columns::{self, millis, word};
 use super::{read, write};
-use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, BroughtIn};
+use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
 use crate::definition::Definition;
 use crate::error::StoreError;
 
@@ -125,7 +125,7 @@ pub(super) fn bring_in(
     connection: &Connection,
     archive: &Archive,
     definition: Option<&Definition>,
-) -> Result<BroughtIn, StoreError> {
+) -> Result<Imported, StoreError> {
     let record = &archive.record;
     let taken = connection
         .prepare_cached(
@@ -138,7 +138,7 @@ pub(super) fn bring_in(
             record.app
         ])?;
     if taken {
-        return Ok(BroughtIn::Existing);
+        return Ok(Imported::Existing);
     }
     bring_in_conversation(connection, archive)?;
     if let Some(definition) = definition {
@@ -197,7 +197,7 @@ pub(super) fn bring_in(
                 signal.consumed,
             ])?;
     }
-    Ok(BroughtIn::Created)
+    Ok(Imported::Created)
 }
 
 /// A conversation that is here already is as old and as new as either store knows it.

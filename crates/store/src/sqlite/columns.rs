@@ -97,7 +97,7 @@ pub(super) fn entry(
 
 /// Messages as they stand beside their entry.
 #[derive(Deserialize)]
-struct Kept {
+struct MessageColumn {
     spoken: bool,
     message: Message,
 }
@@ -106,8 +106,9 @@ struct Kept {
 pub(super) fn messages(row: &Row<'_>) -> Result<Vec<StoredMessage>, StoreError> {
     let seq = row.get(0)?;
     let text = row.get_ref(1)?;
-    let kept: Vec<Kept> = serde_json::from_str(text.as_str().map_err(rusqlite::Error::from)?)?;
-    let stored = |Kept { spoken, message }| StoredMessage {
+    let kept: Vec<MessageColumn> =
+        serde_json::from_str(text.as_str().map_err(rusqlite::Error::from)?)?;
+    let stored = |MessageColumn { spoken, message }| StoredMessage {
         seq,
         spoken,
         message,

@@ -21,15 +21,15 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use crate::archive::{Archive, BroughtIn};
+use crate::archive::{Archive, Imported};
 use crate::conversation::ConversationRecord;
 use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::journal::{Batch, Entry, Fence};
-use crate::signal::{NewSignal, Signalled};
+use crate::signal::{NewSignal, SignalReceipt};
 use crate::task::{
-    Claim, Claimed, Filter, Loaded, NewTask, Page, Renewed, Submitted, Sweep, Swept, TaskPage,
-    TaskRecord, lease_end,
+    Claim, ClaimedTask, Filter, LoadedTask, NewTask, Page, RenewedLease, Submission, Sweep,
+    SweepReport, TaskPage, TaskRecord, lease_end,
 };
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
@@ -196,14 +196,14 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn submit(&self, task: NewTask) -> StoreFuture<Submitted> {
+    fn submit(&self, task: NewTask) -> StoreFuture<Submission> {
         let now = self.inner.clock.now();
         if let Some(lease) = &task.hold {
             self.inner.workers.register(&lease.worker);
         }
         self.write(move |connection| {
             let submitted = write::submit(connection, &task, now)?;
-            let waits = matches!(submitted, Submitted::Created { held: false, .. });
+            let waits = matches!(submitted, Submission::Created { held: false, .. });
             Ok((
                 submitted,
                 waits.then_some(Scope::Work).into_iter().collect(),
@@ -211,7 +211,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn claim(&self, claim: Claim) -> StoreFuture<Vec<Claimed>> {
+    fn claim(&self, claim: Claim) -> StoreFuture<Vec<ClaimedTask>> {
         let now = self.inner.clock.now();
         self.inner.workers.register(&claim.worker);
         let dead = self.inner.workers.dead(now);
@@ -234,7 +234,7 @@ impl Store for SqliteStore {
         self.write(move |connection| write::append(connection, fence, &batch, now))
     }
 
-    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<Renewed>> {
+    fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<RenewedLease>> {
         let until = lease_end(self.inner.clock.now(), lease);
         self.write(move |connection| {
             let renewed: Result<_, StoreError> = fences
@@ -245,7 +245,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn signal(&self, signal: NewSignal) -> StoreFuture<Signalled> {
+    fn signal(&self, signal: NewSignal) -> StoreFuture<SignalReceipt> {
         let now = self.inner.clock.now();
         self.write(move |connection| {
             let scopes = vec![Scope::Inbox(signal.task), Scope::Work];
@@ -253,7 +253,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<Loaded>> {
+    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>> {
         self.read(move |connection| read::load(connection, task, from))
     }
 
@@ -300,7 +300,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<BroughtIn> {
+    fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<Imported> {
         self.write(move |connection| {
             let brought_in = archive::bring_in(connection, &archive, definition.as_ref())?;
             Ok((brought_in, vec![Scope::Work]))
@@ -311,12 +311,12 @@ impl Store for SqliteStore {
         self.inner.hints.watch(scope)
     }
 
-    fn sweep(&self, sweep: Sweep) -> StoreFuture<Swept> {
+    fn sweep(&self, sweep: Sweep) -> StoreFuture<SweepReport> {
         let now = self.inner.clock.now();
         let store = self.clone();
         let sweep = Arc::new(sweep);
         async move {
-            let mut swept = Swept::default();
+            let mut swept = SweepReport::default();
             let mut after = 0;
             loop {
                 let looking = Arc::clone(&sweep);

@@ -15,7 +15,7 @@ use crate::journal::{Entry, StoredMessage};
 use crate::signal::Signal;
 use crate::state::StateReader;
 use crate::task::{
-    Ended, Filter, Loaded, Page, Sweep, TaskPage, TaskRecord, expired as is_expired,
+    EndedTask, Filter, LoadedTask, Page, Sweep, TaskPage, TaskRecord, expired as is_expired,
 };
 
 /// Reads every row of a query.
@@ -135,7 +135,7 @@ pub(super) fn load(
     connection: &Connection,
     id: Uuid,
     from: u64,
-) -> Result<Option<Loaded>, StoreError> {
+) -> Result<Option<LoadedTask>, StoreError> {
     // One snapshot for the four queries, or the row and its journal could disagree.
     in_snapshot(connection, || load_in_snapshot(connection, id, from))
 }
@@ -179,11 +179,11 @@ pub(super) fn load_in_snapshot(
     connection: &Connection,
     id: Uuid,
     from: u64,
-) -> Result<Option<Loaded>, StoreError> {
+) -> Result<Option<LoadedTask>, StoreError> {
     let Some(record) = task(connection, id)? else {
         return Ok(None);
     };
-    Ok(Some(Loaded {
+    Ok(Some(LoadedTask {
         entries: entries(connection, record.ordinal, from)?,
         messages: messages(connection, record.ordinal)?,
         signals: signals(connection, record.ordinal)?,
@@ -405,7 +405,7 @@ pub(super) fn expired(
 
 fn expired_task(row: &Row<'_>, sweep: &Sweep, now: Timestamp) -> Result<Option<Uuid>, StoreError> {
     let tags: Vec<String> = serde_json::from_str(&row.get::<_, String>(5)?)?;
-    let ended = Ended {
+    let ended = EndedTask {
         at: columns::time(row.get(3)?)?,
         status: columns::value(&row.get::<_, String>(2)?)?,
         retention_days: row.get(4)?,

@@ -9,10 +9,10 @@ use uuid::Uuid;
 use super::columns::{self, millis, word};
 use super::{archive, read};
 use crate::error::StoreError;
-use crate::journal::{Batch, Fence, Hold, NewEntry, NewMessage, Standing};
-use crate::signal::{NewSignal, Signalled};
+use crate::journal::{Batch, Fence, LeaseAction, NewEntry, NewMessage, StatusUpdate};
+use crate::signal::{NewSignal, SignalReceipt};
 use crate::task::{
-    Claim, Claimed, FIRST_EPOCH, NewTask, Renewed, Submitted, lease_end, unreadable,
+    Claim, ClaimedTask, FIRST_EPOCH, NewTask, RenewedLease, Submission, lease_end, unreadable,
 };
 use crate::watch::Scope;
 
@@ -20,7 +20,7 @@ pub(super) fn submit(
     connection: &Connection,
     task: &NewTask,
     now: Timestamp,
-) -> Result<Submitted, StoreError> {
+) -> Result<Submission, StoreError> {
     if let Some(key) = &task.key {
         let existing: Option<(String, Option<String>)> = connection
             .prepare_cached(
@@ -97,7 +97,7 @@ pub(super) fn submit(
     {
         signal(connection, &NewSignal::parent_ended(task.id), now)?;
     }
-    Ok(Submitted::Created { id: task.id, held })
+    Ok(Submission::Created { id: task.id, held })
 }
 
 fn has_ended(connection: &Connection, task: Uuid) -> Result<bool, StoreError> {
@@ -176,7 +176,7 @@ pub(super) fn claim(
     connection: &Connection,
     claim: &Claim,
     now: Timestamp,
-) -> Result<Vec<Claimed>, StoreError> {
+) -> Result<Vec<ClaimedTask>, StoreError> {
     // Of a conversation, the task that is at work goes on first, and then the earliest that is ready.
     let sql = "SELECT ordinal FROM tasks t WHERE ready_at <= ?1 \
          AND app IN (SELECT value FROM json_each(?2)) \
@@ -210,10 +210,10 @@ pub(super) fn claim(
     Ok(claimed)
 }
 
-fn read_claimable(connection: &Connection, ordinal: i64) -> Result<Claimed, StoreError> {
+fn read_claimable(connection: &Connection, ordinal: i64) -> Result<ClaimedTask, StoreError> {
     let missing = || StoreError::Corrupt("the task has no entry".into());
     let record = read::task_at(connection, ordinal)?.ok_or_else(missing)?;
-    Ok(Claimed {
+    Ok(ClaimedTask {
         entry: read::entries(connection, record.ordinal, record.seq)?
             .pop()
             .ok_or_else(missing)?,
@@ -226,10 +226,10 @@ fn read_claimable(connection: &Connection, ordinal: i64) -> Result<Claimed, Stor
 /// Makes a task the worker's.
 fn hold(
     connection: &Connection,
-    mut task: Claimed,
+    mut task: ClaimedTask,
     claim: &Claim,
     now: Timestamp,
-) -> Result<Claimed, StoreError> {
+) -> Result<ClaimedTask, StoreError> {
     let until = lease_end(now, claim.lease);
     let record = &mut task.record;
     record.epoch += 1;
@@ -386,13 +386,13 @@ fn insert_next(connection: &Connection, fence: Fence, batch: &Batch) -> Result<u
 fn stand(
     connection: &Connection,
     ordinal: i64,
-    standing: &Standing,
+    standing: &StatusUpdate,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let now = millis(now);
     let ends = standing.status.is_final();
     let wake_at = match standing.hold {
-        Hold::Release { wake_at } if !ends => wake_at.map(millis),
+        LeaseAction::Release { wake_at } if !ends => wake_at.map(millis),
         _ => None,
     };
     // A signal that came while the task was at work must not wait for the next one.
@@ -465,7 +465,7 @@ pub(super) fn renew(
     connection: &Connection,
     fence: Fence,
     until: Timestamp,
-) -> Result<Renewed, StoreError> {
+) -> Result<RenewedLease, StoreError> {
     let signalled: Option<bool> = connection
         .prepare_cached(
             "UPDATE tasks SET ready_at = ?3 \
@@ -474,7 +474,7 @@ pub(super) fn renew(
         )?
         .query_row(params![fence.task.to_string(), fence.epoch, millis(until)], |row| row.get(0))
         .optional()?;
-    Ok(Renewed {
+    Ok(RenewedLease {
         task: fence.task,
         held: signalled.is_some(),
         signalled: signalled.unwrap_or(false),
@@ -485,7 +485,7 @@ pub(super) fn signal(
     connection: &Connection,
     signal: &NewSignal,
     now: Timestamp,
-) -> Result<Signalled, StoreError> {
+) -> Result<SignalReceipt, StoreError> {
     let found: Option<(i64, bool, bool)> = connection
         .prepare_cached(
             "SELECT ordinal, completed_at IS NOT NULL, worker IS NOT NULL FROM tasks WHERE id = ?1",
@@ -495,16 +495,16 @@ pub(super) fn signal(
         })
         .optional()?;
     let Some((ordinal, ended, held)) = found else {
-        return Ok(Signalled::Unknown);
+        return Ok(SignalReceipt::Unknown);
     };
     let known = connection
         .prepare_cached("SELECT 1 FROM signals WHERE task = ?1 AND key = ?2")?
         .exists(params![ordinal, signal.key])?;
     if known {
-        return Ok(Signalled::Duplicate);
+        return Ok(SignalReceipt::Duplicate);
     }
     if ended {
-        return Ok(Signalled::Ended);
+        return Ok(SignalReceipt::Ended);
     }
     connection
         .prepare_cached(
@@ -522,7 +522,7 @@ pub(super) fn signal(
             .prepare_cached("UPDATE tasks SET ready_at = ?2 WHERE ordinal = ?1")?
             .execute(params![ordinal, millis(now)])?;
     }
-    Ok(Signalled::Accepted)
+    Ok(SignalReceipt::Accepted)
 }
 
 /// Removes ended tasks with all that is theirs, and conversations that have no task left.

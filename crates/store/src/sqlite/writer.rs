@@ -28,10 +28,10 @@ const COMPANY: Duration = Duration::from_millis(1);
 const ALONE: u32 = 256;
 
 /// Does its work inside the open transaction and gives back how to tell the caller afterwards.
-type Job = Box<dyn FnOnce(&Connection) -> Result<Tell, (Tell, StoreError)> + Send>;
+type Job = Box<dyn FnOnce(&Connection) -> Result<Acknowledge, (Acknowledge, StoreError)> + Send>;
 
 /// Called once, with whether the commit held.
-type Tell = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+type Acknowledge = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -68,7 +68,7 @@ impl Writer {
                 Err(error @ StoreError::Broken(_)) => Some(error.clone()),
                 _ => None,
             };
-            let tell: Tell = Box::new(move |committed| {
+            let tell: Acknowledge = Box::new(move |committed| {
                 let outcome = committed.and(result).map(|(value, scopes)| {
                     for scope in scopes {
                         hints.tell(scope);
@@ -176,7 +176,7 @@ fn write_group(connection: &Connection, jobs: &mut VecDeque<Job>) -> Result<(), 
 fn begin_and_run(
     connection: &Connection,
     jobs: &mut VecDeque<Job>,
-    tells: &mut Vec<Tell>,
+    tells: &mut Vec<Acknowledge>,
 ) -> Result<(), StoreError> {
     if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
         // The first job is given up, or the same would be tried for ever: dropping it drops its reply,

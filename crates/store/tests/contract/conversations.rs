@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use convoke_model::{Clock, TaskState};
-use convoke_store::{Claimed, Lease, NewSignal, NewTask, SignalKind, StoreError, Submitted};
+use convoke_store::{ClaimedTask, Lease, NewSignal, NewTask, SignalKind, StoreError, Submission};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -11,7 +11,7 @@ use crate::world::{ANN, BEN, LEASE, World, said};
 
 const CONVERSATION: Uuid = Uuid::from_u128(500);
 
-fn ids(claimed: &[Claimed]) -> Vec<u128> {
+fn ids(claimed: &[ClaimedTask]) -> Vec<u128> {
     let ids = claimed.iter().map(|claimed| claimed.record.id.as_u128());
     ids.collect()
 }
@@ -23,12 +23,12 @@ fn in_conversation(world: &World, id: u128) -> NewTask {
     }
 }
 
-async fn end(world: &World, claimed: &Claimed) {
+async fn end(world: &World, claimed: &ClaimedTask) {
     let batch = world.batch(TaskState::Completed);
     world.store.append(claimed.fence(), batch).await.unwrap();
 }
 
-async fn wait_for_person(world: &World, claimed: &Claimed) {
+async fn wait_for_person(world: &World, claimed: &ClaimedTask) {
     let pause = world.pause(None);
     world.store.append(claimed.fence(), pause).await.unwrap();
 }
@@ -196,7 +196,7 @@ pub(crate) async fn an_answered_task_comes_before_later_ones_that_have_not_begun
         time: LEASE,
     });
     let submitted = world.store.submit(new).await.unwrap();
-    assert!(matches!(submitted, Submitted::Created { held: false, .. }));
+    assert!(matches!(submitted, Submission::Created { held: false, .. }));
     let claimed = world.claim("w", 9).await;
     assert_eq!(ids(&claimed), [1]);
     // Claimed, it still stands as one that waits, and holds up the others all the same.
@@ -247,7 +247,7 @@ pub(crate) async fn a_key_belongs_to_one_app(world: &World) {
     world.submit(keyed(1, "todo")).await;
     world.submit(keyed(2, "home")).await;
     let again = world.store.submit(keyed(3, "home")).await;
-    assert_eq!(again, Ok(Submitted::Existing(Uuid::from_u128(2))));
+    assert_eq!(again, Ok(Submission::Existing(Uuid::from_u128(2))));
 }
 
 pub(crate) async fn the_same_key_with_another_request_is_refused(world: &World) {
@@ -258,7 +258,7 @@ pub(crate) async fn the_same_key_with_another_request_is_refused(world: &World) 
     };
     let task = world.submit(keyed(1, Some("milk"))).await;
     let same = world.store.submit(keyed(2, Some("milk"))).await;
-    assert_eq!(same, Ok(Submitted::Existing(task)));
+    assert_eq!(same, Ok(Submission::Existing(task)));
     let other = world.store.submit(keyed(3, Some("bread"))).await;
     assert_eq!(other, Err(StoreError::KeyReused { task }));
     assert_eq!(
@@ -268,5 +268,5 @@ pub(crate) async fn the_same_key_with_another_request_is_refused(world: &World) 
     );
     // Whoever gives no fingerprint, such as a parent that asks its child again, gets the task.
     let unknown = world.store.submit(keyed(4, None)).await;
-    assert_eq!(unknown, Ok(Submitted::Existing(task)));
+    assert_eq!(unknown, Ok(Submission::Existing(task)));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use convoke_model::{RetentionPolicy, TaskState};
 use convoke_store::{
-    BroughtIn, Claim, Definition, Filter, NewSignal, Page, SignalKind, Signalled, StateWriter,
+    Claim, Definition, Filter, Imported, NewSignal, Page, SignalKind, SignalReceipt, StateWriter,
     Sweep,
 };
 use serde_json::json;
@@ -90,7 +90,7 @@ pub(crate) async fn a_task_that_is_taken_out_and_brought_in_is_the_same(world: &
     let other = World::sqlite();
     let kept = world.store.definition("d1").await.unwrap();
     let brought_in = other.store.bring_in(taken.clone(), kept).await.unwrap();
-    assert_eq!(brought_in, BroughtIn::Created);
+    assert_eq!(brought_in, Imported::Created);
     let again = other.store.take_out(id).await.unwrap().unwrap();
     assert_eq!(again, taken);
     assert!(other.store.definition("d1").await.unwrap().is_some());
@@ -106,11 +106,11 @@ pub(crate) async fn a_task_that_is_there_already_is_not_brought_in(world: &World
     let mut taken = world.store.take_out(id).await.unwrap().unwrap();
     taken.record.description = "changed".into();
     let brought_in = world.store.bring_in(taken.clone(), None).await.unwrap();
-    assert_eq!(brought_in, BroughtIn::Existing);
+    assert_eq!(brought_in, Imported::Existing);
     // The owner's key stands for one task, whatever its id.
     taken.record.id = Uuid::from_u128(2);
     let brought_in = world.store.bring_in(taken, None).await.unwrap();
-    assert_eq!(brought_in, BroughtIn::Existing);
+    assert_eq!(brought_in, Imported::Existing);
     let page = world.store.query(Filter::default(), Page::default()).await;
     let tasks = page.unwrap().tasks;
     assert_eq!(tasks.len(), 1);
@@ -134,7 +134,7 @@ pub(crate) async fn a_task_brought_in_goes_on_where_it_stood(world: &World) {
         key: "first".into(),
     };
     let signalled = world.store.signal(again).await.unwrap();
-    assert_eq!(signalled, Signalled::Duplicate);
+    assert_eq!(signalled, SignalReceipt::Duplicate);
     let batch = world.batch(TaskState::Completed);
     assert_eq!(world.store.append(claimed.fence(), batch).await, Ok(3));
 }
@@ -146,7 +146,7 @@ async fn bring_in(world: &World, definition: &Definition) {
     let taken = source.store.take_out(id).await.unwrap().unwrap();
     let definition = Some(definition.clone());
     let brought_in = world.store.bring_in(taken, definition).await.unwrap();
-    assert_eq!(brought_in, BroughtIn::Created);
+    assert_eq!(brought_in, Imported::Created);
 }
 
 async fn is_trusted(world: &World, hash: &str) -> bool {

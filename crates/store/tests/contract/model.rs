@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use convoke_model::{RetentionPolicy, TaskState};
 use convoke_store::{
-    Batch, FIRST_EPOCH, Fence, Filter, Hold, Lease, NewSignal, Page, SignalKind, Standing, Store,
-    Submitted,
+    Batch, FIRST_EPOCH, Fence, Filter, Lease, LeaseAction, NewSignal, Page, SignalKind,
+    StatusUpdate, Store, Submission,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -92,7 +92,7 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
                 time: LEASE,
             });
             let submitted = store.submit(task).await;
-            if let Ok(Submitted::Created { id, held: true }) = submitted {
+            if let Ok(Submission::Created { id, held: true }) = submitted {
                 claims.push(Fence {
                     task: id,
                     epoch: FIRST_EPOCH,
@@ -103,7 +103,7 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
         }
         Operation::Claim { worker, limit } => {
             let claimed = world.claim(&format!("worker-{worker}"), limit).await;
-            claims.extend(claimed.iter().map(convoke_store::Claimed::fence));
+            claims.extend(claimed.iter().map(convoke_store::ClaimedTask::fence));
             format!("{claimed:?}")
         }
         Operation::Append {
@@ -128,9 +128,9 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
                 world.batch(status)
             };
             let base_standing = base.standing.clone().unwrap();
-            let stands = Standing {
+            let stands = StatusUpdate {
                 hold: if wake.is_none() && outcome == 1 {
-                    Hold::Release { wake_at: None }
+                    LeaseAction::Release { wake_at: None }
                 } else {
                     base_standing.hold
                 },

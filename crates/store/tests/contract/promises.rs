@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use convoke_model::{Clock, TaskState};
 use convoke_store::{
-    Claim, FIRST_EPOCH, Fence, Filter, Lease, NewSignal, Page, Scope, SignalKind, Signalled,
-    StoreError, Submitted, TaskRecord,
+    Claim, FIRST_EPOCH, Fence, Filter, Lease, NewSignal, Page, Scope, SignalKind, SignalReceipt,
+    StoreError, Submission, TaskRecord,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -51,7 +51,7 @@ pub(crate) async fn the_same_key_of_the_same_owner_is_the_same_task(world: &Worl
     let id = world.submit(first).await;
     assert_eq!(
         world.store.submit(second).await.unwrap(),
-        Submitted::Existing(id)
+        Submission::Existing(id)
     );
     assert!(
         world
@@ -93,7 +93,7 @@ pub(crate) async fn a_task_can_be_held_from_the_start(world: &World) {
     task.hold = Some(lease("a"));
     let submitted = world.store.submit(task).await.unwrap();
     let id = Uuid::from_u128(1);
-    assert_eq!(submitted, Submitted::Created { id, held: true });
+    assert_eq!(submitted, Submission::Created { id, held: true });
     let record = world.store.load(id, 1).await.unwrap().unwrap().record;
     assert_eq!(record.status, TaskState::Working);
     assert_eq!(record.worker.as_deref(), Some("a"));
@@ -120,7 +120,7 @@ pub(crate) async fn a_task_that_has_to_wait_its_turn_is_not_held_from_the_start(
     second.hold = Some(lease("a"));
     let submitted = world.store.submit(second).await.unwrap();
     let id = Uuid::from_u128(2);
-    assert_eq!(submitted, Submitted::Created { id, held: false });
+    assert_eq!(submitted, Submission::Created { id, held: false });
     let claimed = world.claim("b", 9).await;
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].record.id, Uuid::from_u128(1));
@@ -253,7 +253,7 @@ pub(crate) async fn a_signal_before_the_wait_is_not_lost(world: &World) {
     let fence = world.claim_one("w").await.fence();
     assert_eq!(
         world.store.signal(signal(id, "s")).await,
-        Ok(Signalled::Accepted)
+        Ok(SignalReceipt::Accepted)
     );
     world.store.append(fence, world.pause(None)).await.unwrap();
     let claimed = world.claim_one("w").await;
@@ -281,15 +281,15 @@ pub(crate) async fn a_signal_is_taken_once_under_its_key(world: &World) {
     let id = world.submit(world.task(1)).await;
     assert_eq!(
         world.store.signal(signal(id, "s")).await,
-        Ok(Signalled::Accepted)
+        Ok(SignalReceipt::Accepted)
     );
     assert_eq!(
         world.store.signal(signal(id, "s")).await,
-        Ok(Signalled::Duplicate)
+        Ok(SignalReceipt::Duplicate)
     );
     assert_eq!(
         world.store.signal(signal(id, "t")).await,
-        Ok(Signalled::Accepted)
+        Ok(SignalReceipt::Accepted)
     );
     let claimed = world.claim_one("w").await;
     assert_eq!(claimed.signals.len(), 2);
@@ -298,7 +298,7 @@ pub(crate) async fn a_signal_is_taken_once_under_its_key(world: &World) {
     world.store.append(claimed.fence(), batch).await.unwrap();
     assert_eq!(
         world.store.signal(signal(id, "s")).await,
-        Ok(Signalled::Duplicate)
+        Ok(SignalReceipt::Duplicate)
     );
     assert!(
         world
@@ -322,10 +322,13 @@ pub(crate) async fn a_signal_to_an_ended_or_missing_task_is_told_apart(world: &W
         .unwrap();
     assert_eq!(
         world.store.signal(signal(id, "s")).await,
-        Ok(Signalled::Ended)
+        Ok(SignalReceipt::Ended)
     );
     let missing = signal(Uuid::from_u128(99), "s");
-    assert_eq!(world.store.signal(missing).await, Ok(Signalled::Unknown));
+    assert_eq!(
+        world.store.signal(missing).await,
+        Ok(SignalReceipt::Unknown)
+    );
 }
 
 pub(crate) async fn a_waiting_task_wakes_at_its_time(world: &World) {

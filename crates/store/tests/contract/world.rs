@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use convoke_model::{Channel, Clock, Message, TaskState};
 use convoke_store::{
-    Batch, Claim, Claimed, Definition, Hold, MemoryStore, NewEntry, NewMessage, NewTask,
-    SqliteStore, Standing, Store, Submitted,
+    Batch, Claim, ClaimedTask, Definition, LeaseAction, MemoryStore, NewEntry, NewMessage, NewTask,
+    SqliteStore, StatusUpdate, Store, Submission,
 };
 use convoke_testkit::SimClock;
 use uuid::Uuid;
@@ -69,12 +69,12 @@ impl World {
 
     pub(crate) async fn submit(&self, task: NewTask) -> Uuid {
         match self.store.submit(task).await.unwrap() {
-            Submitted::Created { id, .. } => id,
-            Submitted::Existing(id) => panic!("{id} was there already"),
+            Submission::Created { id, .. } => id,
+            Submission::Existing(id) => panic!("{id} was there already"),
         }
     }
 
-    pub(crate) async fn claim(&self, worker: &str, limit: usize) -> Vec<Claimed> {
+    pub(crate) async fn claim(&self, worker: &str, limit: usize) -> Vec<ClaimedTask> {
         self.store
             .claim(Claim {
                 worker: worker.into(),
@@ -87,7 +87,7 @@ impl World {
             .unwrap()
     }
 
-    pub(crate) async fn claim_one(&self, worker: &str) -> Claimed {
+    pub(crate) async fn claim_one(&self, worker: &str) -> ClaimedTask {
         let mut claimed = self.claim(worker, 1).await;
         assert_eq!(claimed.len(), 1, "nothing to claim");
         claimed.remove(0)
@@ -98,10 +98,10 @@ impl World {
             entries: vec![entry("step", self.clock.now())],
             messages: Vec::new(),
             consumed: Vec::new(),
-            standing: Some(Standing {
+            standing: Some(StatusUpdate {
                 status,
                 stage: None,
-                hold: Hold::Keep,
+                hold: LeaseAction::Keep,
                 result: None,
                 error: None,
                 progress: true,
@@ -112,7 +112,7 @@ impl World {
     pub(crate) fn pause(&self, wake_after: Option<Duration>) -> Batch {
         let wake_at = wake_after.map(|after| self.clock.now() + after);
         let mut batch = self.batch(TaskState::InputRequired);
-        standing(&mut batch).hold = Hold::Release { wake_at };
+        standing(&mut batch).hold = LeaseAction::Release { wake_at };
         batch
     }
 }
@@ -127,7 +127,7 @@ pub(crate) fn definition(hash: &str) -> Arc<Definition> {
 }
 
 /// Where a batch says that the task stands.
-pub(crate) fn standing(batch: &mut Batch) -> &mut Standing {
+pub(crate) fn standing(batch: &mut Batch) -> &mut StatusUpdate {
     batch.standing.as_mut().unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_model::{Channel, Clock, Message};
-use convoke_store::{Claim, Claimed, NewEntry, NewMessage, NewTask, SqliteStore, Store};
+use convoke_store::{Claim, ClaimedTask, NewEntry, NewMessage, NewTask, SqliteStore, Store};
 use convoke_testkit::SimClock;
 use uuid::Uuid;
 
@@ -36,7 +36,7 @@ pub(crate) fn task(id: u128, clock: &SimClock) -> NewTask {
     }
 }
 
-pub(crate) async fn claim(store: &SqliteStore, worker: &str) -> Vec<Claimed> {
+pub(crate) async fn claim(store: &SqliteStore, worker: &str) -> Vec<ClaimedTask> {
     let claim = Claim {
         worker: worker.into(),
         apps: vec!["todo".into()],

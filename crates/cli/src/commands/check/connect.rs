@@ -6,7 +6,7 @@ use std::sync::Arc;
 use convoke::tool_servers;
 use convoke_app::{App, Diagnostic, ToolMention, ToolMentions};
 use convoke_engine::Failure;
-use convoke_flow::ports::{NOT_REACHED, ToolFacts, Tools};
+use convoke_flow::ports::{NOT_REACHED, ToolDescription, Tools};
 use convoke_flow::toolbox::Toolbox;
 use convoke_model::SystemClock;
 use convoke_schema::Schema;
@@ -32,9 +32,9 @@ pub(super) async fn check(app: &App) -> anyhow::Result<Vec<Diagnostic>> {
     Ok(found.collect())
 }
 
-type Described<'a> = BTreeMap<&'a str, Result<Arc<ToolFacts>, Failure>>;
+type ToolDescriptions<'a> = BTreeMap<&'a str, Result<Arc<ToolDescription>, Failure>>;
 
-async fn describe<'a>(tools: &Toolbox, mentions: &'a ToolMentions) -> Described<'a> {
+async fn describe<'a>(tools: &Toolbox, mentions: &'a ToolMentions) -> ToolDescriptions<'a> {
     let asked = mentions.tools().into_iter().map(|tool| async move {
         let described = tools.describe(tool).await;
         (tool, described)
@@ -54,7 +54,7 @@ fn not_there(mentions: &ToolMentions, mention: &ToolMention, failure: &Failure) 
 fn held_against(
     mentions: &ToolMentions,
     mention: &ToolMention,
-    facts: &ToolFacts,
+    facts: &ToolDescription,
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if mention.must_look_only && !facts.read_only {

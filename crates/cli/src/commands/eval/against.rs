@@ -8,7 +8,7 @@ use crate::start;
 
 /// The second configuration, as the command line names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Other {
+pub(super) enum Opponent {
     /// The same app with no model but those that its files name.
     NoModel,
     /// The same app with this model, as `URL#MODEL`.
@@ -17,7 +17,7 @@ pub(super) enum Other {
     App(PathBuf),
 }
 
-impl Other {
+impl Opponent {
     /// Reads `none`, `URL#MODEL` or a folder.
     pub(super) fn read(text: &str) -> Result<Self, UsageError> {
         if text == "none" {
@@ -82,12 +82,15 @@ mod tests {
 
     #[test]
     fn what_is_compared_with_is_none_a_model_or_a_folder() {
-        assert_eq!(Other::read("none").unwrap(), Other::NoModel);
+        assert_eq!(Opponent::read("none").unwrap(), Opponent::NoModel);
         let model = "http://127.0.0.1:11434/v1#qwen3";
-        assert_eq!(Other::read(model).unwrap(), Other::Model(model.to_owned()));
+        assert_eq!(
+            Opponent::read(model).unwrap(),
+            Opponent::Model(model.to_owned())
+        );
         let folder = tempfile::tempdir().unwrap();
         let app = folder.path().to_str().unwrap();
-        assert_eq!(Other::read(app).unwrap(), Other::App(app.into()));
+        assert_eq!(Opponent::read(app).unwrap(), Opponent::App(app.into()));
         for wrong in [
             "",
             "nowhere",
@@ -95,7 +98,7 @@ mod tests {
             "http://127.0.0.1/v1#",
             "qwen3",
         ] {
-            let error = Other::read(wrong).unwrap_err();
+            let error = Opponent::read(wrong).unwrap_err();
             assert_eq!(error.code, "eval.against_malformed", "{wrong}");
             assert!(error.message.contains(&format!("`{wrong}`")), "{error}");
         }

@@ -30,12 +30,12 @@ struct SideBySide {
 /// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Which {
+enum Side {
     First,
     Second,
 }
 
-impl Which {
+impl Side {
     fn word(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -53,11 +53,11 @@ impl Which {
 
 /// A case that only one of the two got right, and what the other made of it.
 #[derive(Debug, Serialize)]
-struct Parting<'a> {
+struct DifferingCase<'a> {
     file: &'a str,
     case: &'a str,
     said: &'a str,
-    right: Which,
+    right: Side,
     /// What the other said.
     reply: &'a str,
     wrong: &'a [String],
@@ -75,15 +75,15 @@ fn side_by_side(first: &Outcome, second: &Outcome) -> Vec<SideBySide> {
     .collect()
 }
 
-fn partings<'a>(first: &'a Outcome, second: &'a Outcome) -> Vec<Parting<'a>> {
+fn partings<'a>(first: &'a Outcome, second: &'a Outcome) -> Vec<DifferingCase<'a>> {
     let both = first.verdicts.iter().zip(&second.verdicts);
     both.filter_map(|(first, second)| {
         let (right, other) = match (first.is_right(), second.is_right()) {
-            (true, false) => (Which::First, second),
-            (false, true) => (Which::Second, first),
+            (true, false) => (Side::First, second),
+            (false, true) => (Side::Second, first),
             _ => return None,
         };
-        Some(Parting {
+        Some(DifferingCase {
             file: &other.file,
             case: &other.case,
             said: &other.said,
@@ -118,7 +118,7 @@ pub(super) fn show(first: &Outcome, second: &Outcome) {
     output::line(format!("\n{}\n", table(&side_by_side(first, second))));
     for parting in partings(first, second) {
         let (right, other) = (parting.right.word(), parting.right.other().word());
-        let Parting { file, case, .. } = parting;
+        let DifferingCase { file, case, .. } = parting;
         output::line(format!("only the {right} is right: {file} {case:?}"));
         output::line(format!("      the {other} said {:?}", parting.reply));
         for wrong in parting.wrong {

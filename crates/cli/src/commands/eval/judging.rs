@@ -1,6 +1,6 @@
 //! Says a case to an app and compares what comes out.
 
-use convoke::{Answer, App, Ended, Incoming, Runtime, UserId};
+use convoke::{Answer, App, Incoming, Runtime, TaskOutcome, UserId};
 use convoke_app::{EvalCase, Expectation, ExpectedCall, ExpectedReply};
 use convoke_model::Name;
 use regex::Regex;
@@ -58,7 +58,7 @@ impl Judge {
     }
 
     /// Without an answer everything is wrong that the case speaks of.
-    fn nothing_came(&self, verdict: &mut Verdict, expect: &Expectation, ended: &Ended) {
+    fn nothing_came(&self, verdict: &mut Verdict, expect: &Expectation, ended: &TaskOutcome) {
         let questions = ended.questions.iter().map(|question| &question.prompt);
         let questions: Vec<_> = questions.map(String::as_str).collect();
         let why = match &ended.error {
@@ -84,7 +84,7 @@ async fn say(
     user: UserId,
     conversation: Uuid,
     text: &str,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<TaskOutcome> {
     let incoming = Incoming::new(user, text).conversation(conversation);
     Ok(runtime.ask(incoming).await?)
 }

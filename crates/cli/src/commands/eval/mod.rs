@@ -25,7 +25,7 @@ use tempfile::TempDir;
 use crate::cli::{EvalArgs, ModelArgs};
 use crate::exit::{Exit, UsageError};
 use crate::{log, output, progress, start};
-use against::Other;
+use against::Opponent;
 use comparing::Outcome;
 use judging::Judge;
 use verdict::Verdict;
@@ -45,7 +45,7 @@ struct Configuration {
 }
 
 pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
-    let other = args.against.as_deref().map(Other::read).transpose()?;
+    let other = args.against.as_deref().map(Opponent::read).transpose()?;
     let own = (args.app.clone(), args.model.clone());
     let first = Configuration::load(own, start::load_app_to_eval, json)?;
     let second = other

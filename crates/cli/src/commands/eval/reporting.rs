@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::measuring::{Measure, passed, percent, right_in_everything};
 use super::verdict::Verdict;
-use crate::output::{self, Look, Text};
+use crate::output::{self, Text, TextStyle};
 
 /// What came of the cases, as data. Measures that no case speaks of are among it, with no cases.
 pub(super) fn data(verdicts: &[Verdict], measures: &[Measure]) -> Value {
@@ -15,7 +15,7 @@ pub(super) fn data(verdicts: &[Verdict], measures: &[Measure]) -> Value {
 pub(super) fn show(verdicts: &[Verdict], measures: &[Measure]) {
     for verdict in verdicts.iter().filter(|verdict| !verdict.is_right()) {
         let case = format!(" {} {:?}", verdict.file, verdict.case);
-        output::line(Text::new().add(Look::Red, "wrong").plain(case));
+        output::line(Text::new().add(TextStyle::Red, "wrong").plain(case));
         for wrong in &verdict.wrong {
             output::line(format!("      {wrong}"));
         }

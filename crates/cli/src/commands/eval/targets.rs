@@ -4,7 +4,7 @@ use convoke::{Answer, App};
 use convoke_model::Name;
 use serde_json::Value;
 
-use super::verdict::Pair;
+use super::verdict::ExpectedActual;
 
 /// Something that a request was given to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Target {
 ///
 /// Which of several wrong ones was taken for which of several missing ones nobody can tell, so they are
 /// put side by side in the order of their names.
-pub(super) fn pairs(wanted: &[Name], found: &[Target], app: &App) -> Vec<Pair> {
+pub(super) fn pairs(wanted: &[Name], found: &[Target], app: &App) -> Vec<ExpectedActual> {
     // A case that speaks of agents is told of agents, and one that speaks of skills of skills.
     let by_skill = wanted.iter().any(|name| has_skill(app, name));
     let shown = |target: &Target| match &target.agent {
@@ -78,7 +78,7 @@ pub(super) fn pairs(wanted: &[Name], found: &[Target], app: &App) -> Vec<Pair> {
 }
 
 /// Whether all pairs are right.
-pub(super) fn all_right(pairs: &[Pair]) -> bool {
+pub(super) fn all_right(pairs: &[ExpectedActual]) -> bool {
     pairs.iter().all(|(wanted, found)| wanted == found)
 }
 
@@ -115,7 +115,7 @@ mod tests {
         App::load_kept(&files, &hash, "".as_ref(), &environment, &none).unwrap()
     }
 
-    fn compared(wanted: &[&str], routing: &Value) -> Vec<Pair> {
+    fn compared(wanted: &[&str], routing: &Value) -> Vec<ExpectedActual> {
         let wanted: Vec<Name> = wanted.iter().map(|name| Name::new(name).unwrap()).collect();
         let mut fields = AnswerFields::of("Done.");
         fields.metadata.insert("routing".into(), routing.clone());
@@ -123,7 +123,7 @@ mod tests {
         pairs(&wanted, &Target::all(&answer), &house())
     }
 
-    fn pair(wanted: &str, found: &str) -> Pair {
+    fn pair(wanted: &str, found: &str) -> ExpectedActual {
         let name = |name: &str| (!name.is_empty()).then(|| name.to_owned());
         (name(wanted), name(found))
     }

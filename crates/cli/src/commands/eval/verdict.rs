@@ -18,13 +18,13 @@ pub(super) struct Verdict {
     /// The intent that was wanted, and the one that was found.
     pub(super) intents: Option<(String, String)>,
     /// Each target that was wanted, with the one that was found.
-    pub(super) chosen: Option<Vec<Pair>>,
+    pub(super) chosen: Option<Vec<ExpectedActual>>,
     /// What was wanted and what came instead.
     pub(super) wrong: Vec<String>,
 }
 
 /// What was wanted, and what was found in its place. One of them may be missing.
-pub(super) type Pair = (Option<String>, Option<String>);
+pub(super) type ExpectedActual = (Option<String>, Option<String>);
 
 impl Verdict {
     /// Of a case that nothing was compared of yet.

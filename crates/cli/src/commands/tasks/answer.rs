@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use convoke_app::Limits;
-use convoke_engine::Answered;
+use convoke_engine::QuestionAnswer;
 use convoke_flow::check_answer;
 use convoke_store::Store;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::exit::{Exit, UsageError};
 use crate::{output, start};
 
 /// What was said on the command line.
-pub(super) struct Said<'a> {
+pub(super) struct AnswerArgs<'a> {
     pub(super) action: AnswerAction,
     pub(super) question: Option<&'a str>,
     pub(super) message: Option<&'a str>,
@@ -27,7 +27,7 @@ pub(super) struct Said<'a> {
 pub(super) async fn answer(
     store: Arc<dyn Store>,
     task: Uuid,
-    said: &Said<'_>,
+    said: &AnswerArgs<'_>,
     args: &StoreArgs,
     json: bool,
 ) -> anyhow::Result<Exit> {
@@ -46,7 +46,7 @@ pub(super) async fn answer(
 
 /// What to tell the task. What is set goes into the state of a workflow; with `modify` alone, the message
 /// is the value to go on with.
-fn answered(said: &Said<'_>) -> Result<Answered, UsageError> {
+fn answered(said: &AnswerArgs<'_>) -> Result<QuestionAnswer, UsageError> {
     let message = said.message.map(str::to_owned);
     match said.action {
         AnswerAction::Approve | AnswerAction::Reject if !said.set.is_empty() => {
@@ -55,14 +55,14 @@ fn answered(said: &Said<'_>) -> Result<Answered, UsageError> {
                 "--set changes something; use modify",
             ))
         }
-        AnswerAction::Approve => Ok(Answered::Approve { message }),
-        AnswerAction::Reject => Ok(Answered::Reject { message }),
+        AnswerAction::Approve => Ok(QuestionAnswer::Approve { message }),
+        AnswerAction::Reject => Ok(QuestionAnswer::Reject { message }),
         AnswerAction::Modify if !said.set.is_empty() => {
             let mut value = json!({ "state_updates": fork::fields(said.set)? });
             if let Some(message) = message {
                 value["message"] = message.into();
             }
-            Ok(Answered::Modify { value })
+            Ok(QuestionAnswer::Modify { value })
         }
         AnswerAction::Modify => {
             let text = message.ok_or_else(|| {
@@ -73,7 +73,7 @@ fn answered(said: &Said<'_>) -> Result<Answered, UsageError> {
             let value: Value = serde_json::from_str(&text).map_err(|error| {
                 UsageError::new("answer.not_json", format!("--message is not JSON: {error}"))
             })?;
-            Ok(Answered::Modify { value })
+            Ok(QuestionAnswer::Modify { value })
         }
     }
 }

@@ -1,14 +1,14 @@
 //! `convoke tasks diff`: where two tasks, or two points of one, part.
 
 use convoke_engine::Event;
-use convoke_store::{Entry, Loaded, Store};
+use convoke_store::{Entry, LoadedTask, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::compare::{Difference, differences};
 use super::{find, not_found};
 use crate::exit::{Exit, UsageError};
-use crate::output::{self, Look, Text};
+use crate::output::{self, Text, TextStyle};
 
 /// Differences that are shown to a person.
 const SHOWN: usize = 40;
@@ -17,9 +17,9 @@ const SHOWN: usize = 40;
 const VALUE_SHOWN: usize = 60;
 
 /// A point of a task.
-struct Point {
+struct TaskPoint {
     id: Uuid,
-    loaded: Loaded,
+    loaded: LoadedTask,
     seq: u64,
 }
 
@@ -53,8 +53,8 @@ pub(super) async fn diff(
     })
 }
 
-fn show(one: &Point, other: &Point, parted: Option<Steps<'_>>, found: &[Difference]) {
-    let named = |point: &Point| format!("{}, step {}", point.id, point.seq);
+fn show(one: &TaskPoint, other: &TaskPoint, parted: Option<Steps<'_>>, found: &[Difference]) {
+    let named = |point: &TaskPoint| format!("{}, step {}", point.id, point.seq);
     output::line(minus(named(one)));
     output::line(plus(named(other)));
     match parted {
@@ -92,15 +92,15 @@ fn show(one: &Point, other: &Point, parted: Option<Steps<'_>>, found: &[Differen
 }
 
 fn minus(words: String) -> Text {
-    Text::new().add(Look::Red, "- ").plain(words)
+    Text::new().add(TextStyle::Red, "- ").plain(words)
 }
 
 fn plus(words: String) -> Text {
-    Text::new().add(Look::Green, "+ ").plain(words)
+    Text::new().add(TextStyle::Green, "+ ").plain(words)
 }
 
 /// Reads `ID` or `ID@SEQ`.
-async fn point(store: &dyn Store, text: &str) -> anyhow::Result<Point> {
+async fn point(store: &dyn Store, text: &str) -> anyhow::Result<TaskPoint> {
     let (name, seq) = match text.split_once('@') {
         None => (text, None),
         Some((name, seq)) => {
@@ -120,14 +120,14 @@ async fn point(store: &dyn Store, text: &str) -> anyhow::Result<Point> {
         return Err(UsageError::new("task.no_such_step", message).into());
     }
     loaded.entries.retain(|entry| entry.seq <= seq);
-    Ok(Point { id, loaded, seq })
+    Ok(TaskPoint { id, loaded, seq })
 }
 
 /// A step of each, where there is one.
 type Steps<'a> = (Option<&'a Entry>, Option<&'a Entry>);
 
 /// The first steps that are not the same. What a task did before it was forked is what the other did.
-fn parting<'a>(one: &'a Point, other: &'a Point) -> Option<Steps<'a>> {
+fn parting<'a>(one: &'a TaskPoint, other: &'a TaskPoint) -> Option<Steps<'a>> {
     let (from, to) = if let Some(at) = other.forked_at(one.id) {
         (at, 1)
     } else if let Some(at) = one.forked_at(other.id) {
@@ -142,7 +142,7 @@ fn parting<'a>(one: &'a Point, other: &'a Point) -> Option<Steps<'a>> {
         .find(|(before, after)| before.map(essence) != after.map(essence))
 }
 
-impl Point {
+impl TaskPoint {
     fn state(&self) -> Value {
         let entry = self.loaded.entries.last();
         entry.map_or(Value::Null, |entry| entry.state.value())

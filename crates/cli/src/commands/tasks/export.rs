@@ -5,7 +5,7 @@ use std::path::Path;
 
 use convoke_flow::trace as trace_of;
 use convoke_model::{Redaction, Trace};
-use convoke_store::{Archive, Filter, Loaded, Page, Store, TaskRecord};
+use convoke_store::{Archive, Filter, LoadedTask, Page, Store, TaskRecord};
 use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
@@ -60,7 +60,7 @@ struct Export<'a> {
     args: &'a StoreArgs,
     folder: ExportFolder,
     /// What is known of the definitions that were written, by their hashes.
-    definitions: HashMap<String, Known>,
+    definitions: HashMap<String, ExportedDefinition>,
     exported: usize,
     replaced: usize,
     skipped: usize,
@@ -68,7 +68,7 @@ struct Export<'a> {
 
 /// What an export needs to know of a definition.
 #[derive(Clone)]
-struct Known {
+struct ExportedDefinition {
     /// Whether the store has it. Old stores did not keep any.
     kept: bool,
     /// What its traces leave out.
@@ -108,7 +108,7 @@ impl Export<'_> {
     }
 
     /// Writes a definition before the first task that names it, so that no task is ever there without.
-    async fn definition(&mut self, hash: &str) -> anyhow::Result<Known> {
+    async fn definition(&mut self, hash: &str) -> anyhow::Result<ExportedDefinition> {
         if let Some(known) = self.definitions.get(hash) {
             return Ok(known.clone());
         }
@@ -121,7 +121,7 @@ impl Export<'_> {
         let app = kept.as_ref().and_then(|definition| {
             start::read_kept(definition, folder, &self.args.data, &model).ok()
         });
-        let known = Known {
+        let known = ExportedDefinition {
             kept: kept.is_some(),
             redaction: app.map(|app| app.config.redaction).unwrap_or_default(),
         };
@@ -242,8 +242,8 @@ fn children_of(parent: Uuid) -> Filter {
     }
 }
 
-fn loaded(archive: Archive) -> Loaded {
-    Loaded {
+fn loaded(archive: Archive) -> LoadedTask {
+    LoadedTask {
         record: archive.record,
         entries: archive.entries,
         messages: archive.messages,

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use convoke_model::SystemClock;
-use convoke_store::{Archive, BroughtIn, MemoryStore, Store, StoreError};
+use convoke_store::{Archive, Imported, MemoryStore, Store, StoreError};
 
 use super::import_folder::ImportFolder;
 use super::import_limits::ImportLimits;
@@ -48,8 +48,8 @@ async fn bring_in(
 ) {
     let id = archive.record.id;
     match store.bring_in(archive.clone(), definition).await {
-        Ok(BroughtIn::Created) => {}
-        Ok(BroughtIn::Existing) | Err(StoreError::ForeignConversation { .. }) => return,
+        Ok(Imported::Created) => {}
+        Ok(Imported::Existing) | Err(StoreError::ForeignConversation { .. }) => return,
         Err(error) => panic!("accepted, then not stored: {error}"),
     }
     let there = match store.take_out(id).await {

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use convoke::StoreChoice;
-use convoke_store::{BroughtIn, Store, StoreFuture};
+use convoke_store::{Imported, Store, StoreFuture};
 use serde_json::{Value, json};
 
 use super::archive::refused;
-use super::import_folder::{ImportFolder, Listed};
+use super::import_folder::{ImportFolder, ListedTask};
 use super::import_limits::ImportLimits;
 use super::trust::{self, Disclosure};
 use crate::cli::{ImportArgs, StoreArgs};
@@ -62,7 +62,7 @@ fn open(args: &StoreArgs) -> anyhow::Result<Arc<dyn Store>> {
 }
 
 /// A conversation belongs to one user and one app, here as there.
-async fn check_conversations(store: &dyn Store, tasks: &[Listed]) -> anyhow::Result<()> {
+async fn check_conversations(store: &dyn Store, tasks: &[ListedTask]) -> anyhow::Result<()> {
     let mut known = HashSet::new();
     for task in tasks {
         let Some(id) = task.conversation.filter(|id| known.insert(*id)) else {
@@ -95,23 +95,23 @@ struct Import<'a> {
     /// The definitions that are known to be in the store, because a task that names them is.
     kept: HashSet<&'a str>,
     /// Tasks on their way, oldest first.
-    under_way: VecDeque<UnderWay<'a>>,
+    under_way: VecDeque<ImportedTask<'a>>,
     imported: usize,
     existing: usize,
     skipped: usize,
 }
 
 /// A task on its way into the store.
-struct UnderWay<'a> {
+struct ImportedTask<'a> {
     definition: &'a str,
     /// How much of it is held in memory.
     bytes: u64,
-    brought_in: StoreFuture<BroughtIn>,
+    brought_in: StoreFuture<Imported>,
 }
 
 /// What may run here of that which was brought in.
 #[derive(Default)]
-struct Trust {
+struct TrustPolicy {
     /// What the command line said of, just now.
     trusted: Vec<Disclosure>,
     /// What is left to its user.
@@ -119,7 +119,7 @@ struct Trust {
 }
 
 impl<'a> Import<'a> {
-    async fn take(&mut self, task: &'a Listed, take_over: bool) -> anyhow::Result<()> {
+    async fn take(&mut self, task: &'a ListedTask, take_over: bool) -> anyhow::Result<()> {
         if !task.status.is_final() && !take_over {
             match self.store.newest(task.id).await? {
                 Some(_) => self.existing += 1,
@@ -136,7 +136,7 @@ impl<'a> Import<'a> {
         let definition = definition.map(|read| read.definition.clone());
         // It takes its place in the order from here on, whenever it is waited for.
         let brought_in = self.store.bring_in(self.folder.archive(task)?, definition);
-        self.under_way.push_back(UnderWay {
+        self.under_way.push_back(ImportedTask {
             definition: hash,
             bytes: task.bytes,
             brought_in,
@@ -153,19 +153,19 @@ impl<'a> Import<'a> {
             };
             bytes -= first.bytes;
             match first.brought_in.await? {
-                BroughtIn::Created => {
+                Imported::Created => {
                     self.imported += 1;
                     self.kept.insert(first.definition);
                 }
-                BroughtIn::Existing => self.existing += 1,
+                Imported::Existing => self.existing += 1,
             }
         }
         Ok(())
     }
 
     /// Trusts the definitions that were named, and finds those that still are not trusted.
-    async fn trust(&self, named: &HashSet<String>) -> anyhow::Result<Trust> {
-        let mut trust = Trust::default();
+    async fn trust(&self, named: &HashSet<String>) -> anyhow::Result<TrustPolicy> {
+        let mut trust = TrustPolicy::default();
         let mut hashes: Vec<_> = self.folder.definitions.keys().collect();
         hashes.sort();
         for hash in hashes {
@@ -187,7 +187,7 @@ impl<'a> Import<'a> {
         Ok(trust)
     }
 
-    fn tell(&self, trust: &Trust, json: bool) {
+    fn tell(&self, trust: &TrustPolicy, json: bool) {
         let (imported, existing, skipped) = (self.imported, self.existing, self.skipped);
         if json {
             let listed = |some: &[Disclosure]| some.iter().map(Disclosure::json).collect::<Value>();

@@ -5,7 +5,7 @@ use convoke_store::Definition;
 
 use super::archive::refused;
 use super::import_limits::{DEFINITION_FILE_BYTES, DEFINITION_FILES};
-use super::import_source::{Most, SourceFolder};
+use super::import_source::{ReadLimit, SourceFolder};
 use crate::exit::UsageError;
 
 /// A definition whose files give its hash.
@@ -18,7 +18,11 @@ pub(super) struct ReadDefinition {
 impl ReadDefinition {
     /// Reads a definition of no more than so many bytes. An app's files lie in its folder, or in a folder
     /// of that.
-    pub(super) fn read(folder: &SourceFolder, hash: &str, most: Most) -> Result<Self, UsageError> {
+    pub(super) fn read(
+        folder: &SourceFolder,
+        hash: &str,
+        most: ReadLimit,
+    ) -> Result<Self, UsageError> {
         let mut read = Files {
             definition: Definition {
                 hash: hash.to_owned(),
@@ -55,7 +59,7 @@ impl ReadDefinition {
 /// Files that are being read.
 struct Files {
     definition: Definition,
-    most: Most,
+    most: ReadLimit,
     bytes: u64,
 }
 

@@ -18,14 +18,14 @@ use super::archive::{
 use super::archive_checkpoint::{ReadCheckpoint, is_file_name};
 use super::import_definition::ReadDefinition;
 use super::import_limits::ImportLimits;
-use super::import_source::{Most, SourceFolder};
+use super::import_source::{ReadLimit, SourceFolder};
 use crate::exit::UsageError;
 use crate::progress;
 
 /// An export in which nothing is wrong.
 pub(super) struct ImportFolder {
     /// In the order in which they were submitted.
-    pub(super) tasks: Vec<Listed>,
+    pub(super) tasks: Vec<ListedTask>,
     /// What they were begun with, by its hash.
     pub(super) definitions: HashMap<String, ReadDefinition>,
     folder: SourceFolder,
@@ -34,7 +34,7 @@ pub(super) struct ImportFolder {
 
 /// A task of an export. Its journal stays where it is until it is its turn, because all journals together
 /// may be more than a machine can hold.
-pub(super) struct Listed {
+pub(super) struct ListedTask {
     pub(super) path: PathBuf,
     pub(super) id: Uuid,
     pub(super) status: TaskState,
@@ -62,7 +62,7 @@ impl ImportFolder {
         let ids = task_ids(&tasks, limits.tasks())?;
         let bar = progress::bar(ids.len(), "checking");
         let mut listed = Vec::with_capacity(ids.len());
-        let mut among = Among::default();
+        let mut among = SharedFacts::default();
         let mut read = ReadDefinitions {
             folder: definitions.as_ref(),
             missing: dir.join(DEFINITIONS),
@@ -94,7 +94,7 @@ impl ImportFolder {
     }
 
     /// A task with its journal, as it was when the export was looked at.
-    pub(super) fn archive(&self, listed: &Listed) -> Result<Archive, UsageError> {
+    pub(super) fn archive(&self, listed: &ListedTask) -> Result<Archive, UsageError> {
         let id = listed.id.to_string();
         let mut reader = TaskReader::open(&self.folder, &id, &self.limits)?;
         let task = reader.task_file()?;
@@ -120,7 +120,7 @@ struct ReadDefinitions<'a> {
     /// Where they would be.
     missing: PathBuf,
     /// What may still be read.
-    left: Most,
+    left: ReadLimit,
     read: HashMap<String, ReadDefinition>,
 }
 
@@ -243,8 +243,8 @@ impl<'a> TaskReader<'a> {
         self.digest.clone().finalize().into()
     }
 
-    fn listed(self, task: TaskFile) -> Listed {
-        Listed {
+    fn listed(self, task: TaskFile) -> ListedTask {
+        ListedTask {
             path: self.folder.path().to_owned(),
             id: task.id,
             status: task.status,
@@ -261,13 +261,13 @@ impl<'a> TaskReader<'a> {
 
 /// What no two tasks of an export may disagree about, or have both.
 #[derive(Default)]
-struct Among {
+struct SharedFacts {
     keys: HashSet<(String, Uuid, String)>,
     /// The owner and the app of each.
     conversations: HashMap<Uuid, (Uuid, String)>,
 }
 
-impl Among {
+impl SharedFacts {
     fn check(&mut self, task: &TaskFile) -> Result<(), String> {
         if let Some(key) = &task.key
             && !self
@@ -298,7 +298,7 @@ impl Among {
 
 /// The folders of all tasks. What begins with a point is no task: an export that was cut off, or a program
 /// that leaves its marks in every folder.
-fn task_ids(tasks: &SourceFolder, most: Most) -> Result<Vec<String>, UsageError> {
+fn task_ids(tasks: &SourceFolder, most: ReadLimit) -> Result<Vec<String>, UsageError> {
     let names = tasks.names(most)?;
     let mut ids = Vec::new();
     for name in &names {

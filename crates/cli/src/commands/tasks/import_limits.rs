@@ -3,7 +3,7 @@
 use clap::Args;
 use convoke_app::{MAX_FILE_BYTES, MAX_FILES};
 
-use super::import_source::Most;
+use super::import_source::ReadLimit;
 
 /// The limits of an import, each an option of the command.
 #[derive(Debug, Clone, Args)]
@@ -41,36 +41,36 @@ impl Default for ImportLimits {
 }
 
 impl ImportLimits {
-    pub(super) fn tasks(&self) -> Most {
-        Most {
+    pub(super) fn tasks(&self) -> ReadLimit {
+        ReadLimit {
             number: self.tasks,
             help: "set --max-tasks",
         }
     }
 
-    pub(super) fn task_files(&self) -> Most {
-        Most {
+    pub(super) fn task_files(&self) -> ReadLimit {
+        ReadLimit {
             number: self.task_files,
             help: "set --max-task-files",
         }
     }
 
-    pub(super) fn file_bytes(&self) -> Most {
-        Most {
+    pub(super) fn file_bytes(&self) -> ReadLimit {
+        ReadLimit {
             number: self.file_bytes,
             help: "set --max-file-bytes",
         }
     }
 
-    pub(super) fn task_bytes(&self) -> Most {
-        Most {
+    pub(super) fn task_bytes(&self) -> ReadLimit {
+        ReadLimit {
             number: self.task_bytes,
             help: "set --max-task-bytes",
         }
     }
 
-    pub(super) fn definition_bytes(&self) -> Most {
-        Most {
+    pub(super) fn definition_bytes(&self) -> ReadLimit {
+        ReadLimit {
             number: self.definition_bytes,
             help: "set --max-definition-bytes",
         }
@@ -78,13 +78,13 @@ impl ImportLimits {
 }
 
 /// Files in a folder of a definition. No app has more.
-pub(super) const DEFINITION_FILES: Most = Most {
+pub(super) const DEFINITION_FILES: ReadLimit = ReadLimit {
     number: MAX_FILES as u64,
     help: "no app has as many",
 };
 
 /// Bytes in a file of a definition. No app has a longer one.
-pub(super) const DEFINITION_FILE_BYTES: Most = Most {
+pub(super) const DEFINITION_FILE_BYTES: ReadLimit = ReadLimit {
     number: MAX_FILE_BYTES,
     help: "no app has a longer one",
 };

@@ -21,7 +21,7 @@ pub(super) struct SourceFolder {
 
 /// How much of something is read at most, and how its reader is told to read more.
 #[derive(Clone, Copy)]
-pub(super) struct Most {
+pub(super) struct ReadLimit {
     pub(super) number: u64,
     /// Such as `set --max-tasks`.
     pub(super) help: &'static str,
@@ -44,7 +44,7 @@ impl SourceFolder {
     }
 
     /// The names of what is in it, sorted.
-    pub(super) fn names(&self, most: Most) -> Result<Vec<String>, UsageError> {
+    pub(super) fn names(&self, most: ReadLimit) -> Result<Vec<String>, UsageError> {
         let unreadable = |error: Errno| refused("archive.unreadable", &self.path, error);
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.fd).map_err(unreadable)? {
@@ -57,7 +57,7 @@ impl SourceFolder {
                 continue;
             }
             if names.len() as u64 >= most.number {
-                let Most { number, help } = most;
+                let ReadLimit { number, help } = most;
                 let why = format!("there are more than {number} files here; {help}");
                 return Err(refused("archive.too_large", &self.path, why));
             }
@@ -68,7 +68,7 @@ impl SourceFolder {
     }
 
     /// The text of a file in it, if there is one.
-    pub(super) fn text(&self, name: &str, most: Most) -> Result<Option<String>, UsageError> {
+    pub(super) fn text(&self, name: &str, most: ReadLimit) -> Result<Option<String>, UsageError> {
         let path = self.path.join(name);
         // A pipe that nobody writes to is opened all the same, and refused.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -83,7 +83,7 @@ impl SourceFolder {
             return Err(no_file(&path));
         }
         let too_large = || {
-            let Most { number, help } = most;
+            let ReadLimit { number, help } = most;
             let why = format!("the file has more than {number} bytes; {help}");
             Err(refused("archive.too_large", &path, why))
         };
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    const MOST: Most = Most {
+    const MOST: ReadLimit = ReadLimit {
         number: 10,
         help: "keep it short",
     };

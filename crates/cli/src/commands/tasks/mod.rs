@@ -91,7 +91,7 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             store: args,
         } => {
             let (store, task) = open(args, id).await?;
-            let said = answer::Said {
+            let said = answer::AnswerArgs {
                 action: *action,
                 question: question.as_deref(),
                 message: message.as_deref(),

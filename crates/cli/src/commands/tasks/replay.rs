@@ -7,7 +7,7 @@ use std::sync::Arc;
 use convoke_engine::machine::Machine;
 use convoke_engine::{Event, Facts};
 use convoke_flow::{Assistant, Reply};
-use convoke_store::{Entry, Loaded, Store};
+use convoke_store::{Entry, LoadedTask, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ use crate::exit::{Exit, UsageError};
 use crate::{output, start};
 
 /// Where a replay and its journal part.
-struct Parting {
+struct Divergence {
     seq: u64,
     /// What the journal says, and what the replay.
     found: Difference,
@@ -41,14 +41,14 @@ pub(super) async fn replay(
     let steps = loaded.entries.len();
     let difference = first_difference(Arc::new(Assistant::new(app)?), &loaded)?;
     if json {
-        let difference = difference.as_ref().map(|Parting { seq, found }| {
+        let difference = difference.as_ref().map(|Divergence { seq, found }| {
             json!({
                 "seq": seq, "place": found.place,
                 "journal": found.one, "replay": found.other,
             })
         });
         output::json_line(&json!({ "task": task, "steps": steps, "difference": difference }));
-    } else if let Some(Parting { seq, found }) = &difference {
+    } else if let Some(Divergence { seq, found }) = &difference {
         let place = &found.place;
         output::line(format!(
             "step {seq} of {steps} comes out differently, at {place}:"
@@ -64,7 +64,10 @@ pub(super) async fn replay(
     })
 }
 
-fn first_difference(assistant: Arc<Assistant>, loaded: &Loaded) -> anyhow::Result<Option<Parting>> {
+fn first_difference(
+    assistant: Arc<Assistant>,
+    loaded: &LoadedTask,
+) -> anyhow::Result<Option<Divergence>> {
     let (mut machine, entries) = beginning(assistant, loaded)?;
     for entry in entries {
         let event: Event<Reply> = serde_json::from_value(entry.event.clone()).map_err(|error| {
@@ -79,7 +82,7 @@ fn first_difference(assistant: Arc<Assistant>, loaded: &Loaded) -> anyhow::Resul
             .next();
         if let Some(found) = found {
             let seq = entry.seq;
-            return Ok(Some(Parting { seq, found }));
+            return Ok(Some(Divergence { seq, found }));
         }
     }
     Ok(None)
@@ -89,7 +92,7 @@ fn first_difference(assistant: Arc<Assistant>, loaded: &Loaded) -> anyhow::Resul
 /// its first entry, which is taken as it is.
 fn beginning(
     assistant: Arc<Assistant>,
-    loaded: &Loaded,
+    loaded: &LoadedTask,
 ) -> anyhow::Result<(Machine<Assistant>, &[Entry])> {
     let facts = Facts::from(&loaded.record);
     match loaded.entries.split_first() {

@@ -2,7 +2,7 @@
 
 use convoke_flow::trace as trace_of;
 use convoke_model::{Redaction, StepRecord, StepStatus, Trace};
-use convoke_store::{Filter, Loaded, Page, Store};
+use convoke_store::{Filter, LoadedTask, Page, Store};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::not_found;
 use crate::cli::StoreArgs;
-use crate::output::{self, Look, Text};
+use crate::output::{self, Text, TextStyle};
 use crate::start;
 
 /// Columns that the time of the whole task takes.
@@ -30,8 +30,8 @@ const CHILDREN: usize = 200;
 const DEPTH: usize = 8;
 
 /// A task with those that it started.
-struct Family {
-    task: Loaded,
+struct TaskTree {
+    task: LoadedTask,
     children: Vec<Self>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn trace(
 }
 
 /// What the app of the task wants taken out. Where that cannot be read, everything is that may be.
-async fn redaction(store: &dyn Store, task: &Loaded, args: &StoreArgs) -> Redaction {
+async fn redaction(store: &dyn Store, task: &LoadedTask, args: &StoreArgs) -> Redaction {
     let app = start::app_of(store, &task.record, None, args, false).await;
     app.map(|app| app.config.redaction.clone())
         .unwrap_or_default()
@@ -62,7 +62,7 @@ fn family(
     store: &dyn Store,
     task: Uuid,
     depth: usize,
-) -> BoxFuture<'_, anyhow::Result<Option<Family>>> {
+) -> BoxFuture<'_, anyhow::Result<Option<TaskTree>>> {
     async move {
         let Some(loaded) = store.load(task, 1).await? else {
             return Ok(None);
@@ -81,7 +81,7 @@ fn family(
                 children.extend(family(store, child.id, depth - 1).await?);
             }
         }
-        Ok(Some(Family {
+        Ok(Some(TaskTree {
             task: loaded,
             children,
         }))
@@ -89,7 +89,7 @@ fn family(
     .boxed()
 }
 
-impl Family {
+impl TaskTree {
     fn trace(&self, redaction: &Redaction) -> anyhow::Result<Trace> {
         let children: Vec<_> = self.children.iter().map(|child| &child.task).collect();
         Ok(trace_of(&self.task, &children, redaction)?)
@@ -135,7 +135,7 @@ impl Row {
     }
 }
 
-fn show(family: &Family, redaction: &Redaction) -> anyhow::Result<()> {
+fn show(family: &TaskTree, redaction: &Redaction) -> anyhow::Result<()> {
     let record = &family.task.record;
     let mut rows = Vec::new();
     family.rows(0, redaction, &mut rows)?;
@@ -159,9 +159,9 @@ fn show(family: &Family, redaction: &Redaction) -> anyhow::Result<()> {
         let told = output::short(told, SHOWN);
         let began = format!("+{}", time(millis(start, step.timestamp)));
         let look = match step.status {
-            StepStatus::Info => Look::Dimmed,
-            StepStatus::Warning => Look::Yellow,
-            StepStatus::Error => Look::Red,
+            StepStatus::Info => TextStyle::Dimmed,
+            StepStatus::Warning => TextStyle::Yellow,
+            StepStatus::Error => TextStyle::Red,
         };
         let line = Text::from(format!("{began:>8}  "))
             .bold(name)
@@ -174,7 +174,7 @@ fn show(family: &Family, redaction: &Redaction) -> anyhow::Result<()> {
     }
     if let Some(error) = &record.error {
         let error = redaction.text(error);
-        let heading = Text::from("\n").add(Look::Red, "error").plain(" ");
+        let heading = Text::from("\n").add(TextStyle::Red, "error").plain(" ");
         output::line(heading.plain(error));
     }
     Ok(())

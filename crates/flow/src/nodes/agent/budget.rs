@@ -10,7 +10,7 @@ use crate::ports::ToolReply;
 /// What a run has spent so far. It is part of the journaled state, so a crash forgets none of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Spent {
+pub(crate) struct BudgetUse {
     pub(crate) model_calls: u32,
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) tool_calls: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Spent {
 /// A million, which prices are given for.
 const PRICED_TOKENS: f64 = 1_000_000.0;
 
-impl Spent {
+impl BudgetUse {
     /// Adds what a thought cost.
     #[expect(
         clippy::cast_precision_loss,
@@ -114,7 +114,7 @@ impl Allowance {
 
     /// The equal share of each of so many children that work at once, so that all of them together stay
     /// within what is left; one thought is kept back to make something of what they find.
-    pub(crate) fn share(&self, spent: &Spent, children: u32) -> Self {
+    pub(crate) fn share(&self, spent: &BudgetUse, children: u32) -> Self {
         let children = children.max(1);
         let left = self.model_calls.saturating_sub(spent.model_calls);
         let tokens = self

@@ -7,40 +7,40 @@
 mod budget;
 mod patterns;
 pub(crate) mod sub_agents;
-mod telling;
+mod thought_stream;
 mod tools;
 mod transcript;
 
-use convoke_engine::{Failure, NewCall, Outcome, Said, Step};
+use convoke_engine::{AddedMessage, Failure, NewCall, Outcome, Step};
 use convoke_model::{AgentFields, Message, Name, Stage};
 use serde::{Deserialize, Serialize};
 
 use super::compose;
 use crate::assistant::Node;
-use crate::calls::{Ask, Given, Reply, Request, Returned, is_default};
+use crate::calls::{CallReply, CallRequest, Reply, Request, ReturnedCall, is_default};
 use crate::turn::Turn;
 
-pub(crate) use budget::{Allowance, Spent};
-use sub_agents::Manner;
-pub(crate) use tools::{UNNAMED_SERVER, Wanted, approval, calls_of};
-pub(crate) use transcript::{Offer, Offered, Thinking, Thought, think as perform};
+pub(crate) use budget::{Allowance, BudgetUse};
+use sub_agents::PatternOverride;
+pub(crate) use tools::{RequestedCall, UNNAMED_SERVER, approval, calls_of};
+pub(crate) use transcript::{ModelSetup, OfferedTool, Thought, ThoughtContext, think as perform};
 
 /// By which code a model client says that the time was over.
 const TIMED_OUT: &str = "llm.timed_out";
 
 /// How far an agent's run has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Run {
+pub(crate) struct AgentRun {
     pub(crate) agent: Name,
     pub(crate) phase: Phase,
     /// Thoughts that called tools.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) iterations: u32,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) spent: Spent,
+    pub(crate) spent: BudgetUse,
     /// How it thinks, where it works for a workflow.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) manner: Manner,
+    pub(crate) manner: PatternOverride,
     /// What it may spend, where it works for another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) allowance: Option<Allowance>,
@@ -49,7 +49,7 @@ pub(crate) struct Run {
     pub(crate) until_ms: u64,
     /// The calls of the last thought, in its order, until all have results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) wanted: Vec<Wanted>,
+    pub(crate) wanted: Vec<RequestedCall>,
     /// An answer that is being looked at once more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) draft: Option<String>,
@@ -68,7 +68,7 @@ pub(crate) struct Run {
 
 /// What the executor is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct ThoughtRequest {
     pub(crate) agent: Name,
     pub(crate) phase: Phase,
     /// When the run's time is over.
@@ -95,12 +95,12 @@ pub(crate) enum Phase {
 
 /// Begins an agent's run.
 pub(crate) fn start(turn: &mut Turn<'_>, agent: &AgentFields) -> Step<Request> {
-    start_for(turn, agent, None, Manner::default())
+    start_for(turn, agent, None, PatternOverride::default())
 }
 
 /// Begins the run of an agent that is told something besides what the user said.
 pub(crate) fn start_noting(turn: &mut Turn<'_>, agent: &AgentFields, note: &str) -> Step<Request> {
-    prepare(turn, agent, None, Manner::default());
+    prepare(turn, agent, None, PatternOverride::default());
     let note = Message::user(note, turn.view.at);
     think(turn, note.into_iter().collect())
 }
@@ -111,19 +111,24 @@ pub(crate) fn start_for(
     turn: &mut Turn<'_>,
     agent: &AgentFields,
     allowance: Option<Allowance>,
-    manner: Manner,
+    manner: PatternOverride,
 ) -> Step<Request> {
     prepare(turn, agent, allowance, manner);
     think(turn, Vec::new())
 }
 
-fn prepare(turn: &mut Turn<'_>, agent: &AgentFields, allowance: Option<Allowance>, manner: Manner) {
+fn prepare(
+    turn: &mut Turn<'_>,
+    agent: &AgentFields,
+    allowance: Option<Allowance>,
+    manner: PatternOverride,
+) {
     turn.state.node = Node::Agent;
-    turn.state.run = Some(Box::new(Run {
+    turn.state.run = Some(Box::new(AgentRun {
         agent: agent.name.clone(),
         phase: patterns::first_phase(manner.patterns(agent)),
         iterations: 0,
-        spent: Spent::default(),
+        spent: BudgetUse::default(),
         manner,
         allowance,
         until_ms: run_ends(turn, agent),
@@ -137,21 +142,29 @@ fn prepare(turn: &mut Turn<'_>, agent: &AgentFields, allowance: Option<Allowance
 }
 
 /// Takes in a thought, or the result of a call.
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     match turn.view.returned.map(|call| &call.request.0) {
-        Some(Ask::Model(_)) => match returned.outcome {
-            Outcome::Done(Reply(Given::Thought(thought))) => take_thought(turn, *thought),
+        Some(CallRequest::Model(_)) => match returned.outcome {
+            Outcome::Done(Reply(CallReply::Thought(thought))) => take_thought(turn, *thought),
             Outcome::Done(_) => compose::broken(turn, "a thought came back as something else"),
             Outcome::Failed(failure) => try_again(turn, &failure),
         },
-        Some(Ask::Tool(wish)) => {
-            tools::take_result(turn, returned, wish.index, &wish.arguments, false)
+        Some(CallRequest::Tool(tool_call)) => {
+            tools::take_result(turn, returned, tool_call.index, &tool_call.arguments, false)
         }
-        Some(Ask::Child(errand)) => {
-            tools::take_result(turn, returned, Some(errand.index), &errand.arguments, true)
-        }
+        Some(CallRequest::Child(sub_task)) => tools::take_result(
+            turn,
+            returned,
+            Some(sub_task.index),
+            &sub_task.arguments,
+            true,
+        ),
         Some(
-            Ask::Decide(_) | Ask::Route(_) | Ask::Synthesise(_) | Ask::Person { .. } | Ask::At(_),
+            CallRequest::Decide(_)
+            | CallRequest::Route(_)
+            | CallRequest::Synthesise(_)
+            | CallRequest::Person { .. }
+            | CallRequest::At(_),
         )
         | None => compose::broken(turn, "an outcome came without its call"),
     }
@@ -167,7 +180,7 @@ pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request
     }
     let call = NewCall {
         label: format!("{} {}", run.agent, run.phase.word()),
-        request: Request(Ask::Model(Asked {
+        request: Request(CallRequest::Model(ThoughtRequest {
             agent: run.agent.clone(),
             phase: run.phase,
             until_ms: run.until_ms,
@@ -244,14 +257,14 @@ pub(crate) fn agent_of<'a>(turn: &Turn<'a>) -> Option<&'a AgentFields> {
 }
 
 /// A message of the transcript that the user never sees.
-pub(crate) fn unspoken(message: Message) -> Said {
-    Said {
+pub(crate) fn unspoken(message: Message) -> AddedMessage {
+    AddedMessage {
         message,
         spoken: false,
     }
 }
 
-fn delay(run: &Run, agent: &AgentFields) -> u64 {
+fn delay(run: &AgentRun, agent: &AgentFields) -> u64 {
     if run.retries == 0 {
         0
     } else {
@@ -259,7 +272,7 @@ fn delay(run: &Run, agent: &AgentFields) -> u64 {
     }
 }
 
-impl Run {
+impl AgentRun {
     /// What it may spend in all.
     pub(crate) fn may_spend(&self, agent: &AgentFields) -> Allowance {
         Allowance::of(&agent.budget, self.allowance.as_ref())

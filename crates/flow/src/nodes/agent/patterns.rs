@@ -144,7 +144,7 @@ pub(crate) fn take_critique(turn: &mut Turn<'_>, thought: &Thought) -> Step<Requ
 
 /// Ends the task with what the agent says.
 fn speak(turn: &mut Turn<'_>, agent: &AgentFields, text: String) -> Step<Request> {
-    let told = compose::Told::of(text, agent.name.as_str(), Memory::default());
+    let told = compose::ComposedReply::of(text, agent.name.as_str(), Memory::default());
     compose::speak(turn, told)
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use convoke_engine::{EngineError, Failure, FailureKind, NewCall, NewChild, Performing};
+use convoke_engine::{CallContext, EngineError, Failure, FailureKind, NewCall, NewChild};
 use convoke_llm::ToolSpec;
 use convoke_model::{
     AgentFields, Message, MessageFields, Name, Node as Place, Pattern, Role, WorkflowFields,
@@ -15,17 +15,17 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::Allowance;
-use super::transcript::Offered;
+use super::transcript::OfferedTool;
 use crate::assistant::Assistant;
-use crate::calls::{Ask, Deciding, Request, is_default};
+use crate::calls::{CallRequest, DecisionContext, Request, is_default};
 use crate::nodes::compose;
 use crate::ports::{Arguments, ToolReply};
 
 /// A part of the work for another agent, or for a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Errand {
+pub(crate) struct SubTask {
     #[serde(flatten)]
-    pub(crate) whom: Whom,
+    pub(crate) whom: Addressee,
     /// What is to be done: the task, in words.
     pub(crate) arguments: Arguments,
     /// Which of a thought's calls it is.
@@ -36,7 +36,7 @@ pub(crate) struct Errand {
     pub(crate) state: Map<String, Value>,
     /// How it thinks, where the node that asks says so.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) manner: Manner,
+    pub(crate) manner: PatternOverride,
     /// What it may spend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) allowance: Option<Allowance>,
@@ -48,15 +48,15 @@ pub(crate) struct Errand {
     pub(crate) delay_ms: u64,
     /// What it is for, and what the part before it is about, where it is a part of what the user said.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) deciding: Deciding,
+    pub(crate) deciding: DecisionContext,
     /// The turns of the conversation that it may look back on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) earlier: Option<Earlier>,
+    pub(crate) earlier: Option<ConversationExcerpt>,
 }
 
 /// A part of a conversation: what was said in it before a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Earlier {
+pub(crate) struct ConversationExcerpt {
     pub(crate) conversation: Uuid,
     pub(crate) before: Uuid,
     /// The newest messages, so many at most.
@@ -66,7 +66,7 @@ pub(crate) struct Earlier {
 /// The key of a child's first message under which it says what it may look back on.
 const EARLIER: &str = "earlier";
 
-impl Earlier {
+impl ConversationExcerpt {
     /// What a child's message says that it may look back on.
     pub(crate) fn of(message: &Message) -> Option<Self> {
         Self::deserialize(message.metadata.get(EARLIER)?).ok()
@@ -85,14 +85,14 @@ const SUMMARY_CHARACTERS: usize = 8_000;
 /// Who does a part of the work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Whom {
+pub(crate) enum Addressee {
     Agent(Name),
     Workflow(Name),
     /// A part of what the user said, for a skill of this agent.
     Request(Name),
 }
 
-impl Whom {
+impl Addressee {
     pub(crate) fn name(&self) -> &Name {
         match self {
             Self::Agent(name) | Self::Workflow(name) | Self::Request(name) => name,
@@ -100,19 +100,19 @@ impl Whom {
     }
 }
 
-impl Errand {
+impl SubTask {
     /// A part of a workflow's work.
-    pub(crate) fn at_node(whom: Whom, task: String, state: Map<String, Value>) -> Self {
+    pub(crate) fn at_node(whom: Addressee, task: String, state: Map<String, Value>) -> Self {
         Self {
             whom,
             arguments: Arc::new(Map::from_iter([("task".to_owned(), Value::String(task))])),
             index: 0,
             state,
-            manner: Manner::default(),
+            manner: PatternOverride::default(),
             allowance: None,
             until_ms: None,
             delay_ms: 0,
-            deciding: Deciding::default(),
+            deciding: DecisionContext::default(),
             earlier: None,
         }
     }
@@ -123,31 +123,31 @@ impl Errand {
 pub(crate) struct ChildInput {
     /// Who works on it.
     #[serde(flatten)]
-    pub(crate) whom: Whom,
+    pub(crate) whom: Addressee,
     /// What a workflow begins with.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) state: Map<String, Value>,
     /// How it thinks.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) manner: Manner,
+    pub(crate) manner: PatternOverride,
     /// What it may spend.
     #[serde(default)]
     pub(crate) allowance: Option<Allowance>,
     /// What it is for.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) deciding: Deciding,
+    pub(crate) deciding: DecisionContext,
 }
 
 /// How an agent thinks at a node of a workflow, in the place of its own way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Manner {
+pub(crate) struct PatternOverride {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) patterns: Vec<Pattern>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_iterations: Option<u32>,
 }
 
-impl Manner {
+impl PatternOverride {
     /// The node's own pattern, else the workflow's.
     pub(crate) fn at(place: &Place, workflow: &WorkflowFields) -> Self {
         Self {
@@ -175,7 +175,7 @@ impl Manner {
 }
 
 /// The agents that an agent may ask, as tools.
-pub(crate) fn offered(assistant: &Assistant, agent: &AgentFields) -> Vec<Offered> {
+pub(crate) fn offered(assistant: &Assistant, agent: &AgentFields) -> Vec<OfferedTool> {
     let parameters = Arc::new(json!({
         "type": "object",
         "properties": { "task": {
@@ -188,7 +188,7 @@ pub(crate) fn offered(assistant: &Assistant, agent: &AgentFields) -> Vec<Offered
         .agents
         .iter()
         .filter_map(|name| assistant.app.agent(name.as_str()))
-        .map(|other| Offered {
+        .map(|other| OfferedTool {
             server: SERVER.into(),
             tool: other.name.to_string(),
             spec: ToolSpec::new(
@@ -225,12 +225,12 @@ pub(crate) fn call(
 ) -> NewCall<Request> {
     NewCall {
         label: format!("{SERVER}.{agent}"),
-        request: Request(Ask::Child(Box::new(Errand {
+        request: Request(CallRequest::Child(Box::new(SubTask {
             arguments,
             index,
             allowance,
             until_ms,
-            ..Errand::at_node(Whom::Agent(agent), String::new(), Map::new())
+            ..SubTask::at_node(Addressee::Agent(agent), String::new(), Map::new())
         }))),
         approval: None,
     }
@@ -238,14 +238,14 @@ pub(crate) fn call(
 
 /// Runs the child and hands back its answer. Called by the performer.
 pub(crate) async fn perform(
-    performing: &Performing,
+    call_context: &CallContext,
     key: String,
-    errand: &Errand,
+    sub_task: &SubTask,
     at: Timestamp,
     deadline: Timestamp,
 ) -> Result<ToolReply, Failure> {
-    let name = errand.whom.name();
-    let task = errand
+    let name = sub_task.whom.name();
+    let task = sub_task
         .arguments
         .get("task")
         .and_then(Value::as_str)
@@ -253,17 +253,17 @@ pub(crate) async fn perform(
         .trim()
         .to_owned();
     let mut said = MessageFields::said(Role::User, task, at);
-    if let Some(earlier) = &errand.earlier {
+    if let Some(earlier) = &sub_task.earlier {
         said.metadata.insert(EARLIER.into(), json!(earlier));
     }
     let message = Message::new(said)
         .map_err(|_| failure("tool.arguments", "task is empty; say what to do".to_owned()))?;
     let input = serde_json::to_value(ChildInput {
-        whom: errand.whom.clone(),
-        state: errand.state.clone(),
-        manner: errand.manner.clone(),
-        allowance: errand.allowance.clone(),
-        deciding: errand.deciding.clone(),
+        whom: sub_task.whom.clone(),
+        state: sub_task.state.clone(),
+        manner: sub_task.manner.clone(),
+        allowance: sub_task.allowance.clone(),
+        deciding: sub_task.deciding.clone(),
     })
     .map_err(|error| failure("agent.unwritable", error.to_string()))?;
     let child = NewChild {
@@ -271,7 +271,7 @@ pub(crate) async fn perform(
         message,
         input,
     };
-    let ended = performing
+    let ended = call_context
         .children
         .run(child, deadline)
         .await
@@ -292,7 +292,7 @@ pub(crate) async fn perform(
     Ok(ToolReply {
         server: SERVER.into(),
         tool: name.to_string(),
-        content: if errand.earlier.is_some() || matches!(errand.whom, Whom::Request(_)) {
+        content: if sub_task.earlier.is_some() || matches!(sub_task.whom, Addressee::Request(_)) {
             // Whoever asked for a part of a message tells the user of it as if it had done it itself.
             let answer = ended.answer.as_ref();
             json!({

@@ -13,7 +13,10 @@ use uuid::Uuid;
 use super::transcript::{Thought, ThoughtCall};
 use super::{Phase, sub_agents, think, unspoken};
 use crate::assistant::Assistant;
-use crate::calls::{Ask, Given, Reply, Request, Returned, ToolWish, is_default, may_be_replaced};
+use crate::calls::{
+    CallReply, CallRequest, Reply, Request, ReturnedCall, ToolCallRequest, is_default,
+    may_be_replaced,
+};
 use crate::nodes::compose;
 use crate::ports::Arguments;
 use crate::turn::Turn;
@@ -26,7 +29,7 @@ const NO_MORE: &str = "The call was not made: the task's budget of tool calls is
 
 /// A call of the last thought.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestedCall {
     /// What its answer refers to.
     pub(crate) id: String,
     /// The tool, as the agent lists it.
@@ -102,7 +105,7 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
             ));
         }
         let answered_by = called.id.unwrap_or_else(|| id.to_string());
-        wanted.push(Wanted {
+        wanted.push(RequestedCall {
             id: answered_by,
             tool,
             modified: false,
@@ -134,7 +137,7 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
 /// Takes in what came of one call, and goes on once all have come.
 pub(crate) fn take_result(
     turn: &mut Turn<'_>,
-    returned: Returned,
+    returned: ReturnedCall,
     index: Option<usize>,
     made_with: &Arguments,
     is_child: bool,
@@ -155,7 +158,7 @@ pub(crate) fn take_result(
     let Some((index, spent, until_ms, wanted)) = known else {
         return compose::broken(turn, "a result came for a call that nobody made");
     };
-    if let (true, Outcome::Done(Reply(Given::Tool(reply)))) = (is_child, &outcome) {
+    if let (true, Outcome::Done(Reply(CallReply::Tool(reply)))) = (is_child, &outcome) {
         spent.add_child(reply);
     }
     let asked_leave =
@@ -239,7 +242,7 @@ fn results(turn: &mut Turn<'_>) -> Vec<Message> {
 /// The key of a tool message's metadata under which it says whether the call completed or failed.
 const STATUS: &str = "status";
 
-fn result_of(wanted: Wanted, at: Timestamp) -> Option<Message> {
+fn result_of(wanted: RequestedCall, at: Timestamp) -> Option<Message> {
     let text = wanted
         .result
         .filter(|text| !text.trim().is_empty())
@@ -303,7 +306,7 @@ fn made(
     let approval = approval(turn.assistant, tool, &arguments);
     NewCall {
         label: tool.to_owned(),
-        request: Request(Ask::Tool(ToolWish {
+        request: Request(CallRequest::Tool(ToolCallRequest {
             tool: tool.to_owned(),
             arguments,
             index: Some(index),
@@ -322,7 +325,7 @@ pub(crate) fn approval(assistant: &Assistant, tool: &str, arguments: &Arguments)
 }
 
 /// The next tool to try in the place of one that failed.
-fn fallback(assistant: &Assistant, wanted: &Wanted) -> Option<String> {
+fn fallback(assistant: &Assistant, wanted: &RequestedCall) -> Option<String> {
     let settings = assistant.tool_settings(&wanted.tool).next()?;
     settings.fallback_tools.get(wanted.fallbacks).cloned()
 }
@@ -349,7 +352,7 @@ fn recorded(
 
 /// Whether another tool may be tried in the place of one that failed: not where the first may have acted, nor where
 /// its arguments are wrong, which the model can mend.
-fn may_fall_back(ask: Option<&Ask>, outcome: &Outcome<Reply>) -> bool {
+fn may_fall_back(ask: Option<&CallRequest>, outcome: &Outcome<Reply>) -> bool {
     let mendable = matches!(outcome, Outcome::Failed(failure) if failure.code == "tool.arguments");
     !mendable && ask.is_some_and(|ask| may_be_replaced(ask, outcome))
 }
@@ -358,7 +361,7 @@ fn may_fall_back(ask: Option<&Ask>, outcome: &Outcome<Reply>) -> bool {
 fn in_words(outcome: Outcome<Reply>) -> (String, ToolCallStatus) {
     let failed = |words: &str| (failed(words), ToolCallStatus::Failed);
     match outcome {
-        Outcome::Done(Reply(Given::Tool(reply))) => {
+        Outcome::Done(Reply(CallReply::Tool(reply))) => {
             let text = if reply.text.is_empty() {
                 reply.content.to_string()
             } else {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_engine::{Failure, FailureKind, Performing};
+use convoke_engine::{CallContext, Failure, FailureKind};
 use convoke_llm::{
     ChatReply, ChatRequest, Delta, Feature, Live, LlmError, LlmProblem, ModelCall, ModelClient,
     Output, ToolNames, ToolSpec, Usage,
@@ -15,10 +15,10 @@ use convoke_store::text_of;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::telling::Telling;
+use super::thought_stream::ThoughtStream;
 use super::{Phase, patterns};
 use crate::calls::is_default;
-use crate::ports::ToolFacts;
+use crate::ports::ToolDescription;
 
 /// What a model said, as it stands in the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -104,22 +104,22 @@ fn unanswered(error: &LlmError) -> Failure {
 }
 
 /// What a thought is made from.
-pub(crate) struct Thinking<'a> {
+pub(crate) struct ThoughtContext<'a> {
     pub(crate) agent: &'a AgentFields,
-    pub(crate) offer: &'a Offer,
+    pub(crate) offer: &'a ModelSetup,
     pub(crate) phase: Phase,
     /// What was said in the conversation before the task.
     pub(crate) history: &'a [Message],
     /// How much of the conversation is older still and was left out.
     pub(crate) older: usize,
-    pub(crate) performing: &'a Performing,
+    pub(crate) call_context: &'a CallContext,
     pub(crate) time_left: Duration,
 }
 
 /// Asks the model.
 pub(crate) async fn think(
     client: &ModelClient,
-    thinking: &Thinking<'_>,
+    thinking: &ThoughtContext<'_>,
 ) -> Result<Thought, Failure> {
     let by_schema = thinking.agent.tool_mode == ToolMode::Schema;
     let outcome = ask(client, thinking, by_schema).await;
@@ -147,7 +147,7 @@ fn lacks_tools(error: &LlmError) -> bool {
 
 async fn ask(
     client: &ModelClient,
-    thinking: &Thinking<'_>,
+    thinking: &ThoughtContext<'_>,
     by_schema: bool,
 ) -> Result<Thought, LlmError> {
     let specs: &[ToolSpec] = match thinking.phase {
@@ -183,13 +183,14 @@ async fn ask(
         time_left: thinking.time_left,
     };
     let may_be_call = thinking.agent.tool_mode == ToolMode::Auto && !specs.is_empty();
-    let telling = listener(thinking, schema.is_some()).map(|live| Telling::new(live, may_be_call));
+    let thought_stream =
+        listener(thinking, schema.is_some()).map(|live| ThoughtStream::new(live, may_be_call));
     let passed_on = |delta: Delta<'_>| {
-        if let Some(telling) = &telling {
-            telling.take(delta);
+        if let Some(thought_stream) = &thought_stream {
+            thought_stream.take(delta);
         }
     };
-    let live: Live<'_> = telling
+    let live: Live<'_> = thought_stream
         .as_ref()
         .map(|_| &passed_on as &(dyn Fn(Delta<'_>) + Send + Sync));
     request.stream = live.is_some();
@@ -223,16 +224,16 @@ async fn ask(
 
 /// What an agent's model is offered, and which model that is. Made once for many thoughts.
 #[derive(Debug)]
-pub(crate) struct Offer {
-    tools: Vec<Offered>,
+pub(crate) struct ModelSetup {
+    tools: Vec<OfferedTool>,
     /// The same tools as the model is told of them.
     specs: Vec<ToolSpec>,
     /// The model to ask, then those to fall back to.
     models: Vec<LlmConfig>,
 }
 
-impl Offer {
-    pub(crate) fn new(agent: &AgentFields, tools: impl Iterator<Item = Offered>) -> Self {
+impl ModelSetup {
+    pub(crate) fn new(agent: &AgentFields, tools: impl Iterator<Item = OfferedTool>) -> Self {
         let tools: Vec<_> = tools.collect();
         Self {
             specs: tools.iter().map(|tool| tool.spec.clone()).collect(),
@@ -244,28 +245,31 @@ impl Offer {
 
 /// Who hears the thought as it is made: it must be meant for the user, and not be looked at once more
 /// before.
-fn listener<'a>(thinking: &Thinking<'a>, by_schema: bool) -> Option<&'a convoke_engine::Live> {
+fn listener<'a>(
+    thinking: &ThoughtContext<'a>,
+    by_schema: bool,
+) -> Option<&'a convoke_engine::Live> {
     let is_answer = matches!(thinking.phase, Phase::Think | Phase::Conclude);
     let goes_on = |pattern| thinking.agent.patterns.contains(pattern);
     let is_last = ![Pattern::Reflection, Pattern::PlanExecute]
         .iter()
         .any(goes_on);
-    let live = thinking.performing.live.as_ref();
+    let live = thinking.call_context.live.as_ref();
     live.filter(|_| is_answer && is_last && !by_schema && thinking.agent.output_schema.is_none())
 }
 
 /// A tool as it is offered to a model.
 #[derive(Debug, Clone)]
-pub(crate) struct Offered {
+pub(crate) struct OfferedTool {
     pub(crate) server: String,
     pub(crate) tool: String,
     pub(crate) spec: ToolSpec,
 }
 
-impl Offered {
+impl OfferedTool {
     /// Tools as a model sees them: by their own names, or with their server's where two servers have
     /// one of the same name.
-    pub(crate) fn of(facts: &[Arc<ToolFacts>]) -> impl Iterator<Item = Self> {
+    pub(crate) fn of(facts: &[Arc<ToolDescription>]) -> impl Iterator<Item = Self> {
         let named = |tool: &str| facts.iter().filter(|other| other.tool == tool).count();
         facts.iter().map(move |tool| {
             let name = if named(&tool.tool) == 1 {
@@ -284,7 +288,7 @@ impl Offered {
 }
 
 /// The names under which calls that were made are shown again.
-struct Names<'a>(&'a [Offered]);
+struct Names<'a>(&'a [OfferedTool]);
 
 impl ToolNames for Names<'_> {
     fn wire_name<'c>(&'c self, call: &'c ToolCall) -> Cow<'c, str> {
@@ -321,7 +325,7 @@ fn allowed(name: &str) -> Cow<'_, str> {
 }
 
 /// The instruction: the agent's own, then what its way of calling tools and answering asks for.
-fn system<'a>(thinking: &Thinking<'a>, specs: &[ToolSpec], by_schema: bool) -> Cow<'a, str> {
+fn system<'a>(thinking: &ThoughtContext<'a>, specs: &[ToolSpec], by_schema: bool) -> Cow<'a, str> {
     let prompt = thinking.agent.system_prompt.trim();
     if !by_schema && thinking.agent.output_schema.is_none() {
         return Cow::Borrowed(prompt);
@@ -351,7 +355,7 @@ fn system<'a>(thinking: &Thinking<'a>, specs: &[ToolSpec], by_schema: bool) -> C
 }
 
 /// Structured output where nothing else is asked for.
-fn output_schema(thinking: &Thinking<'_>, specs: &[ToolSpec]) -> Option<Value> {
+fn output_schema(thinking: &ThoughtContext<'_>, specs: &[ToolSpec]) -> Option<Value> {
     match thinking.phase {
         Phase::Think | Phase::Conclude if specs.is_empty() => thinking.agent.output_schema.clone(),
         _ => None,
@@ -413,11 +417,11 @@ fn read_step(text: &str) -> (String, Vec<ThoughtCall>) {
 /// What the model is shown: the conversation, the task, and what this thought is for; the oldest parts
 /// left out where all of it would not fit.
 fn shown<'a>(
-    thinking: &'a Thinking<'_>,
+    thinking: &'a ThoughtContext<'_>,
     system: &str,
     in_words: bool,
 ) -> (Cow<'a, [Message]>, usize) {
-    let task: &[Message] = &thinking.performing.messages;
+    let task: &[Message] = &thinking.call_context.messages;
     let instruction = match thinking.phase {
         Phase::Think => None,
         Phase::Plan => Some(patterns::PLAN),
@@ -451,7 +455,7 @@ fn shown<'a>(
         messages = messages.iter().filter_map(in_plain_words).collect();
     }
     if let Some(text) = instruction {
-        messages.extend(Message::user(text, thinking.performing.facts.created_at));
+        messages.extend(Message::user(text, thinking.call_context.facts.created_at));
     }
     (Cow::Owned(messages), cut)
 }

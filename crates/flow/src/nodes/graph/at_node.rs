@@ -7,10 +7,10 @@ use convoke_engine::NewCall;
 use convoke_model::{Name, Node as Place, NodeKind, Order, WorkflowFields};
 use serde_json::{Map, Value, json};
 
-use super::walk::Running;
+use super::walk::RunningNode;
 use super::{Fault, context, give_up, is_true, routing, started, take_value};
-use crate::calls::{Ask, At, Deciding, Request, ToolWish};
-use crate::nodes::agent::sub_agents::{Errand, Manner, Whom};
+use crate::calls::{CallRequest, DecisionContext, NodeAction, Request, ToolCallRequest};
+use crate::nodes::agent::sub_agents::{Addressee, PatternOverride, SubTask};
 use crate::turn::Turn;
 
 /// What a walk ends with that would make more calls than it may, whatever its nodes say of errors.
@@ -108,7 +108,7 @@ fn begin_items(
 }
 
 /// What is known of a list once something came of one of its items.
-pub(super) enum Collected {
+pub(super) enum ListProgress {
     /// What all of them gave, in their order.
     All(Value),
     /// Others are under way.
@@ -118,20 +118,20 @@ pub(super) enum Collected {
 }
 
 /// Takes in what came of an item.
-pub(super) fn collect(turn: &mut Turn<'_>, name: &Name, item: usize, value: Value) -> Collected {
+pub(super) fn collect(turn: &mut Turn<'_>, name: &Name, item: usize, value: Value) -> ListProgress {
     let Some(running) = running(turn, name) else {
-        return Collected::Waiting;
+        return ListProgress::Waiting;
     };
     running.results.insert(item, value);
     if running.results.len() == running.items.len() {
         let results = std::mem::take(&mut running.results);
-        return Collected::All(Value::Array(results.into_values().collect()));
+        return ListProgress::All(Value::Array(results.into_values().collect()));
     }
     if running.begun == running.items.len() {
-        return Collected::Waiting;
+        return ListProgress::Waiting;
     }
     running.begun += 1;
-    Collected::Next(running.begun - 1)
+    ListProgress::Next(running.begun - 1)
 }
 
 /// A call of a node, for itself or for an item.
@@ -199,7 +199,7 @@ pub(super) fn call(
     }
     Ok(NewCall {
         label,
-        request: Request(Ask::At(At {
+        request: Request(CallRequest::At(NodeAction {
             node: name.clone(),
             item,
             delay_ms,
@@ -210,9 +210,11 @@ pub(super) fn call(
 }
 
 /// Whether a person must agree to what a node does, wherever it is done.
-fn needs_approval(turn: &Turn<'_>, ask: &Ask) -> bool {
+fn needs_approval(turn: &Turn<'_>, ask: &CallRequest) -> bool {
     match ask {
-        Ask::Tool(wish) => turn.assistant.needs_approval(&wish.tool, &wish.arguments),
+        CallRequest::Tool(tool_call) => turn
+            .assistant
+            .needs_approval(&tool_call.tool, &tool_call.arguments),
         _ => false,
     }
 }
@@ -223,7 +225,7 @@ fn ask(
     place: &Place,
     context: &Map<String, Value>,
     until_ms: Option<u64>,
-) -> Result<Ask, String> {
+) -> Result<CallRequest, String> {
     let templates = &turn.assistant.templates;
     Ok(match place.kind {
         NodeKind::Tool => {
@@ -236,7 +238,7 @@ fn ask(
             };
             // What a template leaves empty is not an argument.
             arguments.retain(|_, value| !value.is_null());
-            Ask::Tool(ToolWish {
+            CallRequest::Tool(ToolCallRequest {
                 tool: place.tool.clone().unwrap_or_default(),
                 arguments: Arc::new(arguments),
                 index: None,
@@ -251,10 +253,10 @@ fn ask(
                 None => turn.said().to_owned(),
             };
             let agent = place.agent.clone().ok_or("the node names no agent")?;
-            Ask::Child(Box::new(Errand {
+            CallRequest::Child(Box::new(SubTask {
                 until_ms,
-                manner: Manner::at(place, workflow),
-                ..Errand::at_node(Whom::Agent(agent), task, Map::new())
+                manner: PatternOverride::at(place, workflow),
+                ..SubTask::at_node(Addressee::Agent(agent), task, Map::new())
             }))
         }
         NodeKind::Workflow => {
@@ -267,13 +269,13 @@ fn ask(
                 _ => Map::new(),
             };
             let task = turn.said().to_owned();
-            Ask::Child(Box::new(Errand {
+            CallRequest::Child(Box::new(SubTask {
                 until_ms,
-                ..Errand::at_node(Whom::Workflow(workflow), task, state)
+                ..SubTask::at_node(Addressee::Workflow(workflow), task, state)
             }))
         }
-        NodeKind::Human => Ask::Person { said: None },
-        NodeKind::Route => Ask::Decide(Deciding::default()),
+        NodeKind::Human => CallRequest::Person { said: None },
+        NodeKind::Route => CallRequest::Decide(DecisionContext::default()),
         other => {
             return Err(format!(
                 "workflow.node: a node of type {other:?} makes no call"
@@ -330,27 +332,27 @@ fn judge(turn: &Turn<'_>, place: &Place, context: &Map<String, Value>) -> Result
     }))
 }
 
-fn label(place: &Place, name: &Name, ask: &Ask) -> String {
+fn label(place: &Place, name: &Name, ask: &CallRequest) -> String {
     match (place.kind, ask) {
-        (NodeKind::Tool, Ask::Tool(wish)) => format!("{name}: {}", wish.tool),
-        (NodeKind::Agent | NodeKind::Dispatch, Ask::Child(errand)) => {
-            format!("{name}: {}", errand.whom.name())
+        (NodeKind::Tool, CallRequest::Tool(tool_call)) => format!("{name}: {}", tool_call.tool),
+        (NodeKind::Agent | NodeKind::Dispatch, CallRequest::Child(sub_task)) => {
+            format!("{name}: {}", sub_task.whom.name())
         }
         _ => name.to_string(),
     }
 }
 
 /// What a person is asked before a node that they may look in at, or that calls a tool which needs approval.
-fn checkpoint(name: &Name, ask: &Ask) -> String {
+fn checkpoint(name: &Name, ask: &CallRequest) -> String {
     match ask {
-        Ask::Tool(wish) => {
-            let arguments = json!(wish.arguments);
-            format!("{name}: may I call {} with {arguments}?", wish.tool)
+        CallRequest::Tool(tool_call) => {
+            let arguments = json!(tool_call.arguments);
+            format!("{name}: may I call {} with {arguments}?", tool_call.tool)
         }
         _ => format!("{name}: may it go on?"),
     }
 }
 
-fn running<'t>(turn: &'t mut Turn<'_>, name: &Name) -> Option<&'t mut Running> {
+fn running<'t>(turn: &'t mut Turn<'_>, name: &Name) -> Option<&'t mut RunningNode> {
     turn.state.walk.as_mut()?.running(name)
 }

@@ -6,18 +6,20 @@ mod routing;
 mod walk;
 
 use convoke_app::BUILTIN_SERVER;
-use convoke_engine::{NewCall, Outcome, Said, Step};
+use convoke_engine::{AddedMessage, NewCall, Outcome, Step};
 use convoke_model::{
     Destination, Edge, FAILED, Message, MessageFields, Name, Node as Place, NodeKind, OnError,
     PASSED, Reliance, Role, WorkflowFields,
 };
 use serde_json::{Map, Value, json};
 
-use self::at_node::Collected;
-use self::routing::Here;
-use self::walk::Left;
+use self::at_node::ListProgress;
+use self::routing::NodeContext;
+use self::walk::NodeExit;
 use crate::assistant::Node;
-use crate::calls::{Ask, At, Given, Reply, Request, Returned, may_be_replaced};
+use crate::calls::{
+    CallReply, CallRequest, NodeAction, Reply, Request, ReturnedCall, may_be_replaced,
+};
 use crate::memory::Memory;
 use crate::nodes::compose;
 use crate::template::Templates;
@@ -37,8 +39,8 @@ pub(crate) fn start(
 }
 
 /// Takes in what came of a call, and goes on.
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
-    let Some(Ask::At(at)) = turn.view.returned.map(|call| &call.request.0) else {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
+    let Some(CallRequest::At(at)) = turn.view.returned.map(|call| &call.request.0) else {
         return compose::broken(turn, "an outcome came without its node");
     };
     let found = workflow_of(turn).and_then(|workflow| {
@@ -48,13 +50,13 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
     let Some((workflow, place)) = found else {
         return compose::broken(turn, "the workflow is gone");
     };
-    if let (Some(walk), Outcome::Done(Reply(Given::Tool(reply)))) =
+    if let (Some(walk), Outcome::Done(Reply(CallReply::Tool(reply)))) =
         (turn.state.walk.as_mut(), &returned.outcome)
-        && matches!(&*at.ask, Ask::Child(_))
+        && matches!(&*at.ask, CallRequest::Child(_))
     {
         walk.spent.add_child(reply);
     }
-    if let (Some(walk), NodeKind::Tool, Outcome::Done(Reply(Given::Tool(reply)))) =
+    if let (Some(walk), NodeKind::Tool, Outcome::Done(Reply(CallReply::Tool(reply)))) =
         (turn.state.walk.as_mut(), place.kind, &returned.outcome)
         && !reply.is_error
         && reply.server != BUILTIN_SERVER
@@ -74,7 +76,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         }
     }
     let mut said = Vec::new();
-    let here = Here {
+    let here = NodeContext {
         workflow,
         place,
         node: &at.node,
@@ -105,7 +107,7 @@ pub(crate) fn begin_again(
     let walk = turn.state.walk.as_mut().ok_or("the walk is gone")?;
     walk.state.extend(set.clone());
     let places = open.iter().filter_map(|call| match &call.request.0 {
-        Ask::At(at) => Some((&at.node, at.item)),
+        CallRequest::At(at) => Some((&at.node, at.item)),
         _ => None,
     });
     let places: Vec<_> = places.collect();
@@ -125,7 +127,11 @@ pub(crate) fn begin_again(
 }
 
 /// Begins everything that can be begun now; ends the task where nothing is left to do.
-fn go_on(turn: &mut Turn<'_>, said: Vec<Said>, mut calls: Vec<NewCall<Request>>) -> Step<Request> {
+fn go_on(
+    turn: &mut Turn<'_>,
+    said: Vec<AddedMessage>,
+    mut calls: Vec<NewCall<Request>>,
+) -> Step<Request> {
     let Some(workflow) = workflow_of(turn) else {
         return compose::broken(turn, "the workflow is gone");
     };
@@ -201,14 +207,14 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
     };
     let partial = workflow.nodes.iter().any(lacks);
     turn.state.output = Some(Value::Object(state));
-    let told = compose::Told {
+    let told = compose::ComposedReply {
         partial,
         confidence: if partial {
             Reliance::Medium
         } else {
             Reliance::High
         },
-        ..compose::Told::of(text, workflow.name.as_str(), Memory::default())
+        ..compose::ComposedReply::of(text, workflow.name.as_str(), Memory::default())
     };
     compose::speak(turn, told)
 }
@@ -251,7 +257,7 @@ impl Fault {
 }
 
 /// What a call at a node gave: a value for the state, or why there is none.
-fn result_of(place: &Place, ask: &Ask, outcome: Outcome<Reply>) -> Result<Value, Fault> {
+fn result_of(place: &Place, ask: &CallRequest, outcome: Outcome<Reply>) -> Result<Value, Fault> {
     let unknown = !ask.changed_nothing(&outcome);
     let may_try_again = may_be_replaced(ask, &outcome);
     let value = value_of(place, outcome);
@@ -264,15 +270,15 @@ fn result_of(place: &Place, ask: &Ask, outcome: Outcome<Reply>) -> Result<Value,
 
 fn value_of(place: &Place, outcome: Outcome<Reply>) -> Result<Value, String> {
     match outcome {
-        Outcome::Done(Reply(Given::Tool(reply))) if reply.is_error => {
+        Outcome::Done(Reply(CallReply::Tool(reply))) if reply.is_error => {
             Err(format!("tool.failed: {}", reply.text))
         }
-        Outcome::Done(Reply(Given::Tool(reply))) => Ok(match place.kind {
+        Outcome::Done(Reply(CallReply::Tool(reply))) => Ok(match place.kind {
             NodeKind::Agent => json!({ "text": reply.text, "task": reply.content["task"] }),
             NodeKind::Workflow => reply.content["output"].clone(),
             _ => reply.content,
         }),
-        Outcome::Done(Reply(Given::Person(feedback))) => Ok(person_said(feedback)),
+        Outcome::Done(Reply(CallReply::Person(feedback))) => Ok(person_said(feedback)),
         Outcome::Done(_) => Err("call.unexpected: the call gave something else".into()),
         // A person who says no has answered.
         Outcome::Failed(failure) if place.kind == NodeKind::Human => {
@@ -309,9 +315,9 @@ fn take_value(
     let value = match item {
         None => value,
         Some(item) => match at_node::collect(turn, node, item, value) {
-            Collected::All(values) => values,
-            Collected::Waiting => return Vec::new(),
-            Collected::Next(next) => {
+            ListProgress::All(values) => values,
+            ListProgress::Waiting => return Vec::new(),
+            ListProgress::Next(next) => {
                 let call = at_node::call(turn, workflow, place, node, Some(next));
                 return started(turn, workflow, node, call.map(|call| vec![call]));
             }
@@ -372,7 +378,7 @@ fn take_error(
     turn: &mut Turn<'_>,
     workflow: &WorkflowFields,
     place: &Place,
-    at: &At,
+    at: &NodeAction,
     fault: &Fault,
 ) -> Vec<NewCall<Request>> {
     let node = &at.node;
@@ -412,7 +418,7 @@ fn give_up(
         OnError::Continue => return take_value(turn, workflow, place, node, item, error),
         OnError::Goto(target) => {
             walk.keep(workflow, &field_of(workflow, node), error);
-            walk.leave(workflow, node, Left::To(target.clone()));
+            walk.leave(workflow, node, NodeExit::To(target.clone()));
         }
     }
     Vec::new()
@@ -429,11 +435,11 @@ fn leave(turn: &mut Turn<'_>, workflow: &WorkflowFields, node: &Name) {
         return;
     };
     match chosen {
-        Ok(chosen) => walk.leave(workflow, node, Left::ByEdges(chosen)),
+        Ok(chosen) => walk.leave(workflow, node, NodeExit::ByEdges(chosen)),
         Err(cause) => {
             walk.failed
                 .get_or_insert(format!("workflow.condition: {cause}"));
-            walk.leave(workflow, node, Left::ByEdges(Vec::new()));
+            walk.leave(workflow, node, NodeExit::ByEdges(Vec::new()));
         }
     }
 }
@@ -504,12 +510,12 @@ fn field_of(workflow: &WorkflowFields, node: &Name) -> String {
 }
 
 /// What an agent said becomes part of the task's messages.
-fn agent_says(turn: &Turn<'_>, place: &Place, value: &Value) -> Option<Said> {
+fn agent_says(turn: &Turn<'_>, place: &Place, value: &Value) -> Option<AddedMessage> {
     let text = value["text"].as_str().unwrap_or_default();
     let mut fields = MessageFields::said(Role::Assistant, text, turn.view.at);
     fields.agent.clone_from(&place.agent);
     let message = Message::new(fields).ok()?;
-    Some(Said {
+    Some(AddedMessage {
         message,
         spoken: false,
     })

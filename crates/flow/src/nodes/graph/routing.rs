@@ -5,12 +5,12 @@ use convoke_engine::{NewCall, Outcome};
 use convoke_model::{AgentResult, Decision, Name, Node as Place, TargetKind, WorkflowFields};
 use serde_json::{Value, json};
 
-use super::walk::Running;
+use super::walk::RunningNode;
 use super::{at_node, field_of, started, take_value};
-use crate::calls::{Ask, At, Given, Reply, Request, Returned};
+use crate::calls::{CallReply, CallRequest, NodeAction, Reply, Request, ReturnedCall};
 use crate::interpret::Meaning;
-use crate::memory::{Goal, SkillRef};
-use crate::nodes::route::{Choice, Chosen, Unsure, attempt, decision};
+use crate::memory::{RequestTarget, SkillRef};
+use crate::nodes::route::{Choice, ModelChoice, RouterContext, attempt, decision};
 use crate::nodes::{aggregate, compose, dispatch};
 use crate::split::Part;
 use crate::turn::Turn;
@@ -23,13 +23,13 @@ const FALLBACK: &str = "fallback";
 
 /// The node that is gone through.
 #[derive(Clone, Copy)]
-pub(super) struct Here<'a> {
+pub(super) struct NodeContext<'a> {
     pub(super) workflow: &'a WorkflowFields,
     pub(super) place: &'a Place,
     pub(super) node: &'a Name,
 }
 
-impl Here<'_> {
+impl NodeContext<'_> {
     /// Leaves a route node with what was decided, and the key by which it goes on.
     fn give(self, turn: &mut Turn<'_>, key: &str, value: Value) -> Vec<NewCall<Request>> {
         if let Some(walk) = turn.state.walk.as_mut() {
@@ -42,27 +42,27 @@ impl Here<'_> {
 /// Takes in what was decided, locally or by a model; asks the model where the local decision is not sure.
 pub(super) fn take_route(
     turn: &mut Turn<'_>,
-    here: Here<'_>,
-    at: &At,
+    here: NodeContext<'_>,
+    at: &NodeAction,
     outcome: Outcome<Reply>,
 ) -> Vec<NewCall<Request>> {
     let over = here.place.over;
     match outcome {
-        Outcome::Done(Reply(Given::Decided(decided))) => {
+        Outcome::Done(Reply(CallReply::Decided(decided))) => {
             turn.state.shown = decided.shown;
             turn.state.conversations = decided.conversations;
             match locally(decided.meaning, over) {
                 Ok(decision) => leave(turn, here, &decision),
                 Err(candidates) => {
-                    let unsure = Unsure {
+                    let unsure = RouterContext {
                         candidates,
-                        ..Unsure::default()
+                        ..RouterContext::default()
                     };
                     ask(turn, here, at, unsure, "nothing that the app can do fits")
                 }
             }
         }
-        Outcome::Done(Reply(Given::Thought(thought))) => {
+        Outcome::Done(Reply(CallReply::Thought(thought))) => {
             let unsure = take_unsure(turn, &at.node);
             let Some(router) = turn.assistant.router(over) else {
                 return give_nobody(turn, here, "the router is gone", &unsure.dropped);
@@ -87,16 +87,16 @@ pub(super) fn take_route(
 
 fn take_choice(
     turn: &mut Turn<'_>,
-    here: Here<'_>,
-    at: &At,
+    here: NodeContext<'_>,
+    at: &NodeAction,
     choice: Choice,
-    mut unsure: Unsure,
+    mut unsure: RouterContext,
 ) -> Vec<NewCall<Request>> {
     unsure.dropped.extend(choice.dropped);
     match choice.chosen {
-        Chosen::Broken(why) => ask(turn, here, at, unsure, &why),
-        Chosen::Nobody(why) => give_nobody(turn, here, &why, &unsure.dropped),
-        Chosen::Unsure {
+        ModelChoice::Broken(why) => ask(turn, here, at, unsure, &why),
+        ModelChoice::Nobody(why) => give_nobody(turn, here, &why, &unsure.dropped),
+        ModelChoice::Unsure {
             candidates,
             question,
             why,
@@ -108,7 +108,7 @@ fn take_choice(
             };
             give_open(turn, here, &candidates, question.as_deref(), &why)
         }
-        Chosen::Targets { parts, why } => {
+        ModelChoice::Targets { parts, why } => {
             match decision(turn.said(), &parts, &why, unsure.dropped) {
                 Some(decision) => leave(turn, here, &decision),
                 None => give_nobody(turn, here, &why, &[]),
@@ -120,9 +120,9 @@ fn take_choice(
 /// Asks the model, unless there is none or it was asked often enough.
 fn ask(
     turn: &mut Turn<'_>,
-    here: Here<'_>,
-    at: &At,
-    mut unsure: Unsure,
+    here: NodeContext<'_>,
+    at: &NodeAction,
+    mut unsure: RouterContext,
     why: &str,
 ) -> Vec<NewCall<Request>> {
     let most = turn.assistant.router(here.place.over);
@@ -135,8 +135,8 @@ fn ask(
             }
             vec![NewCall {
                 label: format!("{}: route", at.node),
-                request: Request(Ask::At(At {
-                    ask: Box::new(Ask::Route(routing)),
+                request: Request(CallRequest::At(NodeAction {
+                    ask: Box::new(CallRequest::Route(routing)),
                     ..at.clone()
                 })),
                 approval: None,
@@ -151,22 +151,22 @@ fn ask(
 }
 
 /// What the words of a message are taken for, or what they may be.
-fn locally(meaning: Meaning, over: Option<TargetKind>) -> Result<Decision, Vec<Goal>> {
+fn locally(meaning: Meaning, over: Option<TargetKind>) -> Result<Decision, Vec<RequestTarget>> {
     let fits = |kind: TargetKind| over.is_none_or(|over| over == kind);
     match meaning {
-        Meaning::Act(wish) => match over {
+        Meaning::Act(tool_call) => match over {
             Some(TargetKind::Agent) => {
-                let goal = Goal::Agent {
-                    agent: wish.target.agent,
+                let goal = RequestTarget::Agent {
+                    agent: tool_call.target.agent,
                 };
-                let confidence = wish.decision.confidence().value();
-                let changed = wish.decision.with(|decision| {
+                let confidence = tool_call.decision.confidence().value();
+                let changed = tool_call.decision.with(|decision| {
                     decision.targets = vec![goal.target(confidence)];
                 });
                 changed.map_err(|_| Vec::new())
             }
             Some(TargetKind::Domain) => Err(Vec::new()),
-            Some(TargetKind::Skill) | None => Ok(wish.decision),
+            Some(TargetKind::Skill) | None => Ok(tool_call.decision),
         },
         Meaning::Several { parts } => {
             let parts: Vec<Part> = parts
@@ -179,8 +179,10 @@ fn locally(meaning: Meaning, over: Option<TargetKind>) -> Result<Decision, Vec<G
         Meaning::Inquire(inquiry) if fits(TargetKind::Domain) => Ok(inquiry.decision),
         Meaning::Unclear { candidates } => {
             let fitting = candidates.into_iter().filter(|goal| match goal {
-                Goal::Domain { .. } => fits(TargetKind::Domain),
-                Goal::Skill(_) | Goal::Agent { .. } => over != Some(TargetKind::Domain),
+                RequestTarget::Domain { .. } => fits(TargetKind::Domain),
+                RequestTarget::Skill(_) | RequestTarget::Agent { .. } => {
+                    over != Some(TargetKind::Domain)
+                }
             });
             Err(fitting.collect())
         }
@@ -191,16 +193,20 @@ fn locally(meaning: Meaning, over: Option<TargetKind>) -> Result<Decision, Vec<G
 /// A part of a message as one of the wanted kind, if it can be.
 fn kept(part: Part, over: Option<TargetKind>) -> Option<Part> {
     let target = match (part.target, over) {
-        (Goal::Skill(SkillRef { agent, .. }), Some(TargetKind::Agent)) => Goal::Agent { agent },
-        (Goal::Skill(_), Some(TargetKind::Domain))
-        | (Goal::Domain { .. }, Some(TargetKind::Agent | TargetKind::Skill)) => return None,
+        (RequestTarget::Skill(SkillRef { agent, .. }), Some(TargetKind::Agent)) => {
+            RequestTarget::Agent { agent }
+        }
+        (RequestTarget::Skill(_), Some(TargetKind::Domain))
+        | (RequestTarget::Domain { .. }, Some(TargetKind::Agent | TargetKind::Skill)) => {
+            return None;
+        }
         (target, _) => target,
     };
     Some(Part { target, ..part })
 }
 
 /// Whoever was chosen is next.
-fn leave(turn: &mut Turn<'_>, here: Here<'_>, decision: &Decision) -> Vec<NewCall<Request>> {
+fn leave(turn: &mut Turn<'_>, here: NodeContext<'_>, decision: &Decision) -> Vec<NewCall<Request>> {
     let primary = decision.primary().map(|target| target.name.to_string());
     here.give(
         turn,
@@ -212,8 +218,8 @@ fn leave(turn: &mut Turn<'_>, here: Here<'_>, decision: &Decision) -> Vec<NewCal
 /// It is left to the user.
 fn give_open(
     turn: &mut Turn<'_>,
-    here: Here<'_>,
-    candidates: &[Goal],
+    here: NodeContext<'_>,
+    candidates: &[RequestTarget],
     question: Option<&str>,
     why: &str,
 ) -> Vec<NewCall<Request>> {
@@ -228,7 +234,7 @@ fn give_open(
 /// Nobody fits, or nobody can tell who does.
 fn give_nobody(
     turn: &mut Turn<'_>,
-    here: Here<'_>,
+    here: NodeContext<'_>,
     why: &str,
     dropped: &[String],
 ) -> Vec<NewCall<Request>> {
@@ -238,13 +244,13 @@ fn give_nobody(
     here.give(turn, FALLBACK, value)
 }
 
-fn take_unsure(turn: &mut Turn<'_>, node: &Name) -> Unsure {
+fn take_unsure(turn: &mut Turn<'_>, node: &Name) -> RouterContext {
     running(turn, node)
         .and_then(|running| running.unsure.take())
         .unwrap_or_default()
 }
 
-fn running<'t>(turn: &'t mut Turn<'_>, node: &Name) -> Option<&'t mut Running> {
+fn running<'t>(turn: &'t mut Turn<'_>, node: &Name) -> Option<&'t mut RunningNode> {
     turn.state.walk.as_mut()?.running(node)
 }
 
@@ -270,7 +276,7 @@ pub(super) fn dispatched(
     target: &Value,
     failures: u32,
     until_ms: Option<u64>,
-) -> Result<Ask, String> {
+) -> Result<CallRequest, String> {
     let goal = goal_of(target).ok_or("workflow.dispatch: the target is none that the app has")?;
     let said = target["request"].as_str().unwrap_or(turn.said()).to_owned();
     let agent = goal
@@ -280,21 +286,21 @@ pub(super) fn dispatched(
         (0, _) | (_, None) => 0,
         (_, Some(agent)) => agent.limits.retry_delay_ms,
     };
-    let mut errand = dispatch::errand(turn, goal, said, None, delay_ms);
-    errand.until_ms = until_ms.or(errand.until_ms);
-    Ok(Ask::Child(Box::new(errand)))
+    let mut sub_task = dispatch::sub_task(turn, goal, said, None, delay_ms);
+    sub_task.until_ms = until_ms.or(sub_task.until_ms);
+    Ok(CallRequest::Child(Box::new(sub_task)))
 }
 
-fn goal_of(target: &Value) -> Option<Goal> {
+fn goal_of(target: &Value) -> Option<RequestTarget> {
     let name = |key: &str| Name::new(target[key].as_str()?).ok();
     Some(match target["kind"].as_str()? {
-        "agent" => Goal::Agent {
+        "agent" => RequestTarget::Agent {
             agent: name("name")?,
         },
-        "domain" => Goal::Domain {
+        "domain" => RequestTarget::Domain {
             domain: name("name")?,
         },
-        _ => Goal::Skill(SkillRef {
+        _ => RequestTarget::Skill(SkillRef {
             agent: name("agent")?,
             skill: name("name")?,
         }),
@@ -304,9 +310,9 @@ fn goal_of(target: &Value) -> Option<Goal> {
 /// Takes in what came of a target: its result, or it is tried once more.
 pub(super) fn take_dispatched(
     turn: &mut Turn<'_>,
-    here: Here<'_>,
-    at: &At,
-    returned: Returned,
+    here: NodeContext<'_>,
+    at: &NodeAction,
+    returned: ReturnedCall,
 ) -> Vec<NewCall<Request>> {
     let took = turn.view.at.duration_since(returned.made.started_at);
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(0);
@@ -335,9 +341,9 @@ fn result(
     took_ms: u64,
 ) -> Option<Value> {
     let goal = goal_of(target);
-    let name = goal.as_ref().map(Goal::name).cloned();
+    let name = goal.as_ref().map(RequestTarget::name).cloned();
     let (content, error, reply) = match outcome {
-        Outcome::Done(Reply(Given::Tool(reply))) => {
+        Outcome::Done(Reply(CallReply::Tool(reply))) => {
             let again = goal
                 .as_ref()
                 .and_then(|goal| dispatch::retry_delay(turn.assistant, goal, failures + 1, &reply));

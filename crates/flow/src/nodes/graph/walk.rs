@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::calls::is_default;
-use crate::nodes::agent::Spent;
-use crate::nodes::route::Unsure;
+use crate::nodes::agent::BudgetUse;
+use crate::nodes::route::RouterContext;
 
 /// A walk under way. It is written with every entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub(crate) struct Walk {
     detours: BTreeMap<Name, Name>,
     /// What agents have spent on the way.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) spent: Spent,
+    pub(crate) spent: BudgetUse,
     /// The tools that did something on the way, as `server.tool`, each once. Built-in tools change nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) done: Vec<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Walk {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Visit {
     /// Its calls are under way.
-    Running(Running),
+    Running(RunningNode),
     /// It has a result.
     Done,
     /// No way leads to it any more.
@@ -61,7 +61,7 @@ pub(crate) enum Visit {
 
 /// What a node under way remembers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Running {
+pub(crate) struct RunningNode {
     /// Attempts that failed, by the item that they were for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) failures: BTreeMap<usize, u32>,
@@ -75,14 +75,14 @@ pub(crate) struct Running {
     pub(crate) begun: usize,
     /// What is known at a route node while a model decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) unsure: Option<Unsure>,
+    pub(crate) unsure: Option<RouterContext>,
     /// Calls under way.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) open: usize,
 }
 
 /// How a node was left.
-pub(crate) enum Left {
+pub(crate) enum NodeExit {
     /// By its edges; each decides for itself where it leads, if anywhere.
     ByEdges(Vec<Option<Name>>),
     /// By its `on_error`.
@@ -97,7 +97,7 @@ impl Walk {
             visits: BTreeMap::new(),
             ways: BTreeMap::new(),
             detours: BTreeMap::new(),
-            spent: Spent::default(),
+            spent: BudgetUse::default(),
             done: Vec::new(),
             steps: 0,
             failed: None,
@@ -114,12 +114,12 @@ impl Walk {
 
     /// Begins a node.
     pub(crate) fn enter(&mut self, node: &Name) {
-        let visit = Visit::Running(Running::default());
+        let visit = Visit::Running(RunningNode::default());
         self.visits.insert(node.clone(), visit);
     }
 
     /// A node under way.
-    pub(crate) fn running(&mut self, node: &Name) -> Option<&mut Running> {
+    pub(crate) fn running(&mut self, node: &Name) -> Option<&mut RunningNode> {
         match self.visits.get_mut(node) {
             Some(Visit::Running(running)) => Some(running),
             _ => None,
@@ -127,7 +127,7 @@ impl Walk {
     }
 
     /// Leaves a node: its ways are decided once and for all.
-    pub(crate) fn leave(&mut self, workflow: &WorkflowFields, node: &Name, left: Left) {
+    pub(crate) fn leave(&mut self, workflow: &WorkflowFields, node: &Name, left: NodeExit) {
         self.visits.insert(node.clone(), Visit::Done);
         let is_end = |node: &Name| workflow.successors(node).is_empty();
         if is_end(node) || !self.last.as_ref().is_some_and(is_end) {
@@ -135,8 +135,8 @@ impl Walk {
         }
         let own = edges_of(workflow, node);
         match left {
-            Left::ByEdges(chosen) => self.ways.extend(own.zip(chosen)),
-            Left::To(target) => {
+            NodeExit::ByEdges(chosen) => self.ways.extend(own.zip(chosen)),
+            NodeExit::To(target) => {
                 self.ways.extend(own.map(|edge| (edge, None)));
                 self.detours.insert(node.clone(), target);
             }
@@ -153,7 +153,7 @@ impl Walk {
     /// Leaves a node of a walk that has failed, once none of its calls is under way.
     pub(crate) fn leave_if_idle(&mut self, workflow: &WorkflowFields, node: &Name) {
         if self.running(node).is_none_or(|running| running.open == 0) {
-            self.leave(workflow, node, Left::ByEdges(Vec::new()));
+            self.leave(workflow, node, NodeExit::ByEdges(Vec::new()));
         }
     }
 

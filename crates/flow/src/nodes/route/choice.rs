@@ -5,22 +5,22 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::router::Router;
-use crate::memory::Goal;
+use crate::memory::RequestTarget;
 use crate::split::{MAX_PARTS, Part};
 
 /// What a model chose, and what it named that cannot be chosen.
 pub(crate) struct Choice {
-    pub(crate) chosen: Chosen,
+    pub(crate) chosen: ModelChoice,
     pub(crate) dropped: Vec<String>,
 }
 
 /// What a model chose.
-pub(crate) enum Chosen {
+pub(crate) enum ModelChoice {
     /// These, each with its part of the request.
     Targets { parts: Vec<Part>, why: String },
     /// It is not sure.
     Unsure {
-        candidates: Vec<Goal>,
+        candidates: Vec<RequestTarget>,
         question: Option<String>,
         why: String,
     },
@@ -32,7 +32,7 @@ pub(crate) enum Chosen {
 
 /// What the model is asked to write.
 #[derive(Deserialize)]
-struct Written {
+struct WrittenChoice {
     #[serde(default)]
     targets: Vec<WrittenTarget>,
     #[serde(default)]
@@ -55,10 +55,10 @@ impl Router {
     /// Reads what a model wrote of a request. Whatever it is, only what the catalogue has comes out. A target without a
     /// part of its own gets all of the request.
     pub(crate) fn read(&self, text: &str, request: &str) -> Choice {
-        let written = extract_json(text).and_then(|value| Written::deserialize(value).ok());
+        let written = extract_json(text).and_then(|value| WrittenChoice::deserialize(value).ok());
         let Some(written) = written else {
             return Choice {
-                chosen: Chosen::Broken("the model wrote nothing that can be read".into()),
+                chosen: ModelChoice::Broken("the model wrote nothing that can be read".into()),
                 dropped: Vec::new(),
             };
         };
@@ -69,7 +69,7 @@ impl Router {
             let part = target.request.as_deref().map(str::trim);
             let part = part.filter(|part| !part.is_empty()).unwrap_or(request);
             let goal = self.goal(&target.name);
-            let is_new = |goal: &&Goal| parts.iter().all(|part| part.target != **goal);
+            let is_new = |goal: &&RequestTarget| parts.iter().all(|part| part.target != **goal);
             match goal.filter(is_new).filter(|_| parts.len() < MAX_PARTS) {
                 Some(goal) => parts.push(Part {
                     said: part.to_owned(),
@@ -102,27 +102,29 @@ impl Router {
         question: Option<String>,
         why: String,
         named_any: bool,
-    ) -> Chosen {
+    ) -> ModelChoice {
         let threshold = self.options.confidence_threshold.value();
         if parts.is_empty() {
             return match question {
-                Some(question) => Chosen::Unsure {
+                Some(question) => ModelChoice::Unsure {
                     candidates: Vec::new(),
                     question: Some(question),
                     why,
                 },
-                None if named_any => Chosen::Broken("the model named nobody who exists".into()),
-                None => Chosen::Nobody(why),
+                None if named_any => {
+                    ModelChoice::Broken("the model named nobody who exists".into())
+                }
+                None => ModelChoice::Nobody(why),
             };
         }
         // One part that is not sure makes the whole so: nothing is done by halves.
         if question.is_some() || parts.iter().any(|part| part.confidence < threshold) {
-            return Chosen::Unsure {
+            return ModelChoice::Unsure {
                 candidates: parts.into_iter().map(|part| part.target).collect(),
                 question,
                 why,
             };
         }
-        Chosen::Targets { parts, why }
+        ModelChoice::Targets { parts, why }
     }
 }

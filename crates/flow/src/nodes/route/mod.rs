@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use super::{agent, compose, decide, dispatch};
 use crate::assistant::Node;
-use crate::calls::{Ask, Request, Returned, is_default, one_call};
+use crate::calls::{CallRequest, Request, ReturnedCall, is_default, one_call};
 use crate::inquiry::{Inquiry, Question};
 use crate::interpret::{Meaning, for_goal};
-use crate::memory::{Asks, Goal, Memory};
+use crate::memory::{Memory, PendingQuestion, RequestTarget};
 use crate::split::Part;
 use crate::turn::Turn;
 
-pub(crate) use choice::{Choice, Chosen};
+pub(crate) use choice::{Choice, ModelChoice};
 pub(crate) use router::Router;
 
 /// The intent of an answer that the fallback gives because it could not be told who else should.
@@ -38,10 +38,10 @@ pub(crate) struct Routing {
 
 /// What is known while a model says who answers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Unsure {
+pub(crate) struct RouterContext {
     /// What the local decision takes to be likely.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) candidates: Vec<Goal>,
+    pub(crate) candidates: Vec<RequestTarget>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) attempts: u32,
     /// What the model named that cannot be chosen.
@@ -50,14 +50,14 @@ pub(crate) struct Unsure {
 }
 
 /// Goes on where the local decision is not sure: with these candidates, or with none.
-pub(crate) fn unsure(turn: &mut Turn<'_>, candidates: Vec<Goal>) -> Step<Request> {
+pub(crate) fn unsure(turn: &mut Turn<'_>, candidates: Vec<RequestTarget>) -> Step<Request> {
     // A part of a message was routed already; to do so again might never end.
     let is_part = turn.view.facts.parent.is_some();
     if !is_part && turn.assistant.router(None).is_some() {
         turn.state.node = Node::Route;
-        turn.state.unsure = Some(Box::new(Unsure {
+        turn.state.unsure = Some(Box::new(RouterContext {
             candidates,
-            ..Unsure::default()
+            ..RouterContext::default()
         }));
         return ask(turn);
     }
@@ -81,7 +81,7 @@ pub(crate) fn unsure(turn: &mut Turn<'_>, candidates: Vec<Goal>) -> Step<Request
 }
 
 /// Takes in what a model chose, and goes on with it.
-pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
+pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let assistant = turn.assistant;
     let Some(router) = assistant.router(None) else {
         return compose::broken(turn, "the router is gone");
@@ -96,12 +96,12 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
         unsure.dropped.extend(dropped);
     }
     match chosen {
-        Chosen::Broken(why) => again(turn, &why),
-        Chosen::Nobody(why) => {
+        ModelChoice::Broken(why) => again(turn, &why),
+        ModelChoice::Nobody(why) => {
             let dropped = end(turn).dropped;
             unsuitable(turn, &why, dropped)
         }
-        Chosen::Unsure {
+        ModelChoice::Unsure {
             candidates,
             question,
             why,
@@ -114,7 +114,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: Returned) -> Step<Request> {
             };
             clarify(turn, candidates, question, &why, unsure.dropped)
         }
-        Chosen::Targets { parts, why } => {
+        ModelChoice::Targets { parts, why } => {
             let dropped = end(turn).dropped;
             turn.state.decision = decision(turn.said(), &parts, &why, dropped);
             take(turn, parts)
@@ -127,7 +127,7 @@ fn take(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
     let assistant = turn.assistant;
     let meaning = match parts.as_slice() {
         [only] => match &only.target {
-            Goal::Agent { agent } => {
+            RequestTarget::Agent { agent } => {
                 return match assistant.app.agent(agent.as_str()) {
                     Some(agent) => agent::start(turn, agent),
                     None => compose::broken(turn, "the agent is gone"),
@@ -153,12 +153,12 @@ fn take(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
 /// What domains are asked, where nobody else is.
 fn domains_only(parts: &[Part]) -> Option<Vec<Question>> {
     let question = |part: &Part| match &part.target {
-        Goal::Domain { domain } => Some(Question {
+        RequestTarget::Domain { domain } => Some(Question {
             domain: domain.clone(),
             said: part.said.clone(),
             confidence: part.confidence,
         }),
-        Goal::Skill(_) | Goal::Agent { .. } => None,
+        RequestTarget::Skill(_) | RequestTarget::Agent { .. } => None,
     };
     parts.iter().map(question).collect()
 }
@@ -172,12 +172,16 @@ fn ask(turn: &mut Turn<'_>) -> Step<Request> {
     turn.state.unsure = Some(unsure);
     Step {
         stage: Some(Stage::Planning),
-        ..one_call("route", Ask::Route(routing))
+        ..one_call("route", CallRequest::Route(routing))
     }
 }
 
 /// The next question to the model.
-pub(crate) fn attempt(turn: &Turn<'_>, unsure: &mut Unsure, over: Option<TargetKind>) -> Routing {
+pub(crate) fn attempt(
+    turn: &Turn<'_>,
+    unsure: &mut RouterContext,
+    over: Option<TargetKind>,
+) -> Routing {
     let now = turn.since_accepted_ms(turn.view.at);
     let time = u64::from(turn.assistant.app.config.limits.agent_seconds) * 1_000;
     unsure.attempts += 1;
@@ -215,7 +219,7 @@ fn give_up(turn: &mut Turn<'_>, why: &str) -> Step<Request> {
 }
 
 /// What was known while it was open who answers.
-fn end(turn: &mut Turn<'_>) -> Unsure {
+fn end(turn: &mut Turn<'_>) -> RouterContext {
     turn.state
         .unsure
         .take()
@@ -244,7 +248,7 @@ pub(crate) fn decision(
 /// Asks the user which of several things they mean.
 fn clarify(
     turn: &mut Turn<'_>,
-    candidates: Vec<Goal>,
+    candidates: Vec<RequestTarget>,
     question: Option<String>,
     why: &str,
     dropped: Vec<String>,
@@ -280,7 +284,7 @@ fn clarify(
     };
     turn.state.decision = open(turn, &candidates, Some(text.clone()), why, dropped);
     let memory = Memory {
-        asks: Some(Asks::Skill {
+        asks: Some(PendingQuestion::Skill {
             candidates,
             said: turn.said().to_owned(),
         }),
@@ -288,7 +292,7 @@ fn clarify(
     };
     compose::speak(
         turn,
-        compose::Told::of(text, "clarification_needed", memory),
+        compose::ComposedReply::of(text, "clarification_needed", memory),
     )
 }
 
@@ -302,7 +306,7 @@ const ASK_FOR_MORE: &str = "I am not sure what you mean. Could you say it in oth
 /// A decision that leaves it to the user.
 fn open(
     turn: &Turn<'_>,
-    candidates: &[Goal],
+    candidates: &[RequestTarget],
     question: Option<String>,
     why: &str,
     dropped: Vec<String>,
@@ -368,7 +372,7 @@ fn fallback_decision(
     why: &str,
     dropped: Vec<String>,
 ) -> Option<Decision> {
-    let goal = Goal::Agent {
+    let goal = RequestTarget::Agent {
         agent: agent.clone(),
     };
     let fields = DecisionFields {
@@ -379,7 +383,7 @@ fn fallback_decision(
 }
 
 /// What may be meant, as templates see it.
-pub(crate) fn described(turn: &Turn<'_>, candidates: &[Goal]) -> Vec<Value> {
+pub(crate) fn described(turn: &Turn<'_>, candidates: &[RequestTarget]) -> Vec<Value> {
     let (catalogue, app) = (&turn.assistant.catalogue, &turn.assistant.app);
     candidates
         .iter()

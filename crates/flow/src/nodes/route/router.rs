@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::catalogue::{Catalogue, leading};
-use crate::memory::{Goal, SkillRef};
+use crate::memory::{RequestTarget, SkillRef};
 use crate::nodes::agent::Thought;
 use crate::split::MAX_PARTS;
 use crate::template::Templates;
@@ -30,7 +30,7 @@ pub(crate) struct Router {
 /// Something that can be chosen.
 struct Entry {
     name: String,
-    goal: Goal,
+    goal: RequestTarget,
     /// What the model reads of it.
     text: String,
 }
@@ -68,7 +68,7 @@ impl Router {
     }
 
     /// What a name in the catalogue stands for, in either spelling.
-    pub(super) fn goal(&self, name: &str) -> Option<&Goal> {
+    pub(super) fn goal(&self, name: &str) -> Option<&RequestTarget> {
         let bare = name.trim().to_lowercase().replace('-', "_");
         let entry = self.entries.iter().find(|entry| entry.name == bare);
         entry.map(|entry| &entry.goal)
@@ -175,7 +175,7 @@ fn entries(
         }
         entries.push(Entry {
             name: domain.name.to_string(),
-            goal: Goal::Domain {
+            goal: RequestTarget::Domain {
                 domain: domain.name.clone(),
             },
             text,
@@ -191,7 +191,7 @@ fn agent_entry(agent: &AgentFields, options: &RouterOptionsFields) -> Entry {
     }
     Entry {
         name: agent.name.to_string(),
-        goal: Goal::Agent {
+        goal: RequestTarget::Agent {
             agent: agent.name.clone(),
         },
         text,
@@ -203,7 +203,7 @@ fn skill_entry(agent: &AgentFields, skill: &SkillFields, options: &RouterOptions
     Entry {
         text: format!("- {name}: {}", described(skill, options)),
         name,
-        goal: Goal::Skill(SkillRef {
+        goal: RequestTarget::Skill(SkillRef {
             agent: agent.name.clone(),
             skill: skill.name.clone(),
         }),

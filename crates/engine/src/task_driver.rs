@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use convoke_model::{Stage, TaskState};
 use convoke_store::{
-    Batch, Claimed, Fence, Hold, NewEntry, Scope, Signal, SignalKind, Standing, StateWriter,
-    StoreError, StoreFuture, text_of,
+    Batch, ClaimedTask, Fence, LeaseAction, NewEntry, Scope, Signal, SignalKind, StateWriter,
+    StatusUpdate, StoreError, StoreFuture, text_of,
 };
 use futures::future::{BoxFuture, Fuse, FusedFuture, Shared};
 use futures::stream::FuturesUnordered;
@@ -23,17 +23,17 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::attempts::perform;
-use crate::call::{Call, Effect, Executor, Failure, FailureKind, Outcome, Performing, Verdict};
+use crate::call::{Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome, Verdict};
 use crate::children::{ChildRunner, ChildWaits};
-use crate::desk::Handed;
-use crate::engine::{Ended, Engine};
+use crate::engine::{Engine, TaskOutcome};
 use crate::error::EngineError;
-use crate::event::{Answered, Event};
+use crate::event::{Event, QuestionAnswer};
 use crate::live::Live;
+use crate::local_queue::HandOff;
 use crate::machine::{Machine, Transition};
 use crate::permits::{Permit, Permits};
 use crate::program::{Facts, Program};
-use crate::snapshot::{About, Question, Snapshot};
+use crate::snapshot::{Question, QuestionKind, Snapshot};
 use crate::worker::Options;
 
 /// Why it is not known what came of a call that was under way when its worker was gone.
@@ -43,7 +43,7 @@ const CUT_SHORT: &str = "the worker that made it was gone before an answer came"
 const CAUSE_CHARACTERS: usize = 500;
 
 /// What all tasks of a worker share.
-pub(crate) struct Workshop<P: Program, X: Executor<P>> {
+pub(crate) struct WorkerContext<P: Program, X: Executor<P>> {
     pub(crate) engine: Engine<P>,
     pub(crate) executor: Arc<X>,
     pub(crate) options: Options,
@@ -51,29 +51,29 @@ pub(crate) struct Workshop<P: Program, X: Executor<P>> {
     pub(crate) permits: Permits,
 }
 
-impl<P: Program, X: Executor<P>> Workshop<P, X> {
+impl<P: Program, X: Executor<P>> WorkerContext<P, X> {
     /// Whether a call's time goes on beyond a pause.
     pub(crate) fn has_time(
         &self,
-        performing: &Performing,
+        call_context: &CallContext,
         call: &Call<P::Request>,
         pause: Duration,
     ) -> bool {
         let then = self.engine.0.clock.now().checked_add(pause);
-        then.is_ok_and(|then| then < self.executor.ends(performing, call))
+        then.is_ok_and(|then| then < self.executor.ends(call_context, call))
     }
 }
 
 /// A task in a worker's hands.
-pub(crate) struct Drive<P: Program, X: Executor<P>> {
-    workshop: Arc<Workshop<P, X>>,
+pub(crate) struct TaskDriver<P: Program, X: Executor<P>> {
+    context: Arc<WorkerContext<P, X>>,
     machine: Machine<P>,
     fence: Fence,
     /// The newest append; once it is durable, so is everything before it, because the store takes
     /// them in order and refuses one whose predecessor is missing.
     durable: Durable,
     /// Where the task's row says that it stands.
-    row: Row,
+    row: RowState,
     states: StateWriter,
     under_way: FuturesUnordered<BoxFuture<'static, Report<P>>>,
     /// Leave to work on the task. It is given up while there is nothing to do but wait for children.
@@ -83,7 +83,7 @@ pub(crate) struct Drive<P: Program, X: Executor<P>> {
     arrived: VecDeque<Report<P>>,
     inbox_waits: bool,
     /// What every call is told.
-    performing: Performing,
+    call_context: CallContext,
     /// Calls that this worker has begun.
     begun: Vec<Uuid>,
     /// Calls that were found not to have taken effect, once for each time.
@@ -97,7 +97,7 @@ pub(crate) struct Drive<P: Program, X: Executor<P>> {
     /// Whether the worker is stopping: from then on no call is begun. Asked once a turn, so that what an
     /// entry says of a call and what becomes of the call cannot differ.
     stopping: bool,
-    waiter: Option<oneshot::Sender<Ended>>,
+    waiter: Option<oneshot::Sender<TaskOutcome>>,
 }
 
 /// When something is on disk, if it is not already.
@@ -130,7 +130,7 @@ impl Durable {
 
 /// What a task's row says of where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Row {
+struct RowState {
     status: TaskState,
     stage: Option<Stage>,
     /// Whether it knows of progress since the task was claimed.
@@ -176,22 +176,27 @@ impl<P: Program> Report<P> {
     }
 }
 
-impl<P: Program, X: Executor<P>> Drive<P, X> {
+impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
     /// A task that this process has just accepted.
-    pub(crate) fn handed(workshop: Arc<Workshop<P, X>>, handed: Handed<P>, permit: Permit) -> Self {
-        let mut drive = Self::new(workshop, handed.machine, handed.fence, handed.durable);
-        drive.permit = Some(permit);
-        drive.row.status = TaskState::Working;
-        drive.row.progress = true;
-        drive.waiter = handed.waiter;
-        drive.performing.live = handed.live;
-        drive
+    pub(crate) fn hand_off(
+        context: Arc<WorkerContext<P, X>>,
+        hand_off: HandOff<P>,
+        permit: Permit,
+    ) -> Self {
+        let mut task_driver =
+            Self::new(context, hand_off.machine, hand_off.fence, hand_off.durable);
+        task_driver.permit = Some(permit);
+        task_driver.row.status = TaskState::Working;
+        task_driver.row.progress = true;
+        task_driver.waiter = hand_off.waiter;
+        task_driver.call_context.live = hand_off.live;
+        task_driver
     }
 
     /// A task that was claimed, as its journal has it.
     pub(crate) fn claimed(
-        workshop: Arc<Workshop<P, X>>,
-        claimed: Claimed,
+        context: Arc<WorkerContext<P, X>>,
+        claimed: ClaimedTask,
         snapshot: Snapshot<P::State, P::Request>,
         permit: Option<Permit>,
         live: Option<Live>,
@@ -200,36 +205,36 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         let record = &claimed.record;
         let messages = claimed.messages.into_iter().map(|stored| stored.message);
         let machine = Machine::restore(
-            Arc::clone(&workshop.engine.0.program),
+            Arc::clone(&context.engine.0.program),
             Facts::from(record),
             snapshot,
             messages.collect(),
             record.seq,
         );
-        let mut drive = Self::new(workshop, machine, fence, Durable::Now);
-        drive.row.status = record.status;
-        drive.row.stage = record.stage;
-        drive.permit = permit;
-        drive.performing.live = live;
-        drive.signals = claimed.signals;
-        drive.states = StateWriter::after(&claimed.entry.state);
-        drive
+        let mut task_driver = Self::new(context, machine, fence, Durable::Now);
+        task_driver.row.status = record.status;
+        task_driver.row.stage = record.stage;
+        task_driver.permit = permit;
+        task_driver.call_context.live = live;
+        task_driver.signals = claimed.signals;
+        task_driver.states = StateWriter::after(&claimed.entry.state);
+        task_driver
     }
 
     fn new(
-        workshop: Arc<Workshop<P, X>>,
+        context: Arc<WorkerContext<P, X>>,
         machine: Machine<P>,
         fence: Fence,
         durable: Durable,
     ) -> Self {
         let child_waits = Arc::default();
         let children = Arc::new(ChildRunner::new(
-            workshop.engine.clone(),
+            context.engine.clone(),
             Arc::clone(machine.facts()),
             Arc::clone(&child_waits),
         ));
         Self {
-            performing: Performing {
+            call_context: CallContext {
                 facts: Arc::clone(machine.facts()),
                 messages: Arc::default(),
                 deadline: machine.deadline(),
@@ -237,13 +242,13 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
                 children,
                 live: None,
             },
-            row: Row {
+            row: RowState {
                 status: machine.snapshot().status,
                 stage: machine.snapshot().stage,
                 progress: false,
             },
             states: StateWriter::default(),
-            workshop,
+            context,
             machine,
             fence,
             durable,
@@ -265,13 +270,13 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
     /// Works on the task until it ends, waits for a person, or is put down.
     pub(crate) async fn run(mut self, signalled: &Notify) -> Result<(), EngineError> {
         let mut inbox = self
-            .workshop
+            .context
             .engine
             .0
             .store
             .watch(Scope::Inbox(self.fence.task));
         if self.permit.is_none() {
-            self.permit = self.workshop.permits.wait().await;
+            self.permit = self.context.permits.wait().await;
         }
         if self.machine.snapshot().status.is_final() {
             self.close_row();
@@ -288,7 +293,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             }
             let wants_permit = !self.arrived.is_empty() || self.inbox_waits;
             if wants_permit && self.permit.is_none() && permit.is_terminated() {
-                let permits = self.workshop.permits.clone();
+                let permits = self.context.permits.clone();
                 permit = async move { permits.wait().await }.boxed().fuse();
             }
             tokio::select! {
@@ -339,7 +344,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
     }
 
     fn notice_stop(&mut self) {
-        self.stopping = self.workshop.stop.is_cancelled();
+        self.stopping = self.context.stop.is_cancelled();
     }
 
     /// Whether the worker has nothing more to do for the task. When it stops, what is under way is
@@ -364,7 +369,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         if let Some(waiter) = self.waiter
             && (snapshot.status.is_final() || snapshot.status.awaits_person())
         {
-            let _ = waiter.send(Ended {
+            let _ = waiter.send(TaskOutcome {
                 facts,
                 status: snapshot.status,
                 error: snapshot.error,
@@ -377,11 +382,11 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
 
     /// Picks up where the journal left off.
     fn take_up(&mut self) {
-        let now = self.workshop.engine.0.clock.now();
+        let now = self.context.engine.0.clock.now();
         let interrupted = self.machine.snapshot().open.iter().any(|call| call.started);
         if interrupted || now >= self.machine.deadline() {
             let deadline = now
-                .checked_add(self.workshop.engine.0.task_time)
+                .checked_add(self.context.engine.0.task_time)
                 .unwrap_or(Timestamp::MAX);
             self.record(Event::Resumed { deadline }, None);
         }
@@ -393,7 +398,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             .map(|question| question.id)
             .collect();
         for question in expired {
-            let answer = Answered::Expired;
+            let answer = QuestionAnswer::Expired;
             self.record(Event::Answered { question, answer }, None);
         }
         let snapshot = self.machine.snapshot();
@@ -407,11 +412,11 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             .cloned()
             .collect();
         for call in unasked {
-            let workshop = Arc::clone(&self.workshop);
-            let performing = self.performing();
+            let context = Arc::clone(&self.context);
+            let call_context = self.call_context();
             self.under_way.push(
                 async move {
-                    let effect = workshop.executor.effect(&performing, &call).await;
+                    let effect = context.executor.effect(&call_context, &call).await;
                     Report::Classified { call, effect }
                 }
                 .boxed(),
@@ -450,7 +455,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         outcome: Outcome<P::Reply>,
         started_at: Timestamp,
     ) {
-        let now = self.workshop.engine.0.clock.now();
+        let now = self.context.engine.0.clock.now();
         let duration = now.duration_since(started_at).as_millis();
         let event = Event::Returned {
             call: call.id,
@@ -476,11 +481,11 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             // It may have been made, and must not be made again unasked.
             (true, Ok(Effect::Once) | Err(_)) => self.verify(call, CUT_SHORT.into()),
             (true, Ok(Effect::AtMostOnce)) => {
-                let now = self.workshop.engine.0.clock.now();
+                let now = self.context.engine.0.clock.now();
                 self.take_outcome(&call, Outcome::Failed(interrupted()), now);
             }
             (false, Err(failure)) => {
-                let now = self.workshop.engine.0.clock.now();
+                let now = self.context.engine.0.clock.now();
                 self.take_outcome(&call, Outcome::Failed(failure), now);
             }
         }
@@ -488,10 +493,10 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
 
     /// Asks whether a call took effect, where anybody can tell.
     fn verify(&mut self, call: Arc<Call<P::Request>>, cause: String) {
-        let workshop = Arc::clone(&self.workshop);
-        let performing = self.performing();
+        let context = Arc::clone(&self.context);
+        let call_context = self.call_context();
         let verify = async move {
-            let verdict = workshop.executor.verify(&performing, &call).await;
+            let verdict = context.executor.verify(&call_context, &call).await;
             Report::Verified {
                 call,
                 verdict,
@@ -515,14 +520,14 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         match verdict {
             Verdict::Done(reply) => {
                 self.record(found(Some(true)), None);
-                let now = self.workshop.engine.0.clock.now();
+                let now = self.context.engine.0.clock.now();
                 self.take_outcome(&call, Outcome::Done(reply), now);
             }
             Verdict::NotDone => {
                 self.record(found(Some(false)), None);
                 self.not_done.push(call.id);
                 let times = self.not_done.iter().filter(|id| **id == call.id).count();
-                if times > self.workshop.options.repeats as usize {
+                if times > self.context.options.repeats as usize {
                     let tries = format!("{times} times it was found not to have, the last time");
                     self.ask_about(&call, &format!("{tries} after this: {cause}"));
                 } else if !self.stopping {
@@ -534,8 +539,8 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
     }
 
     fn ask_about(&mut self, call: &Call<P::Request>, cause: &str) {
-        let now = self.workshop.engine.0.clock.now();
-        let expires_at = now.checked_add(self.workshop.options.question_time);
+        let now = self.context.engine.0.clock.now();
+        let expires_at = now.checked_add(self.context.options.question_time);
         let cause: String = cause.chars().take(CAUSE_CHARACTERS).collect();
         let cause = cause.trim().trim_end_matches('.');
         let event = Event::OutcomeUnknown {
@@ -547,7 +552,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
     }
 
     async fn take_inbox(&mut self) -> Result<(), EngineError> {
-        let store = &self.workshop.engine.0.store;
+        let store = &self.context.engine.0.store;
         let loaded = store.load(self.fence.task, u64::MAX).await?;
         self.notice_stop();
         for signal in loaded.map(|loaded| loaded.signals).unwrap_or_default() {
@@ -593,7 +598,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         }
         // Of a call that a person has made again, an earlier attempt may have taken effect.
         let questions = &self.machine.snapshot().questions;
-        let unknown = |open: &&Question| open.about == About::OutcomeUnknown;
+        let unknown = |open: &&Question| open.about == QuestionKind::OutcomeUnknown;
         let doubtful: Vec<Uuid> = questions
             .iter()
             .filter(unknown)
@@ -614,7 +619,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
         event: Event<P::Reply>,
         consumed: Option<i64>,
     ) -> Vec<Arc<Call<P::Request>>> {
-        let now = self.workshop.engine.0.clock.now();
+        let now = self.context.engine.0.clock.now();
         let (kind, progress, text) = (event.kind(), event.is_progress(), text_of(&event));
         let puts_back = matches!(event, Event::PutBack { .. });
         let Transition { messages, perform } = self.machine.apply(event, now);
@@ -633,7 +638,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             // Whoever gives a task back has not failed at it.
             standing: self.standing(progress || puts_back, puts_back.then_some(now)),
         };
-        let append = self.workshop.engine.0.store.append(self.fence, batch);
+        let append = self.context.engine.0.store.append(self.fence, batch);
         self.fence.seq += 1;
         self.durable = Durable::of(append);
         perform
@@ -641,7 +646,7 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
 
     /// A task that ended with its very first step has its answer in the journal, and no row that says so.
     fn close_row(&mut self) {
-        let now = self.workshop.engine.0.clock.now();
+        let now = self.context.engine.0.clock.now();
         let deadline = self.machine.deadline();
         let event: Event<P::Reply> = Event::Resumed { deadline };
         let batch = Batch {
@@ -655,25 +660,27 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             consumed: Vec::new(),
             standing: self.standing(true, None),
         };
-        let append = self.workshop.engine.0.store.append(self.fence, batch);
+        let append = self.context.engine.0.store.append(self.fence, batch);
         self.durable = Durable::of(append);
     }
 
     /// Where the task stands now, if that is not what its row says already. A task that is given back is
     /// ready for the next worker at `given_back`.
-    fn standing(&mut self, progress: bool, given_back: Option<Timestamp>) -> Option<Standing> {
+    fn standing(&mut self, progress: bool, given_back: Option<Timestamp>) -> Option<StatusUpdate> {
         let snapshot = self.machine.snapshot();
         let hold = match snapshot.status {
-            TaskState::InputRequired if !self.taking_up => Hold::Release {
+            TaskState::InputRequired if !self.taking_up => LeaseAction::Release {
                 wake_at: snapshot
                     .questions
                     .iter()
                     .map(|question| question.expires_at)
                     .min(),
             },
-            _ => given_back.map_or(Hold::Keep, |now| Hold::Release { wake_at: Some(now) }),
+            _ => given_back.map_or(LeaseAction::Keep, |now| LeaseAction::Release {
+                wake_at: Some(now),
+            }),
         };
-        let row = Row {
+        let row = RowState {
             // A row is never less far than its claim made it.
             status: match snapshot.status {
                 TaskState::Submitted => TaskState::Working,
@@ -682,11 +689,11 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
             stage: snapshot.stage,
             progress: self.row.progress || progress,
         };
-        if row == self.row && hold == Hold::Keep {
+        if row == self.row && hold == LeaseAction::Keep {
             return None;
         }
         self.row = row;
-        Some(Standing {
+        Some(StatusUpdate {
             status: row.status,
             stage: row.stage,
             hold,
@@ -699,26 +706,26 @@ impl<P: Program, X: Executor<P>> Drive<P, X> {
     /// Makes a call. It is doubtful where an earlier attempt may have taken effect.
     fn perform(&mut self, call: Arc<Call<P::Request>>, doubtful: bool) {
         self.begun.push(call.id);
-        let workshop = Arc::clone(&self.workshop);
+        let context = Arc::clone(&self.context);
         let durable = self.durable.clone();
-        let performing = self.performing();
+        let call_context = self.call_context();
         self.under_way
-            .push(perform(workshop, performing, durable, call, doubtful).boxed());
+            .push(perform(context, call_context, durable, call, doubtful).boxed());
     }
 
     /// What a call is told now.
-    fn performing(&self) -> Performing {
-        Performing {
+    fn call_context(&self) -> CallContext {
+        CallContext {
             messages: Arc::clone(self.machine.messages()),
             deadline: self.machine.deadline(),
-            ..self.performing.clone()
+            ..self.call_context.clone()
         }
     }
 
     fn time_left(&self) -> Duration {
         let deadline = self.machine.deadline();
         deadline
-            .duration_since(self.workshop.engine.0.clock.now())
+            .duration_since(self.context.engine.0.clock.now())
             .try_into()
             .unwrap_or_default()
     }
@@ -735,7 +742,7 @@ fn interrupted() -> Failure {
 }
 
 /// The question and answer that a signal carries, if it is an answer.
-pub(crate) fn answer_of(signal: &Signal) -> Option<(Uuid, Answered)> {
+pub(crate) fn answer_of(signal: &Signal) -> Option<(Uuid, QuestionAnswer)> {
     if signal.kind.parse() != Ok(SignalKind::Answer) {
         return None;
     }

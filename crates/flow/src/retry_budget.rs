@@ -7,13 +7,13 @@ use tokio::time::Instant;
 use crate::performer::PerformerOptions;
 
 /// What is left of the attempts at one call, and of its time.
-pub(crate) struct Patience {
+pub(crate) struct RetryBudget {
     attempts: u32,
     pause: Duration,
     until: Instant,
 }
 
-impl Patience {
+impl RetryBudget {
     /// Patience for so long.
     pub(crate) fn new(options: &PerformerOptions, time: Duration) -> Self {
         Self {
@@ -46,27 +46,27 @@ impl Patience {
 mod tests {
     use super::*;
 
-    fn patience(time: Duration) -> Patience {
+    fn retry_budget(time: Duration) -> RetryBudget {
         let options = PerformerOptions {
             attempts: 3,
             pause: Duration::from_secs(1),
         };
-        Patience::new(&options, time)
+        RetryBudget::new(&options, time)
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_ends_with_the_attempts() {
-        let mut patience = patience(Duration::from_mins(1));
-        assert_eq!(patience.next_pause(), Some(Duration::from_secs(1)));
-        assert_eq!(patience.next_pause(), Some(Duration::from_secs(2)));
-        assert_eq!(patience.next_pause(), None);
+        let mut retry_budget = retry_budget(Duration::from_mins(1));
+        assert_eq!(retry_budget.next_pause(), Some(Duration::from_secs(1)));
+        assert_eq!(retry_budget.next_pause(), Some(Duration::from_secs(2)));
+        assert_eq!(retry_budget.next_pause(), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_ends_with_the_time() {
-        let mut patience = patience(Duration::from_secs(2));
-        assert_eq!(patience.next_pause(), Some(Duration::from_secs(1)));
+        let mut retry_budget = retry_budget(Duration::from_secs(2));
+        assert_eq!(retry_budget.next_pause(), Some(Duration::from_secs(1)));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(patience.next_pause(), None, "it would be over by then");
+        assert_eq!(retry_budget.next_pause(), None, "it would be over by then");
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use convoke_engine::{Heard, Live};
+use convoke_engine::{Live, LiveUpdate};
 use convoke_llm::Delta;
 
 /// One thought on its way to a listener.
-pub(super) struct Telling<'a> {
+pub(super) struct ThoughtStream<'a> {
     live: &'a Live,
     /// Whether text that looks like JSON may be a call, which is nothing to hear.
     may_be_call: bool,
@@ -21,10 +21,10 @@ const WORDS: u8 = 1;
 /// It looks like a call.
 const CALL: u8 = 2;
 
-impl<'a> Telling<'a> {
+impl<'a> ThoughtStream<'a> {
     /// Whatever an earlier thought said, it was not the answer.
     pub(super) fn new(live: &'a Live, may_be_call: bool) -> Self {
-        live.say(Heard::Again);
+        live.say(LiveUpdate::Again);
         Self {
             live,
             may_be_call,
@@ -36,7 +36,7 @@ impl<'a> Telling<'a> {
     pub(super) fn take(&self, delta: Delta<'_>) {
         let Delta::Text(text) = delta else {
             self.so_far.store(NOTHING, Ordering::Relaxed);
-            self.live.say(Heard::Again);
+            self.live.say(LiveUpdate::Again);
             return;
         };
         let mut so_far = self.so_far.load(Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl<'a> Telling<'a> {
             self.so_far.store(so_far, Ordering::Relaxed);
         }
         if so_far == WORDS {
-            self.live.say(Heard::Text(text));
+            self.live.say(LiveUpdate::Text(text));
         }
     }
 }
@@ -68,13 +68,13 @@ mod tests {
         let into = Arc::clone(&heard);
         let live = Live::new(move |piece| {
             into.lock().unwrap().push_str(match piece {
-                Heard::Text(text) => text,
-                Heard::Again => "|",
+                LiveUpdate::Text(text) => text,
+                LiveUpdate::Again => "|",
             });
         });
-        let telling = Telling::new(&live, may_be_call);
+        let thought_stream = ThoughtStream::new(&live, may_be_call);
         for delta in deltas {
-            telling.take(*delta);
+            thought_stream.take(*delta);
         }
         heard.lock().unwrap().clone()
     }

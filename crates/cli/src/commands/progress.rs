@@ -1,13 +1,13 @@
 //! Follows a task at the terminal: a sign of life while nothing is said, then the answer as it is made.
 
-use convoke::{Ended, Heard, Live};
+use convoke::{Live, LiveUpdate, TaskOutcome};
 use tokio::sync::mpsc;
 
-use crate::output::{self, Pieces};
+use crate::output::{self, StreamedText};
 use crate::progress::Spinner;
 
 /// What is said of one task while it is worked on.
-pub(crate) struct Telling {
+pub(crate) struct TaskProgress {
     pieces: mpsc::UnboundedReceiver<Option<String>>,
     /// Who passes the pieces on. Nobody, where nobody is looking.
     live: Option<Live>,
@@ -15,16 +15,16 @@ pub(crate) struct Telling {
     /// What was said since the answer began.
     said: String,
     /// What of it stands on the terminal.
-    shown: Pieces,
+    shown: StreamedText,
 }
 
-impl Telling {
+impl TaskProgress {
     pub(crate) fn new(json: bool) -> Self {
         let (sender, pieces) = mpsc::unbounded_channel();
         let live = Live::new(move |heard| {
             let piece = match heard {
-                Heard::Text(text) => Some(text.to_owned()),
-                Heard::Again => None,
+                LiveUpdate::Text(text) => Some(text.to_owned()),
+                LiveUpdate::Again => None,
             };
             // Nobody listens any more once the task has ended.
             let _ = sender.send(piece);
@@ -34,7 +34,7 @@ impl Telling {
             live: (!json && output::is_read_by_a_person()).then_some(live),
             spinner: Spinner::new("working"),
             said: String::new(),
-            shown: Pieces::default(),
+            shown: StreamedText::default(),
         }
     }
 
@@ -74,7 +74,7 @@ impl Telling {
     }
 
     /// Ends the line, and says whether the answer stands there already.
-    pub(crate) fn end(mut self, ended: &Ended) -> bool {
+    pub(crate) fn end(mut self, ended: &TaskOutcome) -> bool {
         self.spinner.hide();
         if self.said.is_empty() {
             return false;

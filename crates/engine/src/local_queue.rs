@@ -7,15 +7,15 @@ use std::time::Duration;
 use convoke_store::{Fence, Lease};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::drive::Durable;
-use crate::engine::Ended;
+use crate::engine::TaskOutcome;
 use crate::live::Live;
 use crate::machine::Machine;
 use crate::permits::{Permit, Permits};
 use crate::program::Program;
+use crate::task_driver::Durable;
 
 /// A task on its way to the worker.
-pub(crate) struct Handed<P: Program> {
+pub(crate) struct HandOff<P: Program> {
     pub(crate) machine: Machine<P>,
     pub(crate) fence: Fence,
     /// When the task itself is durable.
@@ -23,26 +23,26 @@ pub(crate) struct Handed<P: Program> {
     /// Who listens meanwhile.
     pub(crate) live: Option<Live>,
     /// Who waits for the end.
-    pub(crate) waiter: Option<oneshot::Sender<Ended>>,
+    pub(crate) waiter: Option<oneshot::Sender<TaskOutcome>>,
 }
 
 /// The desk: at most one worker sits at it.
-pub(crate) struct Desk<P: Program>(Mutex<Option<Seat<P>>>);
+pub(crate) struct LocalQueue<P: Program>(Mutex<Option<LocalWorker<P>>>);
 
-impl<P: Program> Default for Desk<P> {
+impl<P: Program> Default for LocalQueue<P> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
 /// A worker that takes tasks, as others see it.
-pub(crate) struct Seat<P: Program> {
+pub(crate) struct LocalWorker<P: Program> {
     lease: Lease,
     permits: Permits,
-    sender: mpsc::UnboundedSender<(Handed<P>, Permit)>,
+    sender: mpsc::UnboundedSender<(HandOff<P>, Permit)>,
 }
 
-impl<P: Program> Clone for Seat<P> {
+impl<P: Program> Clone for LocalWorker<P> {
     fn clone(&self) -> Self {
         Self {
             lease: self.lease.clone(),
@@ -52,16 +52,16 @@ impl<P: Program> Clone for Seat<P> {
     }
 }
 
-impl<P: Program> Desk<P> {
+impl<P: Program> LocalQueue<P> {
     /// A worker sits down.
     pub(crate) fn open(
         &self,
         worker: &str,
         lease: Duration,
         permits: Permits,
-    ) -> mpsc::UnboundedReceiver<(Handed<P>, Permit)> {
+    ) -> mpsc::UnboundedReceiver<(HandOff<P>, Permit)> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        *self.lock() = Some(Seat {
+        *self.lock() = Some(LocalWorker {
             lease: Lease {
                 worker: worker.into(),
                 time: lease,
@@ -78,26 +78,26 @@ impl<P: Program> Desk<P> {
     }
 
     /// The worker and a permit of it, if there is a worker and it has one.
-    pub(crate) fn take(&self) -> Option<(Seat<P>, Permit)> {
-        let seat = self.lock();
-        let seat = seat.as_ref()?;
-        let permit = seat.permits.take()?;
-        Some((seat.clone(), permit))
+    pub(crate) fn take(&self) -> Option<(LocalWorker<P>, Permit)> {
+        let local_worker = self.lock();
+        let local_worker = local_worker.as_ref()?;
+        let permit = local_worker.permits.take()?;
+        Some((local_worker.clone(), permit))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Seat<P>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<LocalWorker<P>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<P: Program> Seat<P> {
+impl<P: Program> LocalWorker<P> {
     /// Under whose lease a task is written down that is handed to it.
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }
 
     /// Hands a task over. Should the worker be gone, the task is claimed once its lease is over.
-    pub(crate) fn hand_over(&self, handed: Handed<P>, permit: Permit) {
-        let _ = self.sender.send((handed, permit));
+    pub(crate) fn hand_over(&self, hand_off: HandOff<P>, permit: Permit) {
+        let _ = self.sender.send((hand_off, permit));
     }
 }
