@@ -98,19 +98,6 @@ fn put(folder: &Path, file: Option<(String, String)>) {
 
 #[cfg(test)]
 mod tests {
-    /// Builds for the fuzzer are rare, so that a module which they lack would be missed late.
-    #[test]
-    fn builds_for_the_fuzzer_have_every_module_of_the_binary() {
-        let binary = include_str!("../../main.rs").lines();
-        let library = include_str!("../../lib.rs");
-        let modules: Vec<&str> = binary.filter(|line| line.starts_with("mod ")).collect();
-        assert!(modules.contains(&"mod commands;"));
-        for module in modules {
-            let in_library = format!("#[cfg(fuzzing)]\n{module}\n");
-            assert!(library.contains(&in_library), "lib.rs lacks `{module}`");
-        }
-    }
-
     #[test]
     fn every_kept_export_and_changes_of_it_are_refused_or_brought_in_as_they_are() {
         convoke_testkit::replay("archive", super::archive);
