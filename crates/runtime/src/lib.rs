@@ -3,23 +3,27 @@
 #![doc = include_str!("../../../docs/library.md")]
 
 mod builder;
+mod editions;
 mod error;
 mod following;
+mod loader;
 mod runtime;
 mod tasks;
 mod wire;
 
 pub use builder::RuntimeBuilder;
+pub use editions::{engine, engine_of_kept};
 pub use error::RuntimeError;
 pub use following::TaskEvents;
+pub use loader::{AppLoader, kept_definition};
 pub use runtime::{Runtime, local_user};
 pub use tasks::{
     DEFAULT_TASKS_PER_PAGE, ForkPoint, MAX_TASKS_PER_PAGE, TaskCursor, TaskInfo, TaskPage,
     TaskQuery, TaskView,
 };
-pub use wire::{StoreChoice, edition_error, engine, engine_of_kept, tool_servers};
+pub use wire::{StoreChoice, tool_servers};
 
-pub use convoke_app::{App, Diagnostics};
+pub use convoke_app::{App, Diagnostics, LoadedApp};
 pub use convoke_engine::{
     EditionError, Engine, EngineError, EventCursor, Facts, Failure, FailureKind, Live, LiveUpdate,
     Question, QuestionAnswer, QuestionKind, TaskChange, TaskEvent, TaskOutcome,

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::builder::RuntimeBuilder;
+use crate::editions::{AppEditions, AppWorker};
 use crate::error::RuntimeError;
-use crate::wire::{AppEditions, AppWorker};
 
 /// An app that runs in this process. Everything goes through its journal: what is unfinished when
 /// the process ends goes on when the next runtime is built over the same store.

@@ -14,7 +14,7 @@ use super::archive::{TASK_FILE, TRACE_FILE, TaskFile};
 use super::archive_checkpoint::{CheckpointFile, file_name};
 use super::export_folder::{ExportFolder, File};
 use super::{find, not_found};
-use crate::cli::{ModelArgs, StoreArgs};
+use crate::cli::StoreArgs;
 use crate::exit::Exit;
 use crate::{output, progress, start};
 
@@ -117,10 +117,10 @@ impl Export<'_> {
             self.folder.put_definition(definition)?;
         }
         // Where the app cannot be read, everything is taken out that may be.
-        let (folder, model) = (Path::new(""), ModelArgs::default());
-        let app = kept.as_ref().and_then(|definition| {
-            start::read_kept(definition, folder, &self.args.data, &model).ok()
-        });
+        let loader = start::loader(&self.args.data);
+        let app = kept
+            .as_ref()
+            .and_then(|definition| loader.load_kept(definition, Path::new("")).ok());
         let known = ExportedDefinition {
             kept: kept.is_some(),
             redaction: app.map(|app| app.config.redaction).unwrap_or_default(),

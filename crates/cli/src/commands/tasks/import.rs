@@ -1,10 +1,7 @@
 //! `convoke tasks import`: brings in tasks that were exported from another store.
 
 use std::collections::{HashSet, VecDeque};
-use std::path::Path;
-use std::sync::Arc;
 
-use convoke::StoreChoice;
 use convoke_store::{Imported, Store, StoreFuture};
 use serde_json::{Value, json};
 
@@ -12,8 +9,8 @@ use super::archive::refused;
 use super::import_folder::{ImportFolder, ListedTask};
 use super::import_limits::ImportLimits;
 use super::trust::{self, Disclosure};
-use crate::cli::{ImportArgs, StoreArgs};
-use crate::exit::{Exit, UsageError};
+use crate::cli::ImportArgs;
+use crate::exit::Exit;
 use crate::{output, progress, start};
 
 /// Tasks that are on their way into the store at once: one wait for the disk serves them all.
@@ -24,7 +21,7 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> anyhow::Result<Exit
     let folder = ImportFolder::read(&args.dir, args.limits.clone())?;
     let known = folder.definitions.keys().map(String::as_str);
     let trusted = trust::named(&args.trust, &known.collect::<Vec<_>>())?;
-    let store = open(&args.store)?;
+    let store = start::named_store(&args.store)?.open()?;
     check_conversations(&*store, &folder.tasks).await?;
     let mut import = Import {
         store: &*store,
@@ -46,19 +43,6 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> anyhow::Result<Exit
     let trust = import.trust(&trusted).await?;
     import.tell(&trust, json);
     Ok(Exit::Done)
-}
-
-/// The store that the command line names. It is made if it is not there.
-fn open(args: &StoreArgs) -> anyhow::Result<Arc<dyn Store>> {
-    let choice = match &args.store {
-        Some(url) => StoreChoice::of_url(url, &start::absolute(Path::new("")))?,
-        None => StoreChoice::Sqlite(start::absolute(&args.data).join("store.db")),
-    };
-    if matches!(choice, StoreChoice::Memory) {
-        let message = "a store in memory holds nothing once its process is gone; name a file";
-        return Err(UsageError::new("store.memory", message).into());
-    }
-    Ok(choice.open()?)
 }
 
 /// A conversation belongs to one user and one app, here as there.
