@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use convoke_model::Message;
+pub use convoke_model::{Failure, FailureKind};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
@@ -50,32 +51,6 @@ pub enum Outcome<T> {
     Done(T),
     /// It did not work.
     Failed(Failure),
-}
-
-/// Why a call did not work.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// Stable and greppable.
-    pub code: String,
-    /// What happened, in a sentence.
-    pub message: String,
-    /// What it means for the world outside.
-    pub kind: FailureKind,
-    /// Whether the same call may work later without anybody changing it.
-    #[serde(default)]
-    pub transient: bool,
-}
-
-/// What a failure means for the world outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureKind {
-    /// It was never made, or refused: certainly nothing happened.
-    NoEffect,
-    /// It was made and answered with an error.
-    Answered,
-    /// It was made and no answer came: nobody knows.
-    Unknown,
 }
 
 /// What a tool says of a call that may have taken effect.

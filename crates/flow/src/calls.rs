@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use convoke_engine::{Failure, FailureKind, NewCall, Outcome, Step};
 use convoke_model::Name;
+use convoke_tools::{Arguments, FailureCode, ToolReply};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -15,7 +16,6 @@ use crate::nodes::agent::{Thought, ThoughtRequest};
 use crate::nodes::aggregate::Facts;
 use crate::nodes::decide::DecisionReply;
 use crate::nodes::route::Routing;
-use crate::ports::{Arguments, ToolReply};
 
 /// What an assistant's call asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -137,14 +137,14 @@ impl Request {
 }
 
 /// The codes of calls that a person decided against, by a word or by saying nothing.
-const DECIDED_AGAINST: [&str; 2] = ["call.rejected", "call.unanswered"];
+const DECIDED_AGAINST: [FailureCode; 2] = [FailureCode::CallRejected, FailureCode::CallUnanswered];
 
 /// Whether something may be done in the place of a call that failed: it certainly changed nothing, and no person
 /// decided against it.
 pub(crate) fn may_be_replaced(ask: &CallRequest, outcome: &Outcome<Reply>) -> bool {
     let decided_against = matches!(
         outcome,
-        Outcome::Failed(failure) if DECIDED_AGAINST.contains(&failure.code.as_str())
+        Outcome::Failed(failure) if DECIDED_AGAINST.iter().any(|code| failure.is(*code))
     );
     !decided_against && ask.changed_nothing(outcome)
 }
@@ -312,10 +312,6 @@ impl ReturnedCall {
 }
 
 fn not_asked_for() -> Failure {
-    Failure {
-        code: "call.unexpected".into(),
-        message: "the call gave something else than was asked for".into(),
-        kind: FailureKind::Unknown,
-        transient: false,
-    }
+    let message = "the call gave something else than was asked for";
+    Failure::unknown(FailureCode::CallUnexpected, message)
 }

@@ -13,7 +13,6 @@
 mod assistant;
 mod calls;
 mod catalogue;
-pub mod checking;
 mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -24,7 +23,6 @@ mod memory;
 mod nodes;
 mod performer;
 mod pointing;
-pub mod ports;
 mod receive;
 mod reference;
 mod retry_budget;
@@ -35,6 +33,8 @@ mod trace;
 mod turn;
 
 pub use convoke_decide::Classifiers;
+/// The ports that the performer needs implemented.
+pub use convoke_tools as ports;
 
 pub use assistant::{Assistant, Progress};
 pub use calls::{Reply, Request};

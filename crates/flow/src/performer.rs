@@ -9,6 +9,7 @@ use convoke_engine::{Call, CallContext, Effect, Executor, Failure, FailureKind, 
 use convoke_llm::ModelClient;
 use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name, Role, VerifyFields};
 use convoke_store::Store;
+use convoke_tools::{Caller, FailureCode, ToolDescription, ToolReply, ToolRequest, Tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -18,7 +19,6 @@ use crate::nodes::agent::sub_agents::{self, ConversationExcerpt, SubTask};
 use crate::nodes::aggregate::{self, Facts};
 use crate::nodes::route::Routing;
 use crate::nodes::{agent, decide};
-use crate::ports::{Caller, NOT_REACHED, ToolDescription, ToolReply, ToolRequest, Tools};
 use crate::retry_budget::RetryBudget;
 
 /// How stubborn the performer is.
@@ -98,9 +98,12 @@ impl Performer {
                 Ok::<_, Failure>(history)
             })
             .await?;
-        Arc::clone(kept)
-            .downcast::<History>()
-            .map_err(|_| no_effect("history.unreadable", &"something else is kept in its place"))
+        Arc::clone(kept).downcast::<History>().map_err(|_| {
+            Failure::no_effect(
+                FailureCode::HistoryUnreadable,
+                "something else is kept in its place",
+            )
+        })
     }
 
     /// A part of a message has no conversation of its own, and looks back on the one that it is said in.
@@ -123,7 +126,7 @@ impl Performer {
             .store
             .conversation(earlier.conversation, Some(earlier.before), earlier.messages)
             .await
-            .map_err(|error| no_effect(error.code(), &error))?;
+            .map_err(|error| Failure::no_effect(error.code(), error.to_string()))?;
         Ok(found.map_or_else(History::default, |found| History {
             messages: found.messages,
             older: found.older,
@@ -147,7 +150,8 @@ impl Performer {
         } else {
             // It may have to be trained first, which takes longer than other tasks can wait.
             let decided = tokio::task::spawn_blocking(decide).await;
-            decided.map_err(|error| no_effect("decide.failed", &error))?
+            decided
+                .map_err(|error| Failure::no_effect(FailureCode::DecideFailed, error.to_string()))?
         };
         Ok(CallReply::Decided(Box::new(decided)))
     }
@@ -159,7 +163,8 @@ impl Performer {
         routing: &Routing,
     ) -> Result<CallReply, Failure> {
         let router = self.assistant.router(routing.over);
-        let router = router.ok_or_else(|| no_effect("route.gone", &"the router is gone"))?;
+        let router = router
+            .ok_or_else(|| Failure::no_effect(FailureCode::RouteGone, "the router is gone"))?;
         let history = self.history(call_context).await?;
         // As much as travels with a part of a message, and beginning with what the user said.
         let turns = self.assistant.app.config.dispatch.context_turns as usize;
@@ -223,7 +228,7 @@ impl Performer {
             .assistant
             .app
             .agent(asked.agent.as_str())
-            .ok_or_else(|| no_effect("agent.gone", &asked.agent))?;
+            .ok_or_else(|| Failure::no_effect(FailureCode::AgentGone, asked.agent.as_str()))?;
         let history = self.history(call_context).await?;
         let end = deadline(call_context, Some(asked.until_ms));
         let thinking = agent::ThoughtContext {
@@ -286,11 +291,7 @@ impl Performer {
         let mut request = ToolRequest {
             injected: injected(server, call_context),
             arguments: Arc::clone(&tool_call.arguments),
-            caller: Caller {
-                user: call_context.facts.owner,
-                conversation: call_context.facts.conversation,
-                task: call_context.facts.id,
-            },
+            caller: caller(call_context),
             idempotency_key: key,
             timeout: time,
             server: facts.server.clone(),
@@ -498,7 +499,10 @@ impl Executor<Assistant> for Performer {
             }
             CallRequest::Child(sub_task) => self.hand_over(call_context, sub_task, key()).await,
             CallRequest::Person { said } => Ok(CallReply::Person(said.clone())),
-            CallRequest::At(_) => Err(no_effect("call.nested", &"a node stands in a node")),
+            CallRequest::At(_) => Err(Failure::no_effect(
+                FailureCode::CallNested,
+                "a node stands in a node",
+            )),
         };
         match given {
             Ok(given) => Outcome::Done(Reply(given)),
@@ -534,7 +538,9 @@ fn again<T>(
     outcome: Result<T, Failure>,
 ) -> Result<Duration, Result<T, Failure>> {
     match outcome {
-        Err(failure) if failure.code == NOT_REACHED && failure.kind == FailureKind::NoEffect => {
+        Err(failure)
+            if failure.is(FailureCode::ToolNotReached) && failure.kind == FailureKind::NoEffect =>
+        {
             retry_budget.next_pause().ok_or(Err(failure))
         }
         outcome => Err(outcome),
@@ -542,17 +548,22 @@ fn again<T>(
 }
 
 fn not_in_time(tool: &str, time: Duration) -> Failure {
-    Failure {
-        code: NOT_REACHED.into(),
-        message: format!("the server of `{tool}` said nothing within {time:?}"),
-        kind: FailureKind::NoEffect,
-        transient: true,
-    }
+    let message = format!("the server of `{tool}` said nothing within {time:?}");
+    Failure::no_effect(FailureCode::ToolNotReached, message).transient()
 }
 
 /// Whether a server says the same of a tool as before. Most do not even say it anew.
 fn same(before: &Arc<ToolDescription>, now: &Arc<ToolDescription>) -> bool {
     Arc::ptr_eq(before, now) || before == now
+}
+
+fn caller(call_context: &CallContext) -> Caller {
+    let facts = &call_context.facts;
+    let caller = Caller::new(facts.owner, facts.id);
+    match facts.conversation {
+        Some(conversation) => caller.within(conversation),
+        None => caller,
+    }
 }
 
 /// The facts that a server's tools are given, whatever anybody else says.
@@ -571,13 +582,4 @@ fn injected(server: Option<&McpServer>, call_context: &CallContext) -> Map<Strin
             (argument.clone(), value)
         })
         .collect()
-}
-
-fn no_effect(code: &str, message: &impl ToString) -> Failure {
-    Failure {
-        code: code.into(),
-        message: message.to_string(),
-        kind: FailureKind::NoEffect,
-        transient: false,
-    }
 }

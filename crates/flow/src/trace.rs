@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use convoke_engine::{Call, Event, Failure, Outcome, QuestionAnswer};
+use convoke_engine::{Call, Event, Outcome, QuestionAnswer};
 use convoke_llm::extract_json;
 use convoke_model::{
     Invalid, LlmCall, LlmCallFields, Message, Name, Redaction, Role, SessionStatus, StepRecord,
@@ -243,7 +243,7 @@ impl Reader {
             }
         }
         Ok(Some(match outcome {
-            Outcome::Failed(failure) => failed(fields, &in_words(&failure)),
+            Outcome::Failed(failure) => failed(fields, &failure.cause()),
             Outcome::Done(Reply(given)) => told(fields, given),
         }))
     }
@@ -349,9 +349,9 @@ fn tool_call(
         }
         Outcome::Done(_) => call.complete(Value::Null, span.ended),
         Outcome::Failed(failure) if failure.code.ends_with("timeout") => {
-            call.time_out(in_words(failure), span.ended)
+            call.time_out(failure.cause(), span.ended)
         }
-        Outcome::Failed(failure) => call.fail(in_words(failure), span.ended),
+        Outcome::Failed(failure) => call.fail(failure.cause(), span.ended),
     }
 }
 
@@ -379,7 +379,7 @@ fn llm_call(
         Outcome::Done(_) => {}
         Outcome::Failed(failure) => {
             fields.success = false;
-            fields.error = Some(in_words(failure));
+            fields.error = Some(failure.cause());
         }
     }
     LlmCall::new(fields)
@@ -440,10 +440,6 @@ fn failed(mut fields: StepRecordFields, error: &str) -> StepRecordFields {
 fn warning(mut fields: StepRecordFields) -> StepRecordFields {
     fields.status = StepStatus::Warning;
     fields
-}
-
-fn in_words(failure: &Failure) -> String {
-    format!("{}: {}", failure.code, failure.message)
 }
 
 fn millis(from: Timestamp, to: Timestamp) -> u64 {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use convoke_flow::checking::{check, off_the_executor};
 use convoke_schema::{Limits, Misfit, Schema, SchemaError};
+use convoke_tools::checking::{check, off_the_executor};
 use serde_json::{Map, Value};
 
 use crate::error::{McpError, Refusal};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use convoke_flow::ports::{ARGUMENTS_TOO_COMPLEX, RESULT_TOO_LARGE, SCHEMA_TOO_COMPLEX};
 pub use convoke_schema::Complaint;
+use convoke_tools::FailureCode;
 
 /// Why a tool call gave no reply.
 ///
@@ -157,8 +157,10 @@ impl McpError {
                 Refusal::UnknownTool { .. } => "mcp.unknown_tool",
                 Refusal::AmbiguousTool { .. } => "mcp.ambiguous_tool",
                 Refusal::Arguments { .. } => "mcp.bad_arguments",
-                Refusal::ArgumentsTooComplex { .. } => ARGUMENTS_TOO_COMPLEX,
-                Refusal::SchemaTooComplex { .. } => SCHEMA_TOO_COMPLEX,
+                Refusal::ArgumentsTooComplex { .. } => {
+                    FailureCode::ToolArgumentsTooComplex.as_str()
+                }
+                Refusal::SchemaTooComplex { .. } => FailureCode::ToolSchemaTooComplex.as_str(),
                 Refusal::Schema { .. } => "mcp.bad_schema",
                 Refusal::ByServer { .. } => "mcp.refused_by_server",
             },
@@ -171,7 +173,7 @@ impl McpError {
                 loss: LostAnswer::Broken(_),
                 ..
             } => "mcp.connection_lost",
-            Self::TooLarge { .. } => RESULT_TOO_LARGE,
+            Self::TooLarge { .. } => FailureCode::ToolResultTooLarge.as_str(),
             Self::Failed { .. } => "mcp.failed",
         }
     }

@@ -1,9 +1,8 @@
-//! The flow's port for tools, carried out by MCP servers.
+//! The port for tools, implemented by MCP servers.
 
 use std::sync::Arc;
 
-use convoke_engine::{Failure, FailureKind};
-use convoke_flow::ports::{self, NOT_REACHED, ToolDescription, Tools};
+use convoke_tools::{Failure, FailureCode, FailureKind, ToolDescription, Tools};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
@@ -34,8 +33,8 @@ impl Tools for ToolServers {
 
     fn call<'a>(
         &'a self,
-        request: &'a ports::ToolRequest,
-    ) -> BoxFuture<'a, Result<ports::ToolReply, Failure>> {
+        request: &'a convoke_tools::ToolRequest,
+    ) -> BoxFuture<'a, Result<convoke_tools::ToolReply, Failure>> {
         async move {
             let reply = self
                 .call(ToolRequest {
@@ -48,7 +47,7 @@ impl Tools for ToolServers {
                 })
                 .await
                 .map_err(|error| failure(&error))?;
-            Ok(ports::ToolReply {
+            Ok(convoke_tools::ToolReply {
                 server: request.server.clone(),
                 tool: request.tool.clone(),
                 content: reply.content,
@@ -61,20 +60,20 @@ impl Tools for ToolServers {
     }
 }
 
-/// What a failure means for the world outside, in the engine's words.
+/// What an error means for the world outside.
 fn failure(error: &McpError) -> Failure {
     let (code, kind) = match error {
         McpError::Refused(_) => (error.code(), FailureKind::NoEffect),
-        McpError::NotSent { .. } => (NOT_REACHED, FailureKind::NoEffect),
+        McpError::NotSent { .. } => (FailureCode::ToolNotReached.as_str(), FailureKind::NoEffect),
         McpError::Unknown { .. } => (error.code(), FailureKind::Unknown),
         McpError::TooLarge { .. } | McpError::Failed { .. } => {
             (error.code(), FailureKind::Answered)
         }
     };
-    Failure {
-        code: code.to_owned(),
-        message: error.to_string(),
-        kind,
-        transient: error.is_transient(),
+    let failure = Failure::new(kind, code, error.to_string());
+    if error.is_transient() {
+        failure.transient()
+    } else {
+        failure
     }
 }

@@ -16,6 +16,7 @@ mod decision;
 mod domain;
 mod domain_tool;
 mod execution_plan;
+mod failure;
 mod formatted_response;
 mod markup;
 mod mcp_server;
@@ -67,6 +68,7 @@ pub use decision::{DecidedBy, Decision, DecisionFields, MAX_TARGETS, Target, Tar
 pub use domain::{Domain, DomainFields};
 pub use domain_tool::{DomainTool, DomainToolFields, Poll};
 pub use execution_plan::{ExecutionPlan, ExecutionPlanFields, ExecutionStep, PlanStatus};
+pub use failure::{Failure, FailureCode, FailureKind};
 pub use formatted_response::{FormattedResponse, FormattedResponseFields, MessagePart};
 pub use mcp_server::{
     Approval, Injected, McpServer, McpServerFields, StdioConfig, ToolSettings, Transport,

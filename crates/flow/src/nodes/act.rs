@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use convoke_engine::{NewCall, Step};
 use convoke_model::{Action, Name, SkillFields, Stage, ToolCall, ToolCallFields, ToolCallStatus};
+use convoke_tools::ToolReply;
 use serde_json::{Map, Value};
 
 use super::agent::approval;
@@ -12,7 +13,6 @@ use super::compose;
 use crate::assistant::Node;
 use crate::calls::{CallInfo, CallRequest, Request, ReturnedCall, ToolCallRequest, one_call};
 use crate::memory::{Item, Memory, Topic};
-use crate::ports::ToolReply;
 use crate::turn::Turn;
 
 pub(crate) fn start(turn: &mut Turn<'_>, skill: &SkillFields) -> Step<Request> {

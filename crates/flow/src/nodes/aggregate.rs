@@ -8,7 +8,7 @@ use std::time::Duration;
 use convoke_engine::{Failure, Step};
 use convoke_llm::{ChatRequest, ModelClient};
 use convoke_model::{
-    AggregatorOptionsFields, LlmConfig, MAX_SUGGESTIONS, Message, Reliance, Stage,
+    AggregatorOptionsFields, FailureCode, LlmConfig, MAX_SUGGESTIONS, Message, Reliance, Stage,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -153,7 +153,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
                 Some(number) => Err(format!("the model wrote {number}, which no result has")),
             }
         }
-        Err(failure) => Err(format!("{}: {}", failure.code, failure.message)),
+        Err(failure) => Err(failure.cause()),
     };
     compose(turn, gathered, Some(written))
 }
@@ -183,7 +183,8 @@ pub(crate) fn compose(
             .map(|(name, why)| format!("{name} ({why})"))
             .collect();
         let causes = causes.join(", ");
-        let cause = format!("dispatch.all_failed: none of these could be done: {causes}");
+        let cause = FailureCode::DispatchAllFailed
+            .because(format!("none of these could be done: {causes}"));
         return compose::failed_with(turn, &options.default_fallback_message, &cause);
     }
     let mut metadata = Map::new();

@@ -2,16 +2,16 @@
 
 use convoke_engine::{AddedMessage, Ending, Failure, Step};
 use convoke_model::{
-    Answer, AnswerFields, DecisionFields, Message, MessageFields, Reliance, Role, Stage,
-    ToolCallStatus,
+    Answer, AnswerFields, DecisionFields, FailureCode, Message, MessageFields, Reliance, Role,
+    Stage, ToolCallStatus,
 };
+use convoke_tools::ToolReply;
 use serde_json::{Map, Value, json};
 
 use super::{agent, aggregate, dispatch, inquire};
 use crate::assistant::Node;
 use crate::calls::Request;
 use crate::memory::Memory;
-use crate::ports::ToolReply;
 use crate::turn::Turn;
 
 /// The key of an answer's metadata under which a part of a message says what it leaves behind for the next turn.
@@ -100,8 +100,8 @@ pub(crate) fn say_done(
 fn words(turn: &Turn<'_>, template: &str, context: &Map<String, Value>) -> Result<String, String> {
     match turn.assistant.templates.text(template, context) {
         Ok(text) if !text.is_empty() => Ok(text),
-        Ok(_) => Err("reply.empty: the template of a reply gave nothing".to_owned()),
-        Err(cause) => Err(format!("reply.template: {cause}")),
+        Ok(_) => Err(FailureCode::ReplyEmpty.because("the template of a reply gave nothing")),
+        Err(cause) => Err(FailureCode::ReplyTemplate.because(cause)),
     }
 }
 
@@ -212,7 +212,7 @@ pub(crate) fn tool_refused(
 pub(crate) fn call_failed(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
     // Whoever asked for this part may try once more, if nothing was done yet.
     turn.state.passing = failure.transient && turn.state.changed_nothing();
-    broken(turn, &format!("{}: {}", failure.code, failure.message))
+    broken(turn, &failure.cause())
 }
 
 /// Ends the task because something broke: the app's own words for the user, the cause for the

@@ -5,6 +5,7 @@ use convoke_engine::{NewCall, Step};
 use convoke_model::{
     AgentFields, DecidedBy, Decision, DecisionFields, Name, Order, Stage, ToolCall, ToolCallFields,
 };
+use convoke_tools::ToolReply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -14,7 +15,6 @@ use super::compose;
 use crate::assistant::{Assistant, Node};
 use crate::calls::{CallRequest, DecisionContext, Request, ReturnedCall, is_default};
 use crate::memory::{Memory, RequestTarget, Topic};
-use crate::ports::ToolReply;
 use crate::split::Part;
 use crate::turn::Turn;
 
@@ -208,7 +208,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
             turn.state.spent.add_child(&reply);
             SubTaskResult::of(reply)
         }
-        Err(failure) => SubTaskResult::failed(format!("{}: {}", failure.code, failure.message)),
+        Err(failure) => SubTaskResult::failed(failure.cause()),
     };
     if let Some(part) = turn.state.dispatched.get_mut(index) {
         part.came = Some(came);

@@ -7,6 +7,7 @@ use convoke_engine::{Failure, NewCall, Outcome, Step};
 use convoke_model::{
     Domain, DomainToolFields, Name, Stage, ToolCall, ToolCallFields, ToolCallStatus,
 };
+use convoke_tools::{Arguments, FailureCode, ToolReply};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -19,7 +20,6 @@ use crate::calls::{CallInfo, CallRequest, Request, ReturnedCall, ToolCallRequest
 use crate::inquiry::{Inquiry, Question};
 use crate::memory::{Item, Memory};
 use crate::pointing::points_back;
-use crate::ports::{Arguments, ToolReply};
 use crate::turn::Turn;
 
 /// A tool of a domain, and what it is asked.
@@ -299,7 +299,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         },
         Outcome::Failed(failure) => {
             note(turn, place, "", Err(&failure), made);
-            DomainOutcome::Failed(format!("{}: {}", failure.code, failure.message))
+            DomainOutcome::Failed(failure.cause())
         }
     };
     if let Some(one) = turn.state.asked.get_mut(place) {
@@ -338,12 +338,7 @@ pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
 }
 
 fn late() -> Failure {
-    Failure {
-        code: "tool.timeout".into(),
-        message: "its time was over".into(),
-        kind: convoke_engine::FailureKind::Unknown,
-        transient: false,
-    }
+    Failure::unknown(FailureCode::ToolTimeout, "its time was over")
 }
 
 /// What a reply comes to.
@@ -361,7 +356,9 @@ fn take_reply(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> ReplyStatus {
     }
     let taken = read(turn, place, reply);
     taken.unwrap_or_else(|why| {
-        ReplyStatus::Came(DomainOutcome::Failed(format!("domain.template: {why}")))
+        ReplyStatus::Came(DomainOutcome::Failed(
+            FailureCode::DomainTemplate.because(why),
+        ))
     })
 }
 

@@ -2,13 +2,13 @@
 
 use convoke_engine::Step;
 use convoke_model::{Name, Reference};
+use convoke_tools::ToolReply;
 use serde_json::{Map, Value, json};
 
 use super::{act, compose, decide};
 use crate::assistant::Node;
 use crate::calls::{Request, ReturnedCall};
 use crate::memory::{Item, Memory, SkillRef};
-use crate::ports::ToolReply;
 use crate::reference::{ReferenceMatch, find, is_named};
 use crate::turn::Turn;
 

@@ -15,14 +15,15 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use convoke_app::BUILTIN_SERVER;
-use convoke_engine::{Failure, FailureKind};
 use convoke_model::{Clock, Invalid, Name};
+use convoke_tools::{
+    Failure, FailureCode, FailureKind, ToolDescription, ToolReply, ToolRequest, Tools,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
 
 use self::rust_tool::{CheckedTool, HandlerOutcome};
-use crate::ports::{RESULT_TOO_LARGE, ToolDescription, ToolReply, ToolRequest, Tools};
 
 pub use approval::Approvals;
 pub use builtin::MAX_WAIT_SECONDS;
@@ -136,7 +137,7 @@ impl Toolbox {
                     "several servers have a tool `{tool}`; write one of {}{more}",
                     names.join(", ")
                 );
-                Err(no_effect("tool.ambiguous_tool", message))
+                Err(Failure::no_effect(FailureCode::ToolAmbiguous, message))
             }
         }
     }
@@ -173,16 +174,14 @@ async fn run(
     arguments.retain(|name, _| !request.injected.contains_key(name));
     let allowed = request.timeout;
     let until = Instant::now() + allowed;
-    let late = |kind| Failure {
-        code: "tool.timeout".into(),
-        message: format!("`{}` gave no answer within {allowed:?}", tool.full_name()),
-        kind,
-        transient: true,
+    let late = |kind| {
+        let message = format!("`{}` gave no answer within {allowed:?}", tool.full_name());
+        Failure::new(kind, FailureCode::ToolTimeout, message).transient()
     };
     let arguments = timeout_at(until, tool.check(arguments))
         .await
         .map_err(|_| late(FailureKind::NoEffect))?
-        .map_err(|(code, complaint)| no_effect(code, complaint))?;
+        .map_err(|(code, complaint)| Failure::no_effect(code, complaint))?;
     let context = ToolContext {
         caller: request.caller,
         idempotency_key: request.idempotency_key.clone(),
@@ -204,28 +203,20 @@ async fn run(
             is_error: true,
             changed_nothing: false,
         }),
-        Ok(Ok(HandlerOutcome::TooLarge(excess))) => Err(Failure {
-            code: RESULT_TOO_LARGE.into(),
-            message: format!(
-                "the result of `{}` is too large: {excess}",
-                tool.full_name()
-            ),
-            kind: FailureKind::Answered,
-            transient: false,
-        }),
-        Ok(Ok(HandlerOutcome::Refused(complaint))) => Err(no_effect(
-            "tool.arguments",
-            format!(
-                "the arguments of `{}` do not fit: {complaint}",
-                tool.full_name()
-            ),
-        )),
-        Ok(Err(panic)) => Err(Failure {
-            code: "tool.panicked".into(),
-            message: format!("`{}` broke down: {}", tool.full_name(), said(&*panic)),
-            kind: FailureKind::Unknown,
-            transient: false,
-        }),
+        Ok(Ok(HandlerOutcome::TooLarge(excess))) => {
+            let name = tool.full_name();
+            let message = format!("the result of `{name}` is too large: {excess}");
+            Err(Failure::answered(FailureCode::ToolResultTooLarge, message))
+        }
+        Ok(Ok(HandlerOutcome::Refused(complaint))) => {
+            let name = tool.full_name();
+            let message = format!("the arguments of `{name}` do not fit: {complaint}");
+            Err(Failure::no_effect(FailureCode::ToolArguments, message))
+        }
+        Ok(Err(panic)) => {
+            let message = format!("`{}` broke down: {}", tool.full_name(), said(&*panic));
+            Err(Failure::unknown(FailureCode::ToolPanicked, message))
+        }
         Err(_) if tool.effect == ToolEffect::ReadOnly => Err(late(FailureKind::NoEffect)),
         Err(_) => Err(late(FailureKind::Unknown)),
     }
@@ -243,16 +234,7 @@ fn said(panic: &(dyn Any + Send)) -> &str {
 fn unknown_tool<'a>(tool: &str, known: impl Iterator<Item = &'a Arc<CheckedTool>>) -> Failure {
     let known: Vec<_> = known.map(|tool| tool.full_name()).collect();
     let message = format!("there is no tool `{tool}`; there are {}", known.join(", "));
-    no_effect("tool.unknown_tool", message)
-}
-
-fn no_effect(code: &str, message: String) -> Failure {
-    Failure {
-        code: code.into(),
-        message,
-        kind: FailureKind::NoEffect,
-        transient: false,
-    }
+    Failure::no_effect(FailureCode::ToolUnknown, message)
 }
 
 #[cfg(test)]

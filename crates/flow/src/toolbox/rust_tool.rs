@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 
 use super::approval::ApprovalRule;
 use super::limits::{ExceededLimit, ToolLimits};
-use crate::checking;
-use crate::ports::{ARGUMENTS_TOO_COMPLEX, Caller, SCHEMA_TOO_COMPLEX, ToolDescription};
+use convoke_tools::checking;
+use convoke_tools::{Caller, FailureCode, ToolDescription};
 
 /// The server that a Rust tool counts as belonging to, where it names no other.
 pub const DEFAULT_SERVER: &str = "rust";
@@ -84,13 +84,13 @@ impl ToolError {
 
 impl From<String> for ToolError {
     fn from(message: String) -> Self {
-        Self::new("tool.failed", message)
+        Self::new(FailureCode::ToolFailed, message)
     }
 }
 
 impl From<&str> for ToolError {
     fn from(message: &str) -> Self {
-        Self::new("tool.failed", message)
+        Self::new(FailureCode::ToolFailed, message)
     }
 }
 
@@ -268,7 +268,7 @@ fn ran<R: Serialize>(outcome: Result<R, ToolError>, limits: &ToolLimits) -> Hand
     match serde_json::to_value(result) {
         Ok(value) => HandlerOutcome::Done(value),
         Err(error) => HandlerOutcome::Failed(ToolError::new(
-            "tool.unwritable",
+            FailureCode::ToolUnwritable,
             format!("the result cannot be written as JSON: {error}"),
         )),
     }
@@ -307,7 +307,7 @@ impl CheckedTool {
         let schema = Schema::compile_within(&tool.schema, limits.schema).map_err(|error| {
             let message = format!("the schema of `{place}` cannot be used: {error}");
             let code = match error {
-                SchemaError::TooComplex(_) => SCHEMA_TOO_COMPLEX,
+                SchemaError::TooComplex(_) => FailureCode::ToolSchemaTooComplex.as_str(),
                 SchemaError::Invalid(_) | SchemaError::Unsupported(_) => "tool.schema",
             };
             Invalid::one(code, message)
@@ -342,7 +342,7 @@ impl CheckedTool {
     pub(super) async fn check(
         &self,
         arguments: Map<String, Value>,
-    ) -> Result<Map<String, Value>, (&'static str, String)> {
+    ) -> Result<Map<String, Value>, (FailureCode, String)> {
         let name = self.full_name();
         match checking::check(Arc::clone(&self.schema), Value::Object(arguments)).await {
             Ok(Value::Object(arguments)) => Ok(arguments),
@@ -350,11 +350,11 @@ impl CheckedTool {
             Ok(_) => Ok(Map::new()),
             Err(misfit @ Misfit::Complaints(_)) => {
                 let message = format!("the arguments of `{name}` do not fit: {misfit}");
-                Err(("tool.arguments", message))
+                Err((FailureCode::ToolArguments, message))
             }
             Err(misfit @ Misfit::TooComplex(_)) => {
                 let message = format!("the arguments of `{name}` are too complex: {misfit}");
-                Err((ARGUMENTS_TOO_COMPLEX, message))
+                Err((FailureCode::ToolArgumentsTooComplex, message))
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use convoke_model::SystemClock;
+use convoke_tools::{Caller, FailureCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -12,7 +13,6 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::*;
-use crate::ports::{Caller, NOT_REACHED};
 
 /// Servers that know `desk.pay` and bare names, or fail with one code.
 #[derive(Default)]
@@ -29,7 +29,7 @@ impl Tools for Servers {
     ) -> BoxFuture<'a, Result<Arc<ToolDescription>, Failure>> {
         let bare = tool.strip_prefix("desk.").unwrap_or(tool);
         let outcome = match self.failure {
-            Some(code) => Err(no_effect(code, "no luck, desk.add, bank.add".into())),
+            Some(code) => Err(Failure::no_effect(code, "no luck, desk.add, bank.add")),
             None if self.tools.contains(&bare) => Ok(ToolDescription {
                 server: "desk".into(),
                 tool: bare.into(),
@@ -38,14 +38,17 @@ impl Tools for Servers {
                 description: String::new(),
                 parameters: Arc::new(json!({})),
             }),
-            None => Err(no_effect("desk.unknown_tool", format!("no `{tool}`"))),
+            None => Err(Failure::no_effect(
+                "desk.unknown_tool",
+                format!("no `{tool}`"),
+            )),
         };
         std::future::ready(outcome.map(Arc::new)).boxed()
     }
 
     fn call<'a>(&'a self, request: &'a ToolRequest) -> BoxFuture<'a, Result<ToolReply, Failure>> {
         self.called.lock().unwrap().push(request.clone());
-        std::future::ready(Err(no_effect("desk.closed", "closed".into()))).boxed()
+        std::future::ready(Err(Failure::no_effect("desk.closed", "closed"))).boxed()
     }
 }
 
@@ -74,11 +77,7 @@ fn holding(tool: RustTool) -> Toolbox {
     over(Servers::default(), [tool])
 }
 
-const CALLER: Caller = Caller {
-    user: Uuid::from_u128(7),
-    conversation: None,
-    task: Uuid::from_u128(8),
-};
+const CALLER: Caller = Caller::new(Uuid::from_u128(7), Uuid::from_u128(8));
 
 fn request(tool: &str, arguments: Value) -> ToolRequest {
     let (server, tool) = tool.split_once('.').unwrap();
@@ -312,16 +311,14 @@ async fn a_bare_name_that_means_several_tools_is_refused_with_their_names() {
 async fn a_server_that_cannot_be_reached_does_not_hide_a_tool_that_is_here() {
     let toolbox = over(
         Servers {
-            failure: Some(NOT_REACHED),
+            failure: Some(FailureCode::ToolNotReached.as_str()),
             ..Servers::default()
         },
         [add()],
     );
     assert_eq!(toolbox.describe("add").await.unwrap().server, "rust");
-    assert_eq!(
-        toolbox.describe("desk.pay").await.unwrap_err().code,
-        NOT_REACHED
-    );
+    let failure = toolbox.describe("desk.pay").await.unwrap_err();
+    assert!(failure.is(FailureCode::ToolNotReached), "{failure:?}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use convoke::tool_servers;
 use convoke_app::{App, Diagnostic, ToolMention, ToolMentions};
 use convoke_engine::Failure;
-use convoke_flow::ports::{NOT_REACHED, ToolDescription, Tools};
+use convoke_flow::ports::{FailureCode, ToolDescription, Tools};
 use convoke_flow::toolbox::Toolbox;
 use convoke_model::SystemClock;
 use convoke_schema::Schema;
@@ -43,7 +43,7 @@ async fn describe<'a>(tools: &Toolbox, mentions: &'a ToolMentions) -> ToolDescri
 }
 
 fn not_there(mentions: &ToolMentions, mention: &ToolMention, failure: &Failure) -> Diagnostic {
-    let code = if failure.code == NOT_REACHED {
+    let code = if failure.is(FailureCode::ToolNotReached) {
         "connect.server_unreachable"
     } else {
         "connect.tool_unknown"

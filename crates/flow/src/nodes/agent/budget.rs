@@ -1,11 +1,11 @@
 //! What a run may spend and has spent, and when that is enough.
 
 use convoke_model::{Budget, LlmConfig};
+use convoke_tools::ToolReply;
 use serde::{Deserialize, Serialize};
 
 use super::transcript::Thought;
 use crate::calls::is_default;
-use crate::ports::ToolReply;
 
 /// What a run has spent so far. It is part of the journaled state, so a crash forgets none of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ mod tools;
 mod transcript;
 
 use convoke_engine::{AddedMessage, Failure, NewCall, Outcome, Step};
-use convoke_model::{AgentFields, Message, Name, Stage};
+use convoke_model::{AgentFields, FailureCode, Message, Name, Stage};
 use serde::{Deserialize, Serialize};
 
 use super::compose;
@@ -220,13 +220,14 @@ fn take_thought(turn: &mut Turn<'_>, thought: Thought) -> Step<Request> {
 
 /// A model that could not answer for a passing reason is asked again, a few times.
 fn try_again(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
-    let mut cause = format!("{}: {}", failure.code, failure.message);
+    let mut cause = failure.cause();
     let Some(agent) = agent_of(turn) else {
         return compose::broken(turn, &cause);
     };
     if failure.code == TIMED_OUT {
         let limit = turn.assistant.app.agent_time_ms(agent);
-        cause = format!("agent.timeout: {} took longer than {limit} ms", agent.name);
+        let why = format!("{} took longer than {limit} ms", agent.name);
+        cause = FailureCode::AgentTimeout.because(why);
     }
     let most = agent.limits.max_retries;
     // An attempt has the whole of the agent's time.

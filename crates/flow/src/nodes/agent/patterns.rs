@@ -3,7 +3,7 @@
 
 use convoke_engine::Step;
 use convoke_llm::extract_json;
-use convoke_model::{AgentFields, Message, Pattern};
+use convoke_model::{AgentFields, FailureCode, Message, Pattern};
 use convoke_schema::Schema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -84,7 +84,8 @@ fn step_message(turn: &Turn<'_>, step: &str) -> Option<Message> {
 /// An answer of the loop: the end of a plan's step, or something to look at once more, or the answer.
 pub(crate) fn take_answer(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step<Request> {
     if text.trim().is_empty() {
-        return compose::broken(turn, "agent.said_nothing: the model said nothing");
+        let cause = FailureCode::AgentSaidNothing.because("the model said nothing");
+        return compose::broken(turn, &cause);
     }
     if let Some(step) = next_step(turn) {
         let mut messages = Vec::new();
@@ -165,9 +166,8 @@ fn finish(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step<Request>
                 .as_mut()
                 .map(|run| std::mem::replace(&mut run.repaired, true));
             if repaired == Some(true) {
-                let cause =
-                    format!("agent.output_schema: the answer does not fit its schema: {complaint}");
-                return compose::broken(turn, &cause);
+                let why = format!("the answer does not fit its schema: {complaint}");
+                return compose::broken(turn, &FailureCode::AgentOutputSchema.because(why));
             }
             if let Some(run) = turn.state.run.as_mut() {
                 run.phase = Phase::Conclude;

@@ -9,6 +9,7 @@ use convoke_model::{
     AgentFields, Message, MessageFields, Name, Node as Place, Pattern, Role, WorkflowFields,
 };
 use convoke_store::StoreError;
+use convoke_tools::{Arguments, FailureCode, ToolReply};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -19,7 +20,6 @@ use super::transcript::OfferedTool;
 use crate::assistant::Assistant;
 use crate::calls::{CallRequest, DecisionContext, Request, is_default};
 use crate::nodes::compose;
-use crate::ports::{Arguments, ToolReply};
 
 /// A part of the work for another agent, or for a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -256,8 +256,9 @@ pub(crate) async fn perform(
     if let Some(earlier) = &sub_task.earlier {
         said.metadata.insert(EARLIER.into(), json!(earlier));
     }
-    let message = Message::new(said)
-        .map_err(|_| failure("tool.arguments", "task is empty; say what to do".to_owned()))?;
+    let message = Message::new(said).map_err(|_| {
+        Failure::no_effect(FailureCode::ToolArguments, "task is empty; say what to do")
+    })?;
     let input = serde_json::to_value(ChildInput {
         whom: sub_task.whom.clone(),
         state: sub_task.state.clone(),
@@ -265,7 +266,7 @@ pub(crate) async fn perform(
         allowance: sub_task.allowance.clone(),
         deciding: sub_task.deciding.clone(),
     })
-    .map_err(|error| failure("agent.unwritable", error.to_string()))?;
+    .map_err(|error| Failure::no_effect(FailureCode::AgentUnwritable, error.to_string()))?;
     let child = NewChild {
         key,
         message,
@@ -330,21 +331,10 @@ fn no_answer(error: &EngineError) -> Failure {
                     | StoreError::TooNew { .. }
             )
     );
-    Failure {
-        kind: if refused {
-            FailureKind::NoEffect
-        } else {
-            FailureKind::Unknown
-        },
-        ..failure(error.code(), error.to_string())
-    }
-}
-
-fn failure(code: &str, message: String) -> Failure {
-    Failure {
-        code: code.into(),
-        message,
-        kind: FailureKind::NoEffect,
-        transient: false,
-    }
+    let kind = if refused {
+        FailureKind::NoEffect
+    } else {
+        FailureKind::Unknown
+    };
+    Failure::new(kind, error.code(), error.to_string())
 }

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use convoke_engine::{FailureKind, NewCall, Outcome, Step};
-use convoke_model::{AgentFields, Message, MessageFields, Name, Role, ToolCall, ToolCallStatus};
+use convoke_model::{
+    AgentFields, FailureCode, Message, MessageFields, Name, Role, ToolCall, ToolCallStatus,
+};
+use convoke_tools::Arguments;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -18,7 +21,6 @@ use crate::calls::{
     may_be_replaced,
 };
 use crate::nodes::compose;
-use crate::ports::Arguments;
 use crate::turn::Turn;
 
 /// Stands for the server of a tool that the agent lists by its name alone.
@@ -353,7 +355,8 @@ fn recorded(
 /// Whether another tool may be tried in the place of one that failed: not where the first may have acted, nor where
 /// its arguments are wrong, which the model can mend.
 fn may_fall_back(ask: Option<&CallRequest>, outcome: &Outcome<Reply>) -> bool {
-    let mendable = matches!(outcome, Outcome::Failed(failure) if failure.code == "tool.arguments");
+    let mendable =
+        matches!(outcome, Outcome::Failed(failure) if failure.is(FailureCode::ToolArguments));
     !mendable && ask.is_some_and(|ask| may_be_replaced(ask, outcome))
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_engine::{CallContext, Failure, FailureKind};
+use convoke_engine::{CallContext, Failure};
 use convoke_llm::{
     ChatReply, ChatRequest, Delta, Feature, Live, LlmError, LlmProblem, ModelCall, ModelClient,
     Output, ToolNames, ToolSpec, Usage,
@@ -12,13 +12,13 @@ use convoke_llm::{
 use convoke_llm::{bare_calls, estimate_tokens, extract_json};
 use convoke_model::{AgentFields, LlmConfig, Message, Pattern, Role, ToolCall, ToolMode};
 use convoke_store::text_of;
+use convoke_tools::ToolDescription;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::thought_stream::ThoughtStream;
 use super::{Phase, patterns};
 use crate::calls::is_default;
-use crate::ports::ToolDescription;
 
 /// What a model said, as it stands in the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,11 +95,11 @@ async fn complete(
 
 /// A model's failure as that of a call.
 fn unanswered(error: &LlmError) -> Failure {
-    Failure {
-        code: error.code().to_owned(),
-        message: error.to_string(),
-        kind: FailureKind::NoEffect,
-        transient: error.is_transient(),
+    let failure = Failure::no_effect(error.code(), error.to_string());
+    if error.is_transient() {
+        failure.transient()
+    } else {
+        failure
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use convoke_engine::NewCall;
-use convoke_model::{Name, Node as Place, NodeKind, Order, WorkflowFields};
+use convoke_model::{FailureCode, Name, Node as Place, NodeKind, Order, WorkflowFields};
 use serde_json::{Map, Value, json};
 
 use super::walk::RunningNode;
@@ -14,7 +14,7 @@ use crate::nodes::agent::sub_agents::{Addressee, PatternOverride, SubTask};
 use crate::turn::Turn;
 
 /// What a walk ends with that would make more calls than it may, whatever its nodes say of errors.
-const TOO_MANY: &str = "workflow.max_iterations";
+const TOO_MANY: FailureCode = FailureCode::WorkflowMaxIterations;
 
 /// Begins a node. Gives the calls that it makes, if it makes any.
 pub(super) fn enter(
@@ -36,7 +36,7 @@ pub(super) fn enter(
         // Where one call of several cannot be made, none is.
         running.open = 0;
     }
-    if cause.starts_with(TOO_MANY) {
+    if cause.starts_with(TOO_MANY.as_str()) {
         return started(turn, workflow, name, Err(cause));
     }
     let fault = Fault::without_call(cause);
@@ -73,13 +73,13 @@ fn begin(
         .expression(&map.over, &context(turn, None))
         .map_err(misunderstood)?
     else {
-        return Err(format!("workflow.map: `{}` is no list", map.over));
+        let why = format!("`{}` is no list", map.over);
+        return Err(FailureCode::WorkflowMap.because(why));
     };
     let (number, most) = (items.len(), map.max_items);
     if number > most as usize {
-        return Err(format!(
-            "workflow.map: there are {number} items, and at most {most} are gone over"
-        ));
+        let why = format!("there are {number} items, and at most {most} are gone over");
+        return Err(FailureCode::WorkflowMap.because(why));
     }
     begin_items(turn, workflow, place, name, items, map.parallel as usize)
 }
@@ -156,7 +156,7 @@ pub(super) fn call(
         walk.steps += 1;
         if walk.steps > workflow.max_iterations {
             let most = workflow.max_iterations;
-            return Err(format!("{TOO_MANY}: more than {most} calls would be made"));
+            return Err(TOO_MANY.because(format!("more than {most} calls would be made")));
         }
     }
     let named = place.map.as_ref().map(|map| &map.r#as);
@@ -277,9 +277,8 @@ fn ask(
         NodeKind::Human => CallRequest::Person { said: None },
         NodeKind::Route => CallRequest::Decide(DecisionContext::default()),
         other => {
-            return Err(format!(
-                "workflow.node: a node of type {other:?} makes no call"
-            ));
+            let why = format!("a node of type {other:?} makes no call");
+            return Err(FailureCode::WorkflowNode.because(why));
         }
     })
 }
@@ -307,9 +306,8 @@ fn given_at_once(
 }
 
 /// Why a template or an expression gave nothing.
-fn misunderstood(mut error: String) -> String {
-    error.insert_str(0, "workflow.template: ");
-    error
+fn misunderstood(error: String) -> String {
+    FailureCode::WorkflowTemplate.because(error)
 }
 
 /// Whether all criteria of a check node hold, and which do not.
@@ -321,7 +319,9 @@ fn judge(turn: &Turn<'_>, place: &Place, context: &Map<String, Value>) -> Result
             .assistant
             .templates
             .expression(&criterion.expression, context);
-        let holds = holds.map_err(|error| format!("workflow.check: {}: {error}", criterion.id))?;
+        let holds = holds.map_err(|error| {
+            FailureCode::WorkflowCheck.because(format!("{}: {error}", criterion.id))
+        })?;
         if !is_true(&holds) {
             failed.push(criterion.id.clone());
             feedback.push(criterion.description.as_str());

@@ -8,8 +8,8 @@ mod walk;
 use convoke_app::BUILTIN_SERVER;
 use convoke_engine::{AddedMessage, NewCall, Outcome, Step};
 use convoke_model::{
-    Destination, Edge, FAILED, Message, MessageFields, Name, Node as Place, NodeKind, OnError,
-    PASSED, Reliance, Role, WorkflowFields,
+    Destination, Edge, FAILED, FailureCode, Message, MessageFields, Name, Node as Place, NodeKind,
+    OnError, PASSED, Reliance, Role, WorkflowFields,
 };
 use serde_json::{Map, Value, json};
 
@@ -176,8 +176,8 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
     let text = if workflow.nodes.values().any(delivers) {
         // Whatever else there is was never meant to go out.
         let Some(delivered) = &walk.delivered else {
-            let cause = "workflow.not_delivered: the workflow ended with nothing that may go out";
-            return compose::stopped(turn, cause);
+            let why = "the workflow ended with nothing that may go out";
+            return compose::stopped(turn, &FailureCode::WorkflowNotDelivered.because(why));
         };
         let value = walk.state.get(&field_of(workflow, delivered));
         value.map(in_words).unwrap_or_default()
@@ -186,7 +186,7 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
         match turn.assistant.templates.text(template, &context) {
             Ok(text) => text,
             Err(cause) => {
-                let cause = format!("workflow.template: {cause}");
+                let cause = FailureCode::WorkflowTemplate.because(cause);
                 return wordless(turn, workflow, &cause);
             }
         }
@@ -196,8 +196,8 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
         value.map(in_words).unwrap_or_default()
     };
     if text.trim().is_empty() {
-        let cause = "workflow.no_answer: the workflow ended with nothing to say";
-        return wordless(turn, workflow, cause);
+        let why = "the workflow ended with nothing to say";
+        return wordless(turn, workflow, &FailureCode::WorkflowNoAnswer.because(why));
     }
     let state: Map<String, Value> = walk.state.clone();
     // What an aggregate node lacks, the answer lacks.
@@ -271,7 +271,7 @@ fn result_of(place: &Place, ask: &CallRequest, outcome: Outcome<Reply>) -> Resul
 fn value_of(place: &Place, outcome: Outcome<Reply>) -> Result<Value, String> {
     match outcome {
         Outcome::Done(Reply(CallReply::Tool(reply))) if reply.is_error => {
-            Err(format!("tool.failed: {}", reply.text))
+            Err(FailureCode::ToolFailed.because(&reply.text))
         }
         Outcome::Done(Reply(CallReply::Tool(reply))) => Ok(match place.kind {
             NodeKind::Agent => json!({ "text": reply.text, "task": reply.content["task"] }),
@@ -279,17 +279,19 @@ fn value_of(place: &Place, outcome: Outcome<Reply>) -> Result<Value, String> {
             _ => reply.content,
         }),
         Outcome::Done(Reply(CallReply::Person(feedback))) => Ok(person_said(feedback)),
-        Outcome::Done(_) => Err("call.unexpected: the call gave something else".into()),
+        Outcome::Done(_) => {
+            Err(FailureCode::CallUnexpected.because("the call gave something else"))
+        }
         // A person who says no has answered.
         Outcome::Failed(failure) if place.kind == NodeKind::Human => {
-            let action = if failure.code == "call.unanswered" {
+            let action = if failure.is(FailureCode::CallUnanswered) {
                 "expired"
             } else {
                 "reject"
             };
             Ok(json!({ "action": action, "message": failure.message }))
         }
-        Outcome::Failed(failure) => Err(format!("{}: {}", failure.code, failure.message)),
+        Outcome::Failed(failure) => Err(failure.cause()),
     }
 }
 
@@ -438,7 +440,7 @@ fn leave(turn: &mut Turn<'_>, workflow: &WorkflowFields, node: &Name) {
         Ok(chosen) => walk.leave(workflow, node, NodeExit::ByEdges(chosen)),
         Err(cause) => {
             walk.failed
-                .get_or_insert(format!("workflow.condition: {cause}"));
+                .get_or_insert_with(|| FailureCode::WorkflowCondition.because(cause));
             walk.leave(workflow, node, NodeExit::ByEdges(Vec::new()));
         }
     }

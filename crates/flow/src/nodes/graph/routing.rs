@@ -2,7 +2,9 @@
 //! (`aggregate`): the same way that an app without a workflow goes, as parts of a graph.
 
 use convoke_engine::{NewCall, Outcome};
-use convoke_model::{AgentResult, Decision, Name, Node as Place, TargetKind, WorkflowFields};
+use convoke_model::{
+    AgentResult, Decision, FailureCode, Name, Node as Place, TargetKind, WorkflowFields,
+};
 use serde_json::{Value, json};
 
 use super::walk::RunningNode;
@@ -76,7 +78,7 @@ pub(super) fn take_route(
         Outcome::Done(_) => give_nobody(turn, here, "nothing was decided", &[]),
         Outcome::Failed(failure) => {
             let unsure = take_unsure(turn, &at.node);
-            let why = format!("{}: {}", failure.code, failure.message);
+            let why = failure.cause();
             if failure.transient {
                 return ask(turn, here, at, unsure, &why);
             }
@@ -277,7 +279,9 @@ pub(super) fn dispatched(
     failures: u32,
     until_ms: Option<u64>,
 ) -> Result<CallRequest, String> {
-    let goal = goal_of(target).ok_or("workflow.dispatch: the target is none that the app has")?;
+    let goal = goal_of(target).ok_or_else(|| {
+        FailureCode::WorkflowDispatch.because("the target is none that the app has")
+    })?;
     let said = target["request"].as_str().unwrap_or(turn.said()).to_owned();
     let agent = goal
         .agent()
@@ -359,7 +363,7 @@ fn result(
             None,
         ),
         Outcome::Failed(failure) => {
-            let why = format!("{}: {}", failure.code, failure.message);
+            let why = failure.cause();
             (String::new(), Some(why), None)
         }
     };
@@ -396,10 +400,8 @@ pub(super) fn aggregated(
         .filter_map(|result| result["agent"].as_str())
         .collect();
     if texts.is_empty() {
-        return Err(format!(
-            "dispatch.all_failed: none of these could answer: {}",
-            missing.join(", ")
-        ));
+        let why = format!("none of these could answer: {}", missing.join(", "));
+        return Err(FailureCode::DispatchAllFailed.because(why));
     }
     let lacks = (!missing.is_empty()).then(|| format!("{} could not help.", missing.join(" and ")));
     let text = aggregate::in_one(turn.assistant, &texts, lacks.as_deref())?;

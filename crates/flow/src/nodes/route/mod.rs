@@ -204,7 +204,7 @@ fn again(turn: &mut Turn<'_>, why: &str) -> Step<Request> {
 
 /// A model that cannot be asked for a passing reason is asked again, any other is not.
 fn not_answered(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
-    let why = format!("{}: {}", failure.code, failure.message);
+    let why = failure.cause();
     if failure.transient {
         again(turn, &why)
     } else {

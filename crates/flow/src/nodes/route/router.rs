@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use convoke_app::App;
-use convoke_engine::{Failure, FailureKind};
+use convoke_engine::Failure;
 use convoke_llm::{ChatRequest, ModelClient, Output};
 use convoke_model::{
-    AgentFields, LlmConfig, Message, RouterOptionsFields, SkillFields, TargetKind,
+    AgentFields, FailureCode, LlmConfig, Message, RouterOptionsFields, SkillFields, TargetKind,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -262,10 +262,5 @@ fn schema(entries: &[Entry]) -> Value {
 }
 
 fn unasked(why: String) -> Failure {
-    Failure {
-        code: "route.unasked".into(),
-        message: why,
-        kind: FailureKind::NoEffect,
-        transient: false,
-    }
+    Failure::no_effect(FailureCode::RouteUnasked, why)
 }

@@ -1,47 +1,16 @@
-//! What the flow needs from outside, as traits that other crates implement.
+//! A call of a tool, for whom it is made, and the reply.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_engine::Failure;
-use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// The code by which a port says that a server could not be reached, so that it is worth trying again.
-pub const NOT_REACHED: &str = "tool.not_reached";
-
-/// The code of a call whose arguments cannot be held against the tool's schema within the limits. It was not made.
-pub const ARGUMENTS_TOO_COMPLEX: &str = "tool.arguments_too_complex";
-
-/// The code of a call of a tool whose schema exceeds the limits. It was not made.
-pub const SCHEMA_TOO_COMPLEX: &str = "tool.schema_too_complex";
-
-/// The code of a call whose result is larger than allowed. It was made, and its result is lost.
-pub const RESULT_TOO_LARGE: &str = "tool.result_too_large";
-
-/// What a tool server says of one of its tools.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ToolDescription {
-    /// The server that has it.
-    pub server: String,
-    /// Its name there.
-    pub tool: String,
-    /// It changes nothing.
-    pub read_only: bool,
-    /// Called again with the same arguments, it changes nothing more.
-    pub idempotent: bool,
-    /// What it does, in the server's words.
-    pub description: String,
-    /// The JSON Schema of its arguments, without those that the engine puts in itself.
-    pub parameters: Arc<Value>,
-}
-
-/// What a tool is given. It is passed around more often than looked at.
+/// The arguments of a call, by name. Shared, because a call is copied more often than its arguments are read.
 pub type Arguments = Arc<Map<String, Value>>;
 
-/// A call on its way out.
+/// A call of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolRequest {
     /// The server.
@@ -110,8 +79,8 @@ pub struct ToolReply {
 }
 
 impl ToolReply {
-    /// What a tool gave, in both forms.
-    pub(crate) fn of(server: &str, tool: &str, content: Value) -> Self {
+    /// A successful reply with this result; the text is the result as people read it.
+    pub fn of(server: &str, tool: &str, content: Value) -> Self {
         Self {
             server: server.to_owned(),
             tool: tool.to_owned(),
@@ -124,16 +93,4 @@ impl ToolReply {
             changed_nothing: false,
         }
     }
-}
-
-/// The tools of an app.
-pub trait Tools: Send + Sync + 'static {
-    /// What is known of a tool, given as `tool` or `server.tool`.
-    fn describe<'a>(
-        &'a self,
-        tool: &'a str,
-    ) -> BoxFuture<'a, Result<Arc<ToolDescription>, Failure>>;
-
-    /// Calls a tool. A failure says whether the call can have had an effect.
-    fn call<'a>(&'a self, request: &'a ToolRequest) -> BoxFuture<'a, Result<ToolReply, Failure>>;
 }

@@ -1,15 +1,15 @@
-//! Holding values against schemas without keeping others from the executor.
+//! Checks values against schemas without blocking the executor.
 
 use std::sync::Arc;
 
 use convoke_schema::{Complexity, Misfit, Schema};
 use serde_json::Value;
 
-/// How much of a check is done at once, in steps: about as long as handing it to another thread takes.
+/// How many steps of a check run on the caller's thread: about the cost of moving the check to another one.
 pub const PROMPT_STEPS: u64 = 2_000;
 
-/// Holds a value against a schema and gives it back if it fits. A check that takes long goes on in a
-/// thread of its own, so that whoever waits for it can give up in time.
+/// Checks a value against a schema and returns it if it fits. A long check moves to a blocking thread, so that a
+/// caller with a timeout is not held up.
 pub async fn check(schema: Arc<Schema>, value: Value) -> Result<Value, Misfit> {
     match schema.check_within(&value, PROMPT_STEPS) {
         Ok(()) => return Ok(value),
@@ -19,13 +19,13 @@ pub async fn check(schema: Arc<Schema>, value: Value) -> Result<Value, Misfit> {
     off_the_executor(move || schema.check(&value).map(|()| value)).await
 }
 
-/// Does bounded work in a thread that may be kept busy.
+/// Runs bounded, CPU-bound work on a blocking thread.
 pub async fn off_the_executor<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends, and everybody who waits with it.
+            // The runtime is shutting down, and this task with it.
             Err(_) => std::future::pending().await,
         },
     }

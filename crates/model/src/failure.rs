@@ -1,0 +1,224 @@
+//! Why a call gave nothing: a code, a sentence, and what it means for the world outside.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a call gave nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Stable and greppable: a [`FailureCode`], or a code of the client that failed.
+    pub code: String,
+    /// What happened, in a sentence.
+    pub message: String,
+    /// What it means for the world outside.
+    pub kind: FailureKind,
+    /// Whether the same call may succeed later without anybody changing it.
+    #[serde(default)]
+    pub transient: bool,
+}
+
+/// What a failure means for the world outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// It was never made, or refused: certainly nothing happened.
+    NoEffect,
+    /// It was made and answered with an error.
+    Answered,
+    /// It was made and no answer came: nobody knows.
+    Unknown,
+}
+
+impl Failure {
+    /// A failure that the same call would meet again.
+    pub fn new(kind: FailureKind, code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            kind,
+            transient: false,
+        }
+    }
+
+    /// The call was never made, or refused.
+    pub fn no_effect(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(FailureKind::NoEffect, code, message)
+    }
+
+    /// The call was made and answered with an error.
+    pub fn answered(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Answered, code, message)
+    }
+
+    /// The call was made and may have had an effect.
+    pub fn unknown(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Unknown, code, message)
+    }
+
+    /// The same failure, where a later call may succeed without anybody changing it.
+    #[must_use]
+    pub fn transient(mut self) -> Self {
+        self.transient = true;
+        self
+    }
+
+    /// Whether it has this code.
+    pub fn is(&self, code: FailureCode) -> bool {
+        self.code == code.as_str()
+    }
+
+    /// Code and message in a line, as operators read it.
+    pub fn cause(&self) -> String {
+        format!("{}: {}", self.code, self.message)
+    }
+}
+
+macro_rules! failure_codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// The codes of failures that the engine, its nodes and the port of tools report. Clients (`mcp.*`, `llm.*`)
+        /// and stores have lists of their own.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum FailureCode {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl FailureCode {
+            /// Every code.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The code as it is written in journals and outputs. Never changes.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+failure_codes! {
+    /// An agent of the journal is not in the app.
+    AgentGone = "agent.gone",
+    /// An agent's answer does not fit its schema.
+    AgentOutputSchema = "agent.output_schema",
+    /// An agent's model answered with nothing.
+    AgentSaidNothing = "agent.said_nothing",
+    /// An agent's time was over.
+    AgentTimeout = "agent.timeout",
+    /// The input of a child task cannot be written as JSON.
+    AgentUnwritable = "agent.unwritable",
+    /// A workflow's node stands in another.
+    CallNested = "call.nested",
+    /// A person decided against the call.
+    CallRejected = "call.rejected",
+    /// A person was asked about the call and did not answer in time.
+    CallUnanswered = "call.unanswered",
+    /// The call gave something else than it was made for.
+    CallUnexpected = "call.unexpected",
+    /// Reading the request broke down.
+    DecideFailed = "decide.failed",
+    /// None of several parts of a request could be done.
+    DispatchAllFailed = "dispatch.all_failed",
+    /// A template of a data domain gave nothing.
+    DomainTemplate = "domain.template",
+    /// The conversation before the task cannot be read.
+    HistoryUnreadable = "history.unreadable",
+    /// The template of a reply gave no text.
+    ReplyEmpty = "reply.empty",
+    /// The template of a reply failed.
+    ReplyTemplate = "reply.template",
+    /// A router of the journal is not in the app.
+    RouteGone = "route.gone",
+    /// The router's model could not be asked.
+    RouteUnasked = "route.unasked",
+    /// Several servers have a tool of this name.
+    ToolAmbiguous = "tool.ambiguous_tool",
+    /// The arguments do not fit the tool's schema.
+    ToolArguments = "tool.arguments",
+    /// The arguments cannot be checked against the tool's schema within the limits. The call was not made.
+    ToolArgumentsTooComplex = "tool.arguments_too_complex",
+    /// The tool says that it failed.
+    ToolFailed = "tool.failed",
+    /// The tool's server could not be reached, so a later attempt may succeed.
+    ToolNotReached = "tool.not_reached",
+    /// A tool written in Rust panicked.
+    ToolPanicked = "tool.panicked",
+    /// The tool's result is larger than allowed. The call was made, and its result is lost.
+    ToolResultTooLarge = "tool.result_too_large",
+    /// The tool's schema exceeds the limits. The call was not made.
+    ToolSchemaTooComplex = "tool.schema_too_complex",
+    /// The tool did not answer in time.
+    ToolTimeout = "tool.timeout",
+    /// There is no such tool.
+    ToolUnknown = "tool.unknown_tool",
+    /// A tool's result cannot be written as JSON.
+    ToolUnwritable = "tool.unwritable",
+    /// A criterion of a check node cannot be evaluated.
+    WorkflowCheck = "workflow.check",
+    /// The condition of an edge cannot be evaluated.
+    WorkflowCondition = "workflow.condition",
+    /// A dispatch node has a target that the app has not.
+    WorkflowDispatch = "workflow.dispatch",
+    /// The list of a `map` is none, or too long.
+    WorkflowMap = "workflow.map",
+    /// A workflow would make more calls than it may.
+    WorkflowMaxIterations = "workflow.max_iterations",
+    /// A workflow ended with nothing to say.
+    WorkflowNoAnswer = "workflow.no_answer",
+    /// A node of this type makes no call.
+    WorkflowNode = "workflow.node",
+    /// A workflow ended before any of its deliver nodes.
+    WorkflowNotDelivered = "workflow.not_delivered",
+    /// A template of a workflow gave nothing.
+    WorkflowTemplate = "workflow.template",
+}
+
+impl FailureCode {
+    /// The code and why, in a line, as operators read it.
+    pub fn because(self, why: impl std::fmt::Display) -> String {
+        format!("{self}: {why}")
+    }
+}
+
+impl std::fmt::Display for FailureCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<FailureCode> for String {
+    fn from(code: FailureCode) -> Self {
+        code.as_str().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_code_is_written_once_and_names_its_part_first() {
+        let codes: BTreeSet<_> = FailureCode::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(codes.len(), FailureCode::ALL.len());
+        for code in codes {
+            let (part, problem) = code.split_once('.').unwrap();
+            let is_word = |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            assert!(is_word(part) && is_word(problem), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_written_as_it_always_was() {
+        let failure = Failure::unknown(FailureCode::ToolTimeout, "no answer within 5s").transient();
+        let written = json!({
+            "code": "tool.timeout", "message": "no answer within 5s", "kind": "unknown", "transient": true,
+        });
+        assert_eq!(json!(failure), written);
+        let older = json!({ "code": "x.y", "message": "m", "kind": "no_effect" });
+        let read: Failure = serde_json::from_value(older).unwrap();
+        assert_eq!(read, Failure::no_effect("x.y", "m"));
+    }
+}
