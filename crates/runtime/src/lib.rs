@@ -18,8 +18,7 @@ pub use following::TaskEvents;
 pub use loader::{AppLoader, kept_definition};
 pub use runtime::{Runtime, local_user};
 pub use tasks::{
-    DEFAULT_TASKS_PER_PAGE, ForkPoint, MAX_TASKS_PER_PAGE, TaskCursor, TaskInfo, TaskPage,
-    TaskQuery, TaskView,
+    DEFAULT_TASKS_PER_PAGE, ForkPoint, MAX_TASKS_PER_PAGE, TaskInfo, TaskPage, TaskQuery, TaskView,
 };
 pub use wire::{StoreChoice, tool_servers};
 
@@ -40,7 +39,7 @@ pub use convoke_model::{
     Agent, AgentFields, AgentLimits, Answer, AnswerFields, Channel, Clock, Ids, Invalid, LlmConfig,
     Name, Reliance, TaskState, ToolCall, ToolCallFields, ToolCallStatus, UserId,
 };
-pub use convoke_store::{Definition, Store, StoreError};
+pub use convoke_store::{Definition, PageCursor, Store, StoreError, Viewer};
 
 // What the signatures speak of, and what the arguments of a tool are derived with.
 pub use jiff::Timestamp;

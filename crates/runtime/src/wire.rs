@@ -79,7 +79,7 @@ impl StoreChoice {
             (
                 Self::Sqlite(path),
                 Err(RuntimeError::Open {
-                    source: StoreError::Broken(_),
+                    source: StoreError::Unavailable(_) | StoreError::ReadOnly | StoreError::Full(_),
                     ..
                 }),
             ) => {

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use convoke_model::SystemClock;
-use convoke_store::{Archive, Imported, MemoryStore, Store, StoreError};
+use convoke_store::{Archive, Imported, MemoryStore, Store, StoreError, Viewer};
 
 use super::import_folder::ImportFolder;
 use super::import_limits::ImportLimits;
@@ -52,7 +52,7 @@ async fn bring_in(
         Ok(Imported::Existing) | Err(StoreError::ForeignConversation { .. }) => return,
         Err(error) => panic!("accepted, then not stored: {error}"),
     }
-    let there = match store.take_out(id).await {
+    let there = match store.take_out(&Viewer::System, id).await {
         Ok(Some(there)) => there,
         other => panic!("stored, then not found: {other:?}"),
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use convoke_store::{Imported, Store, StoreFuture};
+use convoke_store::{Imported, Store, StoreFuture, Viewer};
 use serde_json::{Value, json};
 
 use super::archive::refused;
@@ -52,7 +52,7 @@ async fn check_conversations(store: &dyn Store, tasks: &[ListedTask]) -> anyhow:
         let Some(id) = task.conversation.filter(|id| known.insert(*id)) else {
             continue;
         };
-        let here = store.conversation(id, None, 0).await?;
+        let here = store.conversation(&Viewer::System, id, None, 0).await?;
         let Some(here) = here else {
             continue;
         };
@@ -105,7 +105,7 @@ struct TrustPolicy {
 impl<'a> Import<'a> {
     async fn take(&mut self, task: &'a ListedTask, take_over: bool) -> anyhow::Result<()> {
         if !task.status.is_final() && !take_over {
-            match self.store.newest(task.id).await? {
+            match self.store.newest(&Viewer::System, task.id).await? {
                 Some(_) => self.existing += 1,
                 None => self.skipped += 1,
             }
