@@ -17,6 +17,7 @@ mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod input;
 mod inquiry;
 mod interpret;
 mod memory;
@@ -27,6 +28,7 @@ mod receive;
 mod reference;
 mod retry_budget;
 mod split;
+mod task_scratch;
 mod template;
 pub mod toolbox;
 mod trace;

@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::input::TaskInput;
+
 /// What comes in from a channel.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before it is submitted"]
@@ -107,7 +109,7 @@ pub fn receive(incoming: Incoming, limits: &Limits, at: Timestamp) -> Result<New
         channel: incoming.channel,
         key: incoming.key,
         message: Message::user(request.message.clone(), at)?,
-        input: json!({}),
+        input: json!(TaskInput::User),
         live: incoming.live,
         keeping: incoming.keeping,
     })

@@ -275,7 +275,10 @@ fn ask(
             }))
         }
         NodeKind::Human => CallRequest::Person { said: None },
-        NodeKind::Route => CallRequest::Decide(DecisionContext::default()),
+        NodeKind::Route => CallRequest::Decide(DecisionContext {
+            earlier: turn.state.earlier,
+            ..DecisionContext::default()
+        }),
         other => {
             let why = format!("a node of type {other:?} makes no call");
             return Err(FailureCode::WorkflowNode.because(why));
