@@ -33,6 +33,7 @@ use crate::turn::Turn;
 pub struct Assistant {
     pub(crate) app: Arc<App>,
     pub(crate) catalogue: Catalogue,
+    workflows: BTreeMap<Name, graph::WorkflowGraph>,
     /// How a model says who answers, where one may, by what it chooses from.
     routers: BTreeMap<Option<TargetKind>, Router>,
     pub(crate) templates: Templates,
@@ -151,6 +152,7 @@ impl Assistant {
     pub fn sharing(app: Arc<App>, classifiers: &Classifiers) -> Result<Self, FlowError> {
         let catalogue = Catalogue::of(&app, classifiers)?;
         Ok(Self {
+            workflows: workflows(&app),
             routers: routers(&app, &catalogue),
             app,
             catalogue,
@@ -235,6 +237,11 @@ impl Assistant {
             .or_else(|| leading(&self.app).find(thinks))
     }
 
+    /// A workflow of the app, ready to be walked.
+    pub(crate) fn workflow(&self, name: &Name) -> Option<&graph::WorkflowGraph> {
+        self.workflows.get(name)
+    }
+
     /// How a model says who answers, if one may: of everything, or of one kind.
     pub(crate) fn router(&self, over: Option<TargetKind>) -> Option<&Router> {
         self.routers.get(&over)
@@ -270,6 +277,13 @@ impl Assistant {
     pub fn app(&self) -> &Arc<App> {
         &self.app
     }
+}
+
+fn workflows(app: &App) -> BTreeMap<Name, graph::WorkflowGraph> {
+    let workflows = app.workflows.iter();
+    workflows
+        .map(|workflow| (workflow.name.clone(), graph::WorkflowGraph::of(workflow)))
+        .collect()
 }
 
 /// The routers that the app's way and its workflows use.

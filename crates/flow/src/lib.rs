@@ -13,6 +13,7 @@
 mod assistant;
 mod calls;
 mod catalogue;
+mod effort;
 mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
