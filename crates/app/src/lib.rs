@@ -56,6 +56,6 @@ pub use schema::{nearest_schema, schema, schemas};
 pub use source::Position;
 pub use template::{
     MAX_RENDERED_BYTES, MAX_TEMPLATE_BYTES, MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_MEMORY,
-    MAX_TEMPLATE_OPERATIONS, MAX_TEMPLATE_STEPS, TemplateFault, TemplateLanguage,
+    MAX_TEMPLATE_OPERATIONS, MAX_TEMPLATE_STEPS, TemplateContext, TemplateFault, TemplateLanguage,
 };
 pub use yaml::{MAX_DEPTH, MAX_FILE_BYTES, MAX_NODES, MAX_PROBLEMS_PER_FILE};

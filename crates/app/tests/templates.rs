@@ -5,11 +5,13 @@
 
 mod support;
 
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt::Write as _;
 
 use convoke_app::{
     MAX_RENDERED_BYTES, MAX_TEMPLATE_BYTES, MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_OPERATIONS,
-    TemplateLanguage,
+    TemplateContext, TemplateLanguage,
 };
 use serde_json::{Map, Value, json};
 use support::{AGENT, SERVERS, app, found};
@@ -669,4 +671,31 @@ fn the_check_knows_every_filter_and_test_of_the_engine() {
             assert_eq!(found_in(&template), [""; 0], "{template}");
         }
     }
+}
+
+/// A context that writes down what it was asked.
+#[derive(Default)]
+struct Asked(RefCell<Vec<String>>);
+
+impl TemplateContext for Asked {
+    fn value_of(&self, name: &str) -> Option<Cow<'_, Value>> {
+        self.0.borrow_mut().push(name.to_owned());
+        (name == "result").then(|| Cow::Owned(json!({ "tasks": [1, 2] })))
+    }
+}
+
+#[test]
+fn only_the_names_that_a_template_speaks_of_are_looked_up_and_each_once() {
+    let context = Asked::default();
+    let template =
+        "{% for task in result.tasks %}{{ task }}{% endfor %} {{ result.tasks | length }}";
+    let text = TemplateLanguage::new().text(template, &context);
+    assert_eq!(text.unwrap(), "12 2");
+    let asked = context.0.into_inner();
+    let of_result = asked.iter().filter(|name| *name == "result").count();
+    assert_eq!(of_result, 1, "{asked:?}");
+    assert!(
+        asked.iter().all(|name| name == "result" || name == "task"),
+        "{asked:?}"
+    );
 }

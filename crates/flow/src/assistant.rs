@@ -9,7 +9,8 @@ use convoke_app::App;
 use convoke_decide::Classifiers;
 use convoke_engine::{Event, NewCall, Program, Step, View};
 use convoke_model::{
-    Agent, Approval, Decision, Name, NodeKind, TargetKind, ToolCall, ToolSettings, Workflow,
+    Agent, Approval, Decision, FailureCode, Name, NodeKind, TargetKind, ToolCall, ToolSettings,
+    Workflow,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,8 +18,9 @@ use serde_json::{Map, Value};
 use crate::calls::{CallInfo, DecisionContext, Reply, Request, ReturnedCall, is_default};
 use crate::catalogue::{Catalogue, leading};
 use crate::error::FlowError;
+use crate::input::{ChildInput, ConversationExcerpt, TaskInput};
 use crate::memory::{Item, SkillRef};
-use crate::nodes::agent::sub_agents::{Addressee, ChildInput};
+use crate::nodes::agent::sub_agents::Addressee;
 use crate::nodes::route::Router;
 use crate::nodes::{
     act, agent, aggregate, compose, decide, dispatch, graph, inquire, resolve, route,
@@ -31,6 +33,7 @@ use crate::turn::Turn;
 pub struct Assistant {
     pub(crate) app: Arc<App>,
     pub(crate) catalogue: Catalogue,
+    workflows: BTreeMap<Name, graph::WorkflowGraph>,
     /// How a model says who answers, where one may, by what it chooses from.
     routers: BTreeMap<Option<TargetKind>, Router>,
     pub(crate) templates: Templates,
@@ -95,6 +98,9 @@ pub struct Progress {
     /// What was spent besides what an agent's run or a walk spends.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) spent: agent::BudgetUse,
+    /// What a child may read of its parent's conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<ConversationExcerpt>,
     /// Whether it failed for a passing reason, before anything was changed.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) passing: bool,
@@ -146,6 +152,7 @@ impl Assistant {
     pub fn sharing(app: Arc<App>, classifiers: &Classifiers) -> Result<Self, FlowError> {
         let catalogue = Catalogue::of(&app, classifiers)?;
         Ok(Self {
+            workflows: workflows(&app),
             routers: routers(&app, &catalogue),
             app,
             catalogue,
@@ -181,9 +188,13 @@ impl Assistant {
 
     /// The first step: a child begins with the agent or workflow it is for, an app with nothing to decide over with its
     /// workflow, else with its agent, or with the one of several that a model chooses, and everything else with a decision.
-    fn begin(&self, turn: &mut Turn<'_>, input: Value) -> Step<Request> {
-        if let Ok(child) = ChildInput::deserialize(input) {
-            return self.begin_child(turn, child);
+    fn begin(&self, turn: &mut Turn<'_>, input: &Value) -> Step<Request> {
+        match TaskInput::read(input) {
+            Ok(TaskInput::User) => {}
+            Ok(TaskInput::Child(child)) => return self.begin_child(turn, *child),
+            Err(error) => {
+                return compose::broken(turn, &FailureCode::InputUnreadable.because(error));
+            }
         }
         let workflow = self.app.main_workflow();
         // A workflow that decides by itself who answers decides for all.
@@ -198,13 +209,17 @@ impl Assistant {
     }
 
     fn begin_child(&self, turn: &mut Turn<'_>, child: ChildInput) -> Step<Request> {
+        turn.state.earlier = child.earlier;
         match &child.whom {
             Addressee::Agent(name) => match self.app.agent(name.as_str()) {
                 Some(agent) => agent::start_for(turn, agent, child.allowance, child.manner),
                 None => compose::broken(turn, "the agent is gone"),
             },
             // As if the user had said it alone.
-            Addressee::Request(_) => decide::start(child.deciding),
+            Addressee::Request(_) => decide::start(DecisionContext {
+                earlier: child.earlier,
+                ..child.deciding
+            }),
             Addressee::Workflow(name) => match self.app.workflow(name.as_str()) {
                 Some(workflow) => graph::start(turn, workflow, child.state),
                 None => compose::broken(turn, "the workflow is gone"),
@@ -220,6 +235,11 @@ impl Assistant {
         meant
             .filter(thinks)
             .or_else(|| leading(&self.app).find(thinks))
+    }
+
+    /// A workflow of the app, ready to be walked.
+    pub(crate) fn workflow(&self, name: &Name) -> Option<&graph::WorkflowGraph> {
+        self.workflows.get(name)
     }
 
     /// How a model says who answers, if one may: of everything, or of one kind.
@@ -257,6 +277,13 @@ impl Assistant {
     pub fn app(&self) -> &Arc<App> {
         &self.app
     }
+}
+
+fn workflows(app: &App) -> BTreeMap<Name, graph::WorkflowGraph> {
+    let workflows = app.workflows.iter();
+    workflows
+        .map(|workflow| (workflow.name.clone(), graph::WorkflowGraph::of(workflow)))
+        .collect()
 }
 
 /// The routers that the app's way and its workflows use.
@@ -372,7 +399,7 @@ impl Progress {
 impl Assistant {
     fn go_on(&self, turn: &mut Turn<'_>, event: Event<Reply>) -> Step<Request> {
         match event {
-            Event::Submitted { input } => self.begin(turn, input),
+            Event::Submitted { input } => self.begin(turn, &input),
             Event::Returned {
                 call,
                 outcome,

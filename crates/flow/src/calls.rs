@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::input::ConversationExcerpt;
 use crate::memory::{RequestTarget, Topic};
 use crate::nodes::agent::sub_agents::SubTask;
 use crate::nodes::agent::{Thought, ThoughtRequest};
@@ -64,6 +65,9 @@ pub(crate) struct DecisionContext {
     /// What the part before it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) topic: Option<Topic>,
+    /// What a child may read of its parent's conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<ConversationExcerpt>,
 }
 
 /// What is done at a node of a workflow.

@@ -13,10 +13,12 @@
 mod assistant;
 mod calls;
 mod catalogue;
+mod effort;
 mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod input;
 mod inquiry;
 mod interpret;
 mod memory;
@@ -27,6 +29,7 @@ mod receive;
 mod reference;
 mod retry_budget;
 mod split;
+mod task_scratch;
 mod template;
 pub mod toolbox;
 mod trace;

@@ -1,25 +1,27 @@
 //! The engine's executor: carries out what the program asks for, through the ports.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_engine::{Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome, Verdict};
 use convoke_llm::ModelClient;
-use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name, Role, VerifyFields};
+use convoke_model::{AgentFields, Clock, Injected, McpServer, Name, Role, VerifyFields};
 use convoke_store::{Store, Viewer};
 use convoke_tools::{Caller, FailureCode, ToolDescription, ToolReply, ToolRequest, Tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use crate::assistant::Assistant;
 use crate::calls::{CallReply, CallRequest, DecisionContext, Reply, Request, ToolCallRequest};
-use crate::nodes::agent::sub_agents::{self, ConversationExcerpt, SubTask};
+use crate::input::ConversationExcerpt;
+use crate::nodes::agent::sub_agents::{self, SubTask};
 use crate::nodes::aggregate::{self, Facts};
 use crate::nodes::route::Routing;
 use crate::nodes::{agent, decide};
 use crate::retry_budget::RetryBudget;
+use crate::task_scratch::{ClassifiedTool, History, TaskScratch};
 use crate::toolbox::waited;
 
 /// How stubborn the performer is.
@@ -38,15 +40,6 @@ impl Default for PerformerOptions {
             pause: Duration::from_millis(250),
         }
     }
-}
-
-/// What was said in a conversation before a task.
-#[derive(Debug, Default)]
-struct History {
-    /// The newest messages, oldest first.
-    messages: Vec<Message>,
-    /// How many are older still and were left out.
-    older: usize,
 }
 
 /// Carries out calls for all tasks of an app.
@@ -88,27 +81,22 @@ impl Performer {
         }
     }
 
-    /// What was said in the conversation before the task. It does not change while the task runs, so
-    /// it is read once for each hold.
-    async fn history(&self, call_context: &CallContext) -> Result<Arc<History>, Failure> {
-        let kept = call_context
-            .scratch
-            .get_or_try_init(|| async {
-                let history: Arc<dyn Any + Send + Sync> =
-                    Arc::new(self.read_history(call_context).await?);
-                Ok::<_, Failure>(history)
-            })
-            .await?;
-        Arc::clone(kept).downcast::<History>().map_err(|_| {
-            Failure::no_effect(
-                FailureCode::HistoryUnreadable,
-                "something else is kept in its place",
-            )
-        })
+    /// The conversation before the task, which a child reads as far as its call says.
+    async fn history(
+        &self,
+        call_context: &CallContext,
+        earlier: Option<ConversationExcerpt>,
+    ) -> Result<Arc<History>, Failure> {
+        let scratch = TaskScratch::of(call_context).await?;
+        let read = || async { self.read_history(call_context, earlier).await.map(Arc::new) };
+        scratch.history.get_or_try_init(read).await.cloned()
     }
 
-    /// A part of a message has no conversation of its own, and looks back on the one that it is said in.
-    async fn read_history(&self, call_context: &CallContext) -> Result<History, Failure> {
+    async fn read_history(
+        &self,
+        call_context: &CallContext,
+        earlier: Option<ConversationExcerpt>,
+    ) -> Result<History, Failure> {
         let facts = &call_context.facts;
         let first = call_context.messages.first();
         let earlier = match (facts.conversation, facts.parent) {
@@ -117,7 +105,9 @@ impl Performer {
                 before: facts.id,
                 messages: self.assistant.app.config.limits.history_messages as usize,
             }),
-            (None, Some(_)) => first.and_then(ConversationExcerpt::of),
+            (None, Some(_)) => {
+                earlier.or_else(|| first.and_then(ConversationExcerpt::of_older_child))
+            }
             (None, None) => None,
         };
         let Some(earlier) = earlier else {
@@ -141,7 +131,7 @@ impl Performer {
         call_context: &CallContext,
         deciding: &DecisionContext,
     ) -> Result<CallReply, Failure> {
-        let history = self.history(call_context).await?;
+        let history = self.history(call_context, deciding.earlier).await?;
         let (assistant, deciding) = (Arc::clone(&self.assistant), deciding.clone());
         let text = said(call_context).to_owned();
         let decide = move || {
@@ -168,7 +158,7 @@ impl Performer {
         let router = self.assistant.router(routing.over);
         let router = router
             .ok_or_else(|| Failure::no_effect(FailureCode::RouteGone, "the router is gone"))?;
-        let history = self.history(call_context).await?;
+        let history = self.history(call_context, routing.earlier).await?;
         // As much as travels with a part of a message, and beginning with what the user said.
         let turns = self.assistant.app.config.dispatch.context_turns as usize;
         let skipped = history.messages.len().saturating_sub(2 * turns);
@@ -232,7 +222,7 @@ impl Performer {
             .app
             .agent(asked.agent.as_str())
             .ok_or_else(|| Failure::no_effect(FailureCode::AgentGone, asked.agent.as_str()))?;
-        let history = self.history(call_context).await?;
+        let history = self.history(call_context, asked.earlier).await?;
         let end = deadline(call_context, Some(asked.until_ms));
         let thinking = agent::ThoughtContext {
             agent,
@@ -281,24 +271,76 @@ impl Performer {
         offered
     }
 
+    /// The tool of a call and what the call may do: described once, however often the call is made.
+    async fn classified(
+        &self,
+        call_context: &CallContext,
+        call: Uuid,
+        tool_call: &ToolCallRequest,
+    ) -> Result<ClassifiedTool, Failure> {
+        let scratch = TaskScratch::of(call_context).await?;
+        if let Some(tool) = scratch.tool(call) {
+            return Ok(tool);
+        }
+        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
+        let description = self.describe(&tool_call.tool, time).await?;
+        let server = self.server(&description.server);
+        let keyed = server.is_some_and(|server| server.honours_idempotency_key);
+        let effect = if description.read_only {
+            Effect::None
+        } else if description.idempotent || keyed {
+            Effect::Repeatable
+        } else if tool_call.asks {
+            Effect::AtMostOnce
+        } else {
+            Effect::Once
+        };
+        let tool = ClassifiedTool {
+            description,
+            effect,
+        };
+        scratch.keep_tool(call, tool.clone());
+        Ok(tool)
+    }
+
+    /// Calls a task's tool. What is known of the tool is forgotten once the outcome is certain.
+    async fn use_tool(
+        &self,
+        call_context: &CallContext,
+        call: Uuid,
+        tool_call: &ToolCallRequest,
+    ) -> Result<ToolReply, Failure> {
+        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
+        let retry_budget = RetryBudget::new(&self.options, time);
+        let tool = self.classified(call_context, call, tool_call).await?;
+        let (description, key) = (&tool.description, call.to_string());
+        let outcome = self
+            .call_tool(call_context, tool_call, description, key, retry_budget)
+            .await;
+        let is_certain = !matches!(&outcome, Err(failure) if failure.kind == FailureKind::Unknown);
+        if is_certain {
+            TaskScratch::of(call_context).await?.forget_tool(call);
+        }
+        outcome
+    }
+
     async fn call_tool(
         &self,
         call_context: &CallContext,
         tool_call: &ToolCallRequest,
+        description: &ToolDescription,
         key: String,
+        mut retry_budget: RetryBudget,
     ) -> Result<ToolReply, Failure> {
-        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
-        let mut retry_budget = RetryBudget::new(&self.options, time);
-        let facts = self.describe(&tool_call.tool, time).await?;
-        let server = self.server(&facts.server);
+        let server = self.server(&description.server);
         let mut request = ToolRequest {
             injected: injected(server, call_context),
             arguments: Arc::clone(&tool_call.arguments),
             caller: caller(call_context),
             idempotency_key: key,
-            timeout: time,
-            server: facts.server.clone(),
-            tool: facts.tool.clone(),
+            timeout: retry_budget.time_left(),
+            server: description.server.clone(),
+            tool: description.tool.clone(),
         };
         loop {
             request.timeout = retry_budget.time_left();
@@ -306,7 +348,7 @@ impl Performer {
                 Ok(pause) => tokio::time::sleep(pause).await,
                 Err(outcome) => {
                     return outcome.map(|reply| ToolReply {
-                        changed_nothing: facts.read_only,
+                        changed_nothing: description.read_only,
                         ..reply
                     });
                 }
@@ -336,16 +378,21 @@ impl Performer {
         }
     }
 
-    /// How it is found out whether a call of a tool took effect, if the app says so.
-    async fn verification(&self, tool: &str, time: Duration) -> Option<VerifyFields> {
-        // A server that is away may still be named by the tool itself.
-        let (server, name) = match self.describe(tool, time).await {
-            Ok(facts) => (facts.server.clone(), facts.tool.clone()),
-            Err(_) => tool
-                .split_once('.')
-                .map(|(server, name)| (server.to_owned(), name.to_owned()))?,
+    /// How it is found out whether a call took effect, if the app says so.
+    async fn verification(
+        &self,
+        call_context: &CallContext,
+        call: Uuid,
+        tool_call: &ToolCallRequest,
+    ) -> Option<VerifyFields> {
+        // A server that cannot be reached may still be named by the call itself.
+        let classified = self.classified(call_context, call, tool_call).await;
+        let (server, name) = if let Ok(ClassifiedTool { description, .. }) = &classified {
+            (description.server.as_str(), description.tool.as_str())
+        } else {
+            tool_call.tool.split_once('.')?
         };
-        let settings = self.server(&server)?.tools.get(&name)?;
+        let settings = self.server(server)?.tools.get(name)?;
         settings.verify.as_ref().map(convoke_model::Verify::fields)
     }
 
@@ -359,8 +406,9 @@ impl Performer {
     ) -> Result<Verdict<Reply>, String> {
         let said = |failure: Failure| failure.message;
         let time = self.time_for(&verify.tool, deadline(call_context, tool_call.until_ms));
-        let facts = self.describe(&verify.tool, time).await.map_err(said)?;
-        if !facts.read_only {
+        let retry_budget = RetryBudget::new(&self.options, time);
+        let description = self.describe(&verify.tool, time).await.map_err(said)?;
+        if !description.read_only {
             return Err(format!("{} may change something itself", verify.tool));
         }
         let templates = &self.assistant.templates;
@@ -382,7 +430,7 @@ impl Performer {
         };
         let key = format!("{id}-verify");
         let reply = self
-            .call_tool(call_context, &asked, key)
+            .call_tool(call_context, &asked, &description, key, retry_budget)
             .await
             .map_err(said)?;
         if reply.is_error {
@@ -443,20 +491,8 @@ impl Executor<Assistant> for Performer {
             | CallRequest::Person { .. }
             | CallRequest::At(_) => return Ok(Effect::None),
         };
-        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
-        let facts = self.describe(&tool_call.tool, time).await?;
-        let keyed = self
-            .server(&facts.server)
-            .is_some_and(|server| server.honours_idempotency_key);
-        Ok(if facts.read_only {
-            Effect::None
-        } else if facts.idempotent || keyed {
-            Effect::Repeatable
-        } else if tool_call.asks {
-            Effect::AtMostOnce
-        } else {
-            Effect::Once
-        })
+        let tool = self.classified(call_context, call.id, tool_call).await?;
+        Ok(tool.effect)
     }
 
     fn ends(&self, call_context: &CallContext, call: &Call<Request>) -> Timestamp {
@@ -471,8 +507,8 @@ impl Executor<Assistant> for Performer {
         let CallRequest::Tool(tool_call) = call.request.0.itself() else {
             return Verdict::Unknown;
         };
-        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
-        let Some(verify) = self.verification(&tool_call.tool, time).await else {
+        let verify = self.verification(call_context, call.id, tool_call).await;
+        let Some(verify) = verify else {
             return Verdict::Unknown;
         };
         let id = call.id.to_string();
@@ -486,7 +522,6 @@ impl Executor<Assistant> for Performer {
     }
 
     async fn perform(&self, call_context: &CallContext, call: &Call<Request>) -> Outcome<Reply> {
-        let key = || call.id.to_string();
         let given = match call.request.0.itself() {
             CallRequest::Decide(deciding) => self.decide(call_context, deciding).await,
             CallRequest::Route(routing) => self.route(call_context, routing).await,
@@ -497,10 +532,13 @@ impl Executor<Assistant> for Performer {
                 Ok(CallReply::Tool(Box::new(waited(&tool_call.arguments))))
             }
             CallRequest::Tool(tool_call) => {
-                let reply = self.call_tool(call_context, tool_call, key()).await;
+                let reply = self.use_tool(call_context, call.id, tool_call).await;
                 reply.map(|reply| CallReply::Tool(Box::new(reply)))
             }
-            CallRequest::Child(sub_task) => self.hand_over(call_context, sub_task, key()).await,
+            CallRequest::Child(sub_task) => {
+                let key = call.id.to_string();
+                self.hand_over(call_context, sub_task, key).await
+            }
             CallRequest::Person { said } => Ok(CallReply::Person(said.clone())),
             CallRequest::At(_) => Err(Failure::no_effect(
                 FailureCode::CallNested,

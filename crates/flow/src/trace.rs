@@ -17,7 +17,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::calls::{CallReply, CallRequest, Reply, Request};
-use crate::nodes::agent::sub_agents::{Addressee, ChildInput};
+use crate::input::TaskInput;
+use crate::nodes::agent::sub_agents::Addressee;
 
 /// Characters of what came of a step that its message tells.
 const GIST_CHARACTERS: usize = 200;
@@ -392,11 +393,13 @@ fn session(child: &LoadedTask) -> Option<SubAgentSessionInfo> {
     let Event::Submitted { input } = event else {
         return None;
     };
-    let whom = ChildInput::deserialize(input).ok()?.whom;
+    let Ok(TaskInput::Child(input)) = TaskInput::read(&input) else {
+        return None;
+    };
     let said = |stored: &&convoke_store::StoredMessage| is_said(&stored.message);
     Some(SubAgentSessionInfo {
         session_id: child.record.id,
-        agent: whom.name().clone(),
+        agent: input.whom.name().clone(),
         message_count: child.messages.iter().filter(said).count(),
         status: match child.record.status {
             TaskState::Completed => SessionStatus::Completed,

@@ -10,12 +10,15 @@ mod meter;
 mod nesting;
 mod walk;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use minijinja::machinery::{CodeGenerator, Instructions, ast, eval, make_string_output};
+use minijinja::machinery::{
+    CodeGenerator, Instruction, Instructions, ast, eval, make_string_output,
+};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, machinery};
@@ -89,6 +92,19 @@ impl fmt::Display for TemplateFault {
     }
 }
 
+/// The names that a template may speak of. Only those that it does speak of are looked up, so that a large context costs
+/// nothing where it is not used.
+pub trait TemplateContext {
+    /// What a name stands for, if it stands for anything.
+    fn value_of(&self, name: &str) -> Option<Cow<'_, Value>>;
+}
+
+impl TemplateContext for Map<String, Value> {
+    fn value_of(&self, name: &str) -> Option<Cow<'_, Value>> {
+        self.get(name).map(Cow::Borrowed)
+    }
+}
+
 /// Whether a text is a template with expressions in it, or one expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -132,7 +148,7 @@ impl TemplateLanguage {
     pub fn text(
         &self,
         template: &str,
-        context: &Map<String, Value>,
+        context: &(impl TemplateContext + ?Sized),
     ) -> Result<String, TemplateFault> {
         let mut instructions = self.compile(template, Form::Template)?;
         meter::measure(&mut instructions);
@@ -149,7 +165,7 @@ impl TemplateLanguage {
     pub fn value(
         &self,
         expression: &str,
-        context: &Map<String, Value>,
+        context: &(impl TemplateContext + ?Sized),
     ) -> Result<Value, TemplateFault> {
         let mut instructions = self.compile(expression, Form::Expression)?;
         meter::measure(&mut instructions);
@@ -163,10 +179,10 @@ impl TemplateLanguage {
     fn run(
         &self,
         instructions: &Instructions<'_>,
-        context: &Map<String, Value>,
+        context: &(impl TemplateContext + ?Sized),
         text: &mut String,
     ) -> Result<Option<minijinja::Value>, TemplateFault> {
-        let root = minijinja::Value::from(Serde(context));
+        let root = minijinja::Value::from(Serde(&named(instructions, context)));
         let mut output = make_string_output(text);
         let blocks = BTreeMap::new();
         let environment: &Environment<'_> = &self.0;
@@ -209,6 +225,23 @@ impl TemplateLanguage {
         }
         Ok(generator.finish().0)
     }
+}
+
+/// What a context has of the names that instructions look up.
+fn named<'c>(
+    instructions: &Instructions<'_>,
+    context: &'c (impl TemplateContext + ?Sized),
+) -> BTreeMap<String, Cow<'c, Value>> {
+    let mut values = BTreeMap::new();
+    for instruction in (0..).map_while(|index| instructions.get(index)) {
+        if let Instruction::Lookup(name) | Instruction::CallFunction(name, _) = instruction
+            && !values.contains_key(*name)
+            && let Some(value) = context.value_of(name)
+        {
+            values.insert((*name).to_owned(), value);
+        }
+    }
+    values
 }
 
 /// Reads a template, unless it is too large or too deep to be read.

@@ -9,11 +9,12 @@ use convoke_tools::ToolReply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::agent::sub_agents::{Addressee, ConversationExcerpt, SubTask};
+use super::agent::sub_agents::{Addressee, SubTask};
 use super::aggregate::{self, Aggregation};
 use super::compose;
 use crate::assistant::{Assistant, Node};
 use crate::calls::{CallRequest, DecisionContext, Request, ReturnedCall, is_default};
+use crate::input::ConversationExcerpt;
 use crate::memory::{Memory, RequestTarget, Topic};
 use crate::split::Part;
 use crate::turn::Turn;
@@ -165,6 +166,7 @@ pub(crate) fn sub_task(
         deciding: DecisionContext {
             goal: Some(goal),
             topic,
+            ..DecisionContext::default()
         },
         earlier,
         ..SubTask::at_node(whom, said, Map::new())

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::compose;
 use crate::assistant::Node;
 use crate::calls::{CallReply, CallRequest, Reply, Request, ReturnedCall, is_default};
+use crate::input::ConversationExcerpt;
 use crate::turn::Turn;
 
 pub(crate) use budget::{Allowance, BudgetUse};
@@ -77,6 +78,9 @@ pub(crate) struct ThoughtRequest {
     /// How long to wait first, after an attempt that failed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
+    /// What a child may read of its parent's conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<ConversationExcerpt>,
 }
 
 /// What the open thought is for.
@@ -185,6 +189,7 @@ pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request
             phase: run.phase,
             until_ms: run.until_ms,
             delay_ms: delay(run, agent),
+            earlier: turn.state.earlier,
         })),
         approval: None,
     };

@@ -1,14 +1,18 @@
 //! What happens at a node: the calls that it makes, for one thing or for each of a list, or what it gives
 //! at once.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use convoke_app::TemplateContext;
 use convoke_engine::NewCall;
-use convoke_model::{FailureCode, Name, Node as Place, NodeKind, Order, WorkflowFields};
+use convoke_model::{FailureCode, Name, Node as Place, NodeKind, Order};
 use serde_json::{Map, Value, json};
 
+use super::context::WalkContext;
+use super::definition::WorkflowGraph;
 use super::walk::RunningNode;
-use super::{Fault, context, give_up, is_true, routing, started, take_value};
+use super::{Fault, give_up, is_true, routing, started, take_value};
 use crate::calls::{CallRequest, DecisionContext, NodeAction, Request, ToolCallRequest};
 use crate::nodes::agent::sub_agents::{Addressee, PatternOverride, SubTask};
 use crate::turn::Turn;
@@ -19,7 +23,7 @@ const TOO_MANY: FailureCode = FailureCode::WorkflowMaxIterations;
 /// Begins a node. Gives the calls that it makes, if it makes any.
 pub(super) fn enter(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     name: &Name,
 ) -> Vec<NewCall<Request>> {
     let Some(place) = workflow.nodes.get(name) else {
@@ -45,7 +49,7 @@ pub(super) fn enter(
 
 fn begin(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     name: &Name,
 ) -> Result<Vec<NewCall<Request>>, String> {
@@ -70,7 +74,7 @@ fn begin(
     };
     let templates = &turn.assistant.templates;
     let Value::Array(items) = templates
-        .expression(&map.over, &context(turn, None))
+        .expression(&map.over, &WalkContext::of(turn))
         .map_err(misunderstood)?
     else {
         let why = format!("`{}` is no list", map.over);
@@ -87,7 +91,7 @@ fn begin(
 /// Begins a list of things, so many at once.
 fn begin_items(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     name: &Name,
     items: Vec<Value>,
@@ -137,7 +141,7 @@ pub(super) fn collect(turn: &mut Turn<'_>, name: &Name, item: usize, value: Valu
 /// A call of a node, for itself or for an item.
 pub(super) fn call(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     name: &Name,
     item: Option<usize>,
@@ -160,7 +164,7 @@ pub(super) fn call(
         }
     }
     let named = place.map.as_ref().map(|map| &map.r#as);
-    let context = context(turn, named.zip(of_item.as_ref()));
+    let context = WalkContext::of(turn).with(named.zip(of_item.as_ref()));
     // A target that is tried again waits as long as its own agent says.
     let delay_ms = if failures > 0 && place.kind != NodeKind::Dispatch {
         place.retry_delay_ms
@@ -221,9 +225,9 @@ fn needs_approval(turn: &Turn<'_>, ask: &CallRequest) -> bool {
 
 fn ask(
     turn: &Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
-    context: &Map<String, Value>,
+    context: &WalkContext<'_>,
     until_ms: Option<u64>,
 ) -> Result<CallRequest, String> {
     let templates = &turn.assistant.templates;
@@ -275,7 +279,10 @@ fn ask(
             }))
         }
         NodeKind::Human => CallRequest::Person { said: None },
-        NodeKind::Route => CallRequest::Decide(DecisionContext::default()),
+        NodeKind::Route => CallRequest::Decide(DecisionContext {
+            earlier: turn.state.earlier,
+            ..DecisionContext::default()
+        }),
         other => {
             let why = format!("a node of type {other:?} makes no call");
             return Err(FailureCode::WorkflowNode.because(why));
@@ -286,10 +293,10 @@ fn ask(
 /// What a node gives without a call.
 fn given_at_once(
     turn: &Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
 ) -> Result<Value, String> {
-    let context = context(turn, None);
+    let context = WalkContext::of(turn);
     let templates = &turn.assistant.templates;
     match (place.kind, &place.expression, &place.prompt) {
         (NodeKind::Check, ..) => judge(turn, place, &context),
@@ -301,7 +308,10 @@ fn given_at_once(
         (_, Some(expression), _) => templates
             .expression(expression, &context)
             .map_err(misunderstood),
-        _ => Ok(context.get("routing_key").cloned().unwrap_or_default()),
+        _ => {
+            let key = context.value_of("routing_key").map(Cow::into_owned);
+            Ok(key.unwrap_or_default())
+        }
     }
 }
 
@@ -311,7 +321,7 @@ fn misunderstood(error: String) -> String {
 }
 
 /// Whether all criteria of a check node hold, and which do not.
-fn judge(turn: &Turn<'_>, place: &Place, context: &Map<String, Value>) -> Result<Value, String> {
+fn judge(turn: &Turn<'_>, place: &Place, context: &WalkContext<'_>) -> Result<Value, String> {
     let mut failed = Vec::new();
     let mut feedback = Vec::new();
     for criterion in &place.criteria {

@@ -1,11 +1,18 @@
 //! Graph: walks a workflow. Every node that all its ways have come to is begun at once; what comes of it
 //! goes into the state; its edges say where it goes on. A node that was left is never begun again.
 
+mod arrivals;
 mod at_node;
+mod context;
+mod definition;
 mod routing;
+#[cfg(test)]
+mod tests;
 mod walk;
 
-use convoke_app::BUILTIN_SERVER;
+use std::borrow::Cow;
+
+use convoke_app::{BUILTIN_SERVER, TemplateContext};
 use convoke_engine::{AddedMessage, NewCall, Outcome, Step};
 use convoke_model::{
     Destination, Edge, FAILED, FailureCode, Message, MessageFields, Name, Node as Place, NodeKind,
@@ -14,6 +21,7 @@ use convoke_model::{
 use serde_json::{Map, Value, json};
 
 use self::at_node::ListProgress;
+use self::context::WalkContext;
 use self::routing::NodeContext;
 use self::walk::NodeExit;
 use crate::assistant::Node;
@@ -25,6 +33,7 @@ use crate::nodes::compose;
 use crate::template::Templates;
 use crate::turn::Turn;
 
+pub(crate) use definition::WorkflowGraph;
 pub(crate) use walk::Walk;
 
 /// Begins a walk.
@@ -165,7 +174,7 @@ fn go_on(
 }
 
 /// The answer: what the workflow's own template says, else what the last node gave.
-fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
+fn end(turn: &mut Turn<'_>, workflow: &WorkflowGraph) -> Step<Request> {
     let Some(walk) = turn.state.walk.as_deref() else {
         return compose::broken(turn, "the walk is gone");
     };
@@ -182,7 +191,7 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
         let value = walk.state.get(&field_of(workflow, delivered));
         value.map(in_words).unwrap_or_default()
     } else if let Some(template) = &workflow.answer {
-        let context = context(turn, None);
+        let context = WalkContext::of(turn);
         match turn.assistant.templates.text(template, &context) {
             Ok(text) => text,
             Err(cause) => {
@@ -220,7 +229,7 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
 }
 
 /// The end of a workflow that came to its end and has no words for it. What it did is done.
-fn wordless(turn: &mut Turn<'_>, workflow: &WorkflowFields, cause: &str) -> Step<Request> {
+fn wordless(turn: &mut Turn<'_>, workflow: &WorkflowGraph, cause: &str) -> Step<Request> {
     if !compose::is_something_done(turn) {
         return compose::broken(turn, cause);
     }
@@ -230,10 +239,9 @@ fn wordless(turn: &mut Turn<'_>, workflow: &WorkflowFields, cause: &str) -> Step
 }
 
 /// The workflow that the task walks.
-fn workflow_of<'a>(turn: &Turn<'a>) -> Option<&'a WorkflowFields> {
+fn workflow_of<'a>(turn: &Turn<'a>) -> Option<&'a WorkflowGraph> {
     let walk = turn.state.walk.as_deref()?;
-    let workflow = turn.assistant.app.workflow(walk.workflow.as_str());
-    workflow.map(|workflow| &**workflow)
+    turn.assistant.workflow(&walk.workflow)
 }
 
 /// Why a node has no result.
@@ -308,7 +316,7 @@ fn person_said(feedback: Option<Value>) -> Value {
 /// next item of a list.
 fn take_value(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     node: &Name,
     item: Option<usize>,
@@ -359,7 +367,7 @@ fn take_value(
 /// The calls of a node, or the end of the walk because they could not be made.
 fn started(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     node: &Name,
     calls: Result<Vec<NewCall<Request>>, String>,
 ) -> Vec<NewCall<Request>> {
@@ -378,7 +386,7 @@ fn started(
 /// `on_error` says.
 fn take_error(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     at: &NodeAction,
     fault: &Fault,
@@ -402,7 +410,7 @@ fn take_error(
 /// Does what a node's `on_error` says.
 fn give_up(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     node: &Name,
     item: Option<usize>,
@@ -427,11 +435,11 @@ fn give_up(
 }
 
 /// Decides where the edges of a node lead, and leaves it.
-fn leave(turn: &mut Turn<'_>, workflow: &WorkflowFields, node: &Name) {
-    let context = context(turn, None);
+fn leave(turn: &mut Turn<'_>, workflow: &WorkflowGraph, node: &Name) {
+    let context = WalkContext::of(turn);
     let chosen: Result<Vec<_>, String> = workflow
-        .edges_from(node)
-        .map(|edge| leads_to(&turn.assistant.templates, edge, &context))
+        .leaving(node)
+        .map(|(_, edge)| leads_to(&turn.assistant.templates, edge, &context))
         .collect();
     let Some(walk) = turn.state.walk.as_mut() else {
         return;
@@ -450,7 +458,7 @@ fn leave(turn: &mut Turn<'_>, workflow: &WorkflowFields, node: &Name) {
 fn leads_to(
     templates: &Templates,
     edge: &Edge,
-    context: &Map<String, Value>,
+    context: &WalkContext<'_>,
 ) -> Result<Option<Name>, String> {
     let value = match &edge.condition {
         Some(condition) => Some(templates.expression(condition, context)?),
@@ -460,7 +468,8 @@ fn leads_to(
         (Destination::Node(node), None) => Some(node.clone()),
         (Destination::Node(node), Some(value)) => is_true(&value).then(|| node.clone()),
         (Destination::ByKey(nodes), value) => {
-            let key = value.or_else(|| context.get("routing_key").cloned());
+            let known = || context.value_of("routing_key").map(Cow::into_owned);
+            let key = value.or_else(known);
             let key = key.map(|key| key_of(&key)).unwrap_or_default();
             nodes.get(&key).or_else(|| nodes.get("otherwise")).cloned()
         }
@@ -486,20 +495,6 @@ fn is_true(value: &Value) -> bool {
         Value::Array(list) => !list.is_empty(),
         Value::Object(fields) => !fields.is_empty(),
     }
-}
-
-/// What templates and expressions see: the state, what was asked, and the item of a `map`.
-fn context(turn: &Turn<'_>, item: Option<(&Name, &Value)>) -> Map<String, Value> {
-    let walk = turn.state.walk.as_deref();
-    let mut context = walk.map(|walk| walk.state.clone()).unwrap_or_default();
-    context.insert("request".into(), turn.said().into());
-    context.insert("task_id".into(), turn.view.facts.id.to_string().into());
-    let thinks = turn.assistant.thinker(None).is_some();
-    context.insert("has_model".into(), thinks.into());
-    if let Some((name, value)) = item {
-        context.insert(name.to_string(), value.clone());
-    }
-    context
 }
 
 /// The field of the state that takes what comes of a node.

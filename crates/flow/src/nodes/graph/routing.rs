@@ -7,6 +7,7 @@ use convoke_model::{
 };
 use serde_json::{Value, json};
 
+use super::definition::WorkflowGraph;
 use super::walk::RunningNode;
 use super::{at_node, field_of, started, take_value};
 use crate::calls::{CallReply, CallRequest, NodeAction, Reply, Request, ReturnedCall};
@@ -26,7 +27,7 @@ const FALLBACK: &str = "fallback";
 /// The node that is gone through.
 #[derive(Clone, Copy)]
 pub(super) struct NodeContext<'a> {
-    pub(super) workflow: &'a WorkflowFields,
+    pub(super) workflow: &'a WorkflowGraph,
     pub(super) place: &'a Place,
     pub(super) node: &'a Name,
 }

@@ -3,11 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use convoke_model::{Join, Name, OnError, Reducer, WorkflowFields};
+use convoke_model::{Join, Name, Reducer, WorkflowFields};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::arrivals::{Arrivals, KnownArrivals};
+use super::definition::WorkflowGraph;
 use crate::calls::is_default;
+use crate::effort;
 use crate::nodes::agent::BudgetUse;
 use crate::nodes::route::RouterContext;
 
@@ -45,6 +48,8 @@ pub(crate) struct Walk {
     /// The node that finished last, of those behind which there is none where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last: Option<Name>,
+    #[serde(skip)]
+    arrivals: KnownArrivals,
 }
 
 /// How far a node has come.
@@ -103,19 +108,28 @@ impl Walk {
             failed: None,
             delivered: None,
             last: None,
+            arrivals: KnownArrivals::default(),
         }
     }
 
     /// Whether anything is under way.
     pub(crate) fn is_busy(&self) -> bool {
         let running = |visit: &Visit| matches!(visit, Visit::Running(_));
-        self.visits.values().any(running)
+        match &self.arrivals.0 {
+            Some(arrivals) => arrivals.running > 0,
+            None => self.visits.values().any(running),
+        }
     }
 
     /// Begins a node.
     pub(crate) fn enter(&mut self, node: &Name) {
         let visit = Visit::Running(RunningNode::default());
-        self.visits.insert(node.clone(), visit);
+        let before = self.visits.insert(node.clone(), visit);
+        if let Some(arrivals) = &mut self.arrivals.0
+            && !matches!(before, Some(Visit::Running(_)))
+        {
+            arrivals.running += 1;
+        }
     }
 
     /// A node under way.
@@ -127,99 +141,109 @@ impl Walk {
     }
 
     /// Leaves a node: its ways are decided once and for all.
-    pub(crate) fn leave(&mut self, workflow: &WorkflowFields, node: &Name, left: NodeExit) {
-        self.visits.insert(node.clone(), Visit::Done);
-        let is_end = |node: &Name| workflow.successors(node).is_empty();
-        if is_end(node) || !self.last.as_ref().is_some_and(is_end) {
+    pub(crate) fn leave(&mut self, workflow: &WorkflowGraph, node: &Name, left: NodeExit) {
+        if workflow.is_end(node) || !self.last.as_ref().is_some_and(|last| workflow.is_end(last)) {
             self.last = Some(node.clone());
         }
-        let own = edges_of(workflow, node);
         match left {
-            NodeExit::ByEdges(chosen) => self.ways.extend(own.zip(chosen)),
+            NodeExit::ByEdges(chosen) => self.settle(workflow, node, Visit::Done, chosen),
             NodeExit::To(target) => {
-                self.ways.extend(own.map(|edge| (edge, None)));
                 self.detours.insert(node.clone(), target);
+                self.settle(workflow, node, Visit::Done, std::iter::repeat(None));
             }
         }
     }
 
+    /// Decides about all ways of a node that is not under way any more.
+    fn settle(
+        &mut self,
+        workflow: &WorkflowGraph,
+        node: &Name,
+        visit: Visit,
+        chosen: impl IntoIterator<Item = Option<Name>>,
+    ) {
+        let before = self.visits.insert(node.clone(), visit);
+        let mut arrivals = self.arrivals.0.take();
+        match before {
+            // What is left once more has its ways decided anew.
+            Some(Visit::Done | Visit::Skipped) => arrivals = None,
+            Some(Visit::Running(_)) => {
+                if let Some(arrivals) = &mut arrivals {
+                    arrivals.running = arrivals.running.saturating_sub(1);
+                }
+            }
+            None => {}
+        }
+        if let Some(arrivals) = &mut arrivals {
+            arrivals.decide_detour(workflow, node, self.detours.get(node));
+        }
+        for ((edge, _), to) in workflow.leaving(node).zip(chosen) {
+            if let Some(arrivals) = &mut arrivals {
+                arrivals.decide(workflow, edge, to.as_ref());
+            }
+            self.ways.insert(edge, to);
+        }
+        self.arrivals.0 = arrivals;
+    }
+
     /// Ends the walk without an answer, once what is under way has come to an end.
-    pub(crate) fn fail(&mut self, workflow: &WorkflowFields, node: &Name, cause: &str) {
+    pub(crate) fn fail(&mut self, workflow: &WorkflowGraph, node: &Name, cause: &str) {
         self.failed
             .get_or_insert_with(|| format!("{cause} (at node {node})"));
         self.leave_if_idle(workflow, node);
     }
 
     /// Leaves a node of a walk that has failed, once none of its calls is under way.
-    pub(crate) fn leave_if_idle(&mut self, workflow: &WorkflowFields, node: &Name) {
+    pub(crate) fn leave_if_idle(&mut self, workflow: &WorkflowGraph, node: &Name) {
         if self.running(node).is_none_or(|running| running.open == 0) {
             self.leave(workflow, node, NodeExit::ByEdges(Vec::new()));
         }
     }
 
     /// The nodes that can be begun now. Nodes that no way can lead to any more are skipped on the way.
-    pub(crate) fn ready(&mut self, workflow: &WorkflowFields) -> Vec<Name> {
-        let mut ready = Vec::new();
+    pub(crate) fn ready(&mut self, workflow: &WorkflowGraph) -> Vec<Name> {
         if self.visits.is_empty() {
             return vec![workflow.entry_point.clone()];
         }
+        let mut ready = Vec::new();
+        let mut found = BTreeSet::new();
         loop {
-            let mut skipped = false;
-            let arrivals = self.arrivals(workflow);
-            for (name, node) in &workflow.nodes {
-                if self.visits.contains_key(name) || ready.contains(name) {
+            let mut skipped = Vec::new();
+            for name in self.arrivals(workflow).changed() {
+                effort::count(1);
+                let Some(node) = workflow.nodes.get(&name) else {
+                    continue;
+                };
+                if self.visits.contains_key(&name) || found.contains(&name) {
                     continue;
                 }
-                let (taken, open) = arrivals.get(name).copied().unwrap_or_default();
-                let settled = open == 0 && taken > 0;
+                let ways = self.arrivals(workflow).to(&name);
+                let settled = ways.open == 0 && ways.taken > 0;
                 let enough = match node.join {
                     Join::All => settled,
-                    Join::Any => taken > 0,
-                    Join::First(number) => settled || taken >= number as usize,
+                    Join::Any => ways.taken > 0,
+                    Join::First(number) => settled || ways.taken >= number as usize,
                 };
                 if enough {
-                    ready.push(name.clone());
-                } else if open == 0 {
-                    self.visits.insert(name.clone(), Visit::Skipped);
-                    let own = edges_of(workflow, name).map(|edge| (edge, None));
-                    self.ways.extend(own);
-                    skipped = true;
+                    found.insert(name.clone());
+                    ready.push(name);
+                } else if ways.open == 0 {
+                    skipped.push(name);
                 }
             }
-            if !skipped {
+            if skipped.is_empty() {
                 return ready;
+            }
+            for name in skipped {
+                self.settle(workflow, &name, Visit::Skipped, std::iter::repeat(None));
             }
         }
     }
 
-    /// How many ways were taken to each node, and how many may still be.
-    fn arrivals<'a>(&self, workflow: &'a WorkflowFields) -> BTreeMap<&'a Name, (usize, usize)> {
-        let mut arrivals: BTreeMap<&Name, (usize, usize)> = BTreeMap::new();
-        for (index, edge) in workflow.edges.iter().enumerate() {
-            // Two keys of an edge may lead to the same node, which is one way to it.
-            let leads_to: BTreeSet<&Name> = edge.to.nodes().collect();
-            let way = self.ways.get(&index);
-            for node in leads_to {
-                let (taken, open) = arrivals.entry(node).or_default();
-                match way {
-                    Some(Some(to)) if to == node => *taken += 1,
-                    Some(_) => {}
-                    None => *open += 1,
-                }
-            }
-        }
-        for (from, other) in &workflow.nodes {
-            let OnError::Goto(node) = &other.on_error else {
-                continue;
-            };
-            let (taken, open) = arrivals.entry(node).or_default();
-            if self.detours.get(from) == Some(node) {
-                *taken += 1;
-            } else if !matches!(self.visits.get(from), Some(Visit::Done | Visit::Skipped)) {
-                *open += 1;
-            }
-        }
-        arrivals
+    fn arrivals(&mut self, workflow: &WorkflowGraph) -> &mut Arrivals {
+        let (visits, ways, detours) = (&self.visits, &self.ways, &self.detours);
+        let known = &mut self.arrivals.0;
+        known.get_or_insert_with(|| Box::new(Arrivals::of(workflow, visits, ways, detours)))
     }
 
     /// Puts what came of a node into the state, as the workflow says for the field.
@@ -260,12 +284,4 @@ pub(crate) fn reduce(reducer: Reducer, known: Option<Value>, new: Value) -> Valu
         (Reducer::Max, Some(known)) if number(&known) >= number(&new) => known,
         (Reducer::Set | Reducer::Merge | Reducer::Sum | Reducer::Max, _) => new,
     }
-}
-
-/// The edges that leave a node, by their places.
-fn edges_of<'a>(workflow: &'a WorkflowFields, node: &'a Name) -> impl Iterator<Item = usize> + 'a {
-    let edges = workflow.edges.iter().enumerate();
-    edges
-        .filter(move |(_, edge)| edge.from == *node)
-        .map(|(index, _)| index)
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{agent, compose, decide, dispatch};
 use crate::assistant::Node;
 use crate::calls::{CallRequest, Request, ReturnedCall, is_default, one_call};
+use crate::input::ConversationExcerpt;
 use crate::inquiry::{Inquiry, Question};
 use crate::interpret::{Meaning, for_goal};
 use crate::memory::{Memory, PendingQuestion, RequestTarget};
@@ -34,6 +35,9 @@ pub(crate) struct Routing {
     /// What is chosen from, if not from everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) over: Option<TargetKind>,
+    /// What a child may read of its parent's conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<ConversationExcerpt>,
 }
 
 /// What is known while a model says who answers.
@@ -189,6 +193,7 @@ pub(crate) fn attempt(
         attempt: unsure.attempts,
         until_ms: now + time,
         over,
+        earlier: turn.state.earlier,
     }
 }
 
