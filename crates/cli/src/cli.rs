@@ -327,6 +327,16 @@ pub(crate) enum TasksCommand {
         #[command(flatten)]
         store: StoreArgs,
     },
+    /// Follow a task: print what happens to it, event by event, until it ends
+    Follow {
+        /// The task's id, the beginning of it, or `last`
+        id: String,
+        /// Only events after this cursor, such as 7.2: the cursor of the last event that was seen
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<String>,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
     /// Answer what a paused task asks
     Answer {
         /// The task's id, the beginning of it, or `last`

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use convoke_engine::{Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome, Verdict};
 use convoke_llm::ModelClient;
-use convoke_model::{AgentFields, Clock, Injected, McpServer, Name, Role, VerifyFields};
+use convoke_model::{AgentFields, Clock, Injected, McpServer, Name, NodeKind, Role, VerifyFields};
 use convoke_store::{Store, Viewer};
 use convoke_tools::{Caller, FailureCode, ToolDescription, ToolReply, ToolRequest, Tools};
 use jiff::Timestamp;
@@ -231,10 +231,18 @@ impl Performer {
             history: &history.messages,
             older: history.older,
             call_context,
+            may_be_live: !self.checks_answers(),
             time_left: self.time_left(end),
         };
         let thought = agent::perform(&self.models, &thinking).await?;
         Ok(CallReply::Thought(Box::new(thought)))
+    }
+
+    /// Whether the app checks anything before it is delivered. Then no text is live: none was checked yet.
+    fn checks_answers(&self) -> bool {
+        let workflows = self.assistant.app.workflows.iter();
+        let mut nodes = workflows.flat_map(|workflow| workflow.nodes.values());
+        nodes.any(|node| node.kind == NodeKind::Check)
     }
 
     /// The agent's tools as its model sees them. A server that cannot be reached takes only its own

@@ -7,7 +7,7 @@ use convoke::schemars::JsonSchema;
 use convoke::serde::{Deserialize, Serialize};
 use convoke::{
     EventCursor, ForkPoint, Incoming, QuestionAnswer, Runtime, RuntimeError, RustTool, StoreChoice,
-    TaskQuery, TaskState, ToolContext, ToolError, UserId, Uuid, Value,
+    TaskEventKind, TaskQuery, TaskState, ToolContext, ToolError, UserId, Uuid, Value,
 };
 
 const APP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/app");
@@ -67,13 +67,10 @@ async fn until_asked(
     task: Uuid,
 ) -> Result<Option<Uuid>, RuntimeError> {
     let mut events = runtime.follow(user, task, EventCursor::START).await?;
-    while let Some(event) = events.next().await {
+    while let Some(event) = events.next_event().await {
         let event = event?;
-        say(format_args!(
-            "{} {} {:?}",
-            event.cursor, event.state, event.change
-        ));
-        if let Some(question) = event.questions.first() {
+        say(format_args!("{} {:?}", event.cursor, event.kind));
+        if let TaskEventKind::QuestionAsked { question } = event.kind {
             say(&question.prompt);
             return Ok(Some(question.id));
         }
@@ -118,7 +115,7 @@ async fn serve() -> Result<Outcome, Box<dyn Error>> {
     until_asked(&runtime, user, doubtful).await?;
     runtime.cancel(user, doubtful, Some("asked twice")).await?;
     let mut events = runtime.follow(user, doubtful, EventCursor::START).await?;
-    while let Some(event) = events.next().await {
+    while let Some(event) = events.next_event().await {
         event?;
     }
     let canceled = runtime.task(user, doubtful).await?.info.state;
