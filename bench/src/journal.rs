@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use convoke_model::SystemClock;
-use convoke_store::{SqliteStore, Store};
+use convoke_store::{SqliteStore, Store, Viewer};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -86,7 +86,7 @@ async fn measure(folder: &Path, shape: Shape, steps: u32) -> anyhow::Result<Meas
 async fn time_to_load(path: &Path, task: Uuid, entries: u64) -> anyhow::Result<Duration> {
     let store = SqliteStore::open(path, Arc::new(SystemClock))?;
     let began = Instant::now();
-    let loaded = store.load(task, 1).await?;
+    let loaded = store.load(&Viewer::System, task, 1).await?;
     let took = began.elapsed();
     let read = loaded.map_or(0, |loaded| loaded.entries.len() as u64);
     anyhow::ensure!(read == entries, "{read} of {entries} entries were read");
@@ -97,7 +97,7 @@ async fn time_to_load(path: &Path, task: Uuid, entries: u64) -> anyhow::Result<D
 async fn time_of_newest(path: &Path, task: Uuid) -> anyhow::Result<Duration> {
     let store = SqliteStore::open(path, Arc::new(SystemClock))?;
     let began = Instant::now();
-    let newest = store.newest(task).await?;
+    let newest = store.newest(&Viewer::System, task).await?;
     let took = began.elapsed();
     newest.context("the task is gone")?;
     Ok(took)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use convoke::{Runtime, TaskState};
 use convoke_engine::QuestionAnswer;
-use convoke_store::Scope;
+use convoke_store::{Scope, Viewer};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -167,11 +167,17 @@ async fn answer(runtime: &Runtime, task: Uuid) -> anyhow::Result<(Duration, Dura
     let mut rest = store.watch(Scope::Rest(task));
     let began = Instant::now();
     let approve = QuestionAnswer::Approve { message: None };
-    runtime.engine().answer(task, None, approve).await?;
+    runtime
+        .engine()
+        .answer(&Viewer::System, task, None, approve)
+        .await?;
     let accepted = began.elapsed();
     loop {
         rest.changed().await;
-        let (record, _) = store.newest(task).await?.context("the task is gone")?;
+        let (record, _) = store
+            .newest(&Viewer::System, task)
+            .await?
+            .context("the task is gone")?;
         if record.status.is_final() {
             let ended = began.elapsed();
             anyhow::ensure!(

@@ -90,7 +90,7 @@ async fn appends_per_second(folder: &Path, tasks: usize) -> anyhow::Result<f64> 
         running.spawn(async move {
             let mut appended = 0_u64;
             while began.elapsed() < MEASURED {
-                fence.seq = store.append(fence, step(Vec::new())).await?;
+                fence.seq = store.append(fence, step(Vec::new()).into()).await?;
                 appended += 1;
             }
             anyhow::Ok(appended)
@@ -126,7 +126,7 @@ async fn bytes_per_step(folder: &Path) -> anyhow::Result<(f64, f64, u64)> {
             let text = "x".repeat(MESSAGE);
             let message = Message::assistant(text, SystemClock.now())?;
             fence.seq = store
-                .append(fence, step(vec![NewMessage::unspoken(&message)]))
+                .append(fence, step(vec![NewMessage::unspoken(&message)]).into())
                 .await?;
         }
         drop(store);
@@ -159,6 +159,7 @@ async fn claimed(store: &dyn Store, tasks: usize) -> anyhow::Result<Vec<Fence>> 
     Ok(store
         .claim(claim)
         .await?
+        .tasks
         .iter()
         .map(convoke_store::ClaimedTask::fence)
         .collect())
@@ -185,6 +186,8 @@ fn task(number: usize) -> anyhow::Result<NewTask> {
         entry: entry(),
         messages: vec![NewMessage::spoken(&message)],
         hold: None,
+        not_before: None,
+        trace: None,
     })
 }
 

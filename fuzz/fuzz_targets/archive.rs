@@ -1,4 +1,4 @@
 //! An export is imported.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| convoke::fuzzing::archive(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| convoke_cli::fuzzing::archive(input));

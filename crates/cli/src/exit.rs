@@ -77,7 +77,11 @@ impl Exit {
             || error.is::<Invalid>()
             || matches!(
                 runtime,
-                Some(RuntimeError::Invalid(_) | RuntimeError::UnsupportedStore { .. })
+                Some(
+                    RuntimeError::Invalid(_)
+                        | RuntimeError::Edition(_)
+                        | RuntimeError::UnsupportedStore { .. }
+                )
             )
             || matches!(
                 engine,

@@ -1,72 +1,55 @@
-//! Runs multi-agent assistants inside a program. The binary `convoke` is a user of this library.
-#![doc = ""]
-#![doc = include_str!("../../../docs/library.md")]
-#![cfg_attr(
-    fuzzing,
-    allow(dead_code, reason = "a fuzz target calls a part of the binary")
-)]
+//! The command line: reads the arguments, runs one command, and maps its result to an exit code.
 
-mod builder;
-mod error;
-mod following;
-mod runtime;
-mod tasks;
-mod wire;
-
-// A fuzz target cannot reach into a binary, so that its modules are here too where there is one.
-#[cfg(fuzzing)]
-extern crate self as convoke;
-#[cfg(fuzzing)]
 mod cli;
-#[cfg(fuzzing)]
 mod commands;
-#[cfg(fuzzing)]
 mod exit;
-#[cfg(fuzzing)]
 mod lines;
-#[cfg(fuzzing)]
 mod log;
-#[cfg(fuzzing)]
 mod output;
-#[cfg(fuzzing)]
 mod progress;
-#[cfg(fuzzing)]
 mod start;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
 #[cfg(fuzzing)]
 #[doc(hidden)]
-pub use commands::tasks::fuzzing;
+pub use crate::commands::tasks::fuzzing;
 
-pub use builder::RuntimeBuilder;
-pub use error::RuntimeError;
-pub use following::TaskEvents;
-pub use runtime::{Runtime, local_user};
-pub use tasks::{
-    DEFAULT_TASKS_PER_PAGE, ForkPoint, MAX_TASKS_PER_PAGE, TaskCursor, TaskInfo, TaskPage,
-    TaskQuery, TaskView,
-};
-pub use wire::{StoreChoice, edition_error, engine, engine_of_kept, tool_servers};
+use crate::cli::Cli;
+use crate::exit::Exit;
 
-pub use convoke_app::{App, Diagnostics};
-pub use convoke_engine::{
-    EditionError, Engine, EngineError, EventCursor, Facts, Failure, FailureKind, Live, LiveUpdate,
-    Question, QuestionAnswer, QuestionKind, TaskChange, TaskEvent, TaskOutcome,
-};
-pub use convoke_flow::ports::Caller;
-pub use convoke_flow::toolbox::{RustTool, ToolContext, ToolEffect, ToolError};
-pub use convoke_flow::{
-    Assistant, FlowError, Incoming, MAX_ANSWER_BYTES, MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS,
-    MAX_TAGS,
-};
-pub use convoke_llm::Options as ModelOptions;
-pub use convoke_mcp::ToolServers;
-pub use convoke_model::{
-    Agent, AgentFields, AgentLimits, Answer, AnswerFields, Channel, Clock, Ids, Invalid, LlmConfig,
-    Name, Reliance, TaskState, ToolCall, ToolCallFields, ToolCallStatus, UserId,
-};
-pub use convoke_store::{Definition, Store, StoreError};
-
-// What the signatures speak of, and what the arguments of a tool are derived with.
-pub use jiff::Timestamp;
-pub use serde_json::{Map, Value, json};
-pub use uuid::Uuid;
-pub use {schemars, serde, serde_json};
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(output::panicked));
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(refusal) => return output::refuse(&refusal),
+    };
+    log::init(cli.verbose);
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            return output::report(
+                cli.json,
+                &anyhow::anyhow!("cannot start: {error}"),
+                Exit::Broken,
+            );
+        }
+    };
+    let exit = runtime.block_on(commands::run(&cli));
+    // A blocked read of the terminal must not keep a finished program alive.
+    runtime.shutdown_background();
+    match exit {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            let exit = Exit::of(&error);
+            output::report(cli.json, &error, exit)
+        }
+    }
+}

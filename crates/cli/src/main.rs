@@ -1,54 +1,13 @@
-//! The binary `convoke`: reads the command line, runs one command, and turns what came of it into an
-//! exit code.
+//! The binary `convoke`.
 
-mod cli;
-mod commands;
-mod exit;
-mod lines;
-mod log;
-mod output;
-mod progress;
-mod start;
+use std::process::ExitCode;
 
-use clap::Parser;
 use mimalloc::MiMalloc;
-
-use crate::cli::Cli;
-use crate::exit::Exit;
 
 /// Many small values live and die with every step; this allocator makes that cheap.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-fn main() -> std::process::ExitCode {
-    std::panic::set_hook(Box::new(output::panicked));
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(refusal) => return output::refuse(&refusal),
-    };
-    log::init(cli.verbose);
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            return output::report(
-                cli.json,
-                &anyhow::anyhow!("cannot start: {error}"),
-                Exit::Broken,
-            );
-        }
-    };
-    let exit = runtime.block_on(commands::run(&cli));
-    // A blocked read of the terminal must not keep a finished program alive.
-    runtime.shutdown_background();
-    match exit {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            let exit = Exit::of(&error);
-            output::report(cli.json, &error, exit)
-        }
-    }
+fn main() -> ExitCode {
+    convoke_cli::main()
 }

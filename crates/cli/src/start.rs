@@ -1,21 +1,18 @@
 //! How a command comes to its app and its store: by the command line, over what the app says.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use convoke::{
-    AgentFields, App, Definition, Diagnostics, EditionError, LlmConfig, Runtime, RuntimeBuilder,
-    RuntimeError, Store, StoreChoice,
+    AgentFields, App, AppLoader, Assistant, Definition, Engine, Invalid, LlmConfig, Runtime,
+    RuntimeBuilder, RuntimeError, Store, StoreChoice,
 };
-use convoke::{Assistant, Engine};
-use convoke_app::LoadedApp;
 use convoke_model::{SkillFields, ToolMode};
 use convoke_store::TaskRecord;
 
 use crate::cli::{ModelArgs, StoreArgs};
 use crate::exit::{BrokenApp, UsageError};
-use crate::{log, output};
+use crate::log;
 
 /// Runs a loaded app over a store, for as long as it takes to do a few things.
 pub(crate) async fn runtime(
@@ -23,9 +20,9 @@ pub(crate) async fn runtime(
     store: StoreChoice,
     data: &Path,
     model: &ModelArgs,
-) -> Result<Runtime, RuntimeError> {
-    let builder = builder(app, store, data, model);
-    builder.train_at_start(false).build().await
+) -> anyhow::Result<Runtime> {
+    let builder = builder(app, store, data, model)?;
+    Ok(builder.train_at_start(false).build().await?)
 }
 
 /// The same, until it is told to stop.
@@ -34,25 +31,48 @@ pub(crate) async fn lasting_runtime(
     store: StoreChoice,
     data: &Path,
     model: &ModelArgs,
-) -> Result<Runtime, RuntimeError> {
-    builder(app, store, data, model).build().await
+) -> anyhow::Result<Runtime> {
+    Ok(builder(app, store, data, model)?.build().await?)
 }
 
-fn builder(app: Arc<App>, store: StoreChoice, data: &Path, model: &ModelArgs) -> RuntimeBuilder {
-    let (folder, data, model) = (app.folder.clone(), data.to_owned(), model.clone());
+fn builder(
+    app: Arc<App>,
+    store: StoreChoice,
+    data: &Path,
+    model: &ModelArgs,
+) -> Result<RuntimeBuilder, UsageError> {
     let mut builder = Runtime::builder()
         .loaded_app(app)
         .store(store)
-        .read_kept(move |definition| read_kept(definition, &folder, &data, &model));
+        .loader(adjusting_loader(data, model)?);
     // The built-in tool servers are this very program.
     if let Ok(program) = std::env::current_exe() {
         builder = builder.convoke_program(program);
     }
-    builder
+    Ok(builder)
 }
 
-/// How an app folder is read, given the environment.
-type Read = fn(&Path, &dyn Fn(&str) -> Option<String>) -> Result<LoadedApp, Diagnostics>;
+/// Reads apps as their files have them.
+pub(crate) fn loader(data: &Path) -> AppLoader {
+    AppLoader::new().data(data)
+}
+
+/// Reads apps, and lets the command line say more than their files.
+fn adjusting_loader(data: &Path, args: &ModelArgs) -> Result<AppLoader, UsageError> {
+    let loader = loader(data);
+    let model = args
+        .model
+        .as_deref()
+        .map(|text| read_model(text, &|name| loader.variable(name)))
+        .transpose()?;
+    let (mode, patience) = (args.tool_mode, args.patience);
+    Ok(loader.adjust(move |app| {
+        if let Some(model) = &model {
+            give_model(app, model, mode)?;
+        }
+        patience.map_or(Ok(()), |seconds| be_patient(app, seconds))
+    }))
+}
 
 /// Loads an app to run it, or shows everything that is wrong with it.
 pub(crate) fn load_app(
@@ -61,7 +81,8 @@ pub(crate) fn load_app(
     model: &ModelArgs,
     json: bool,
 ) -> anyhow::Result<Arc<App>> {
-    load(App::load_to_run, folder, data, model, json)
+    let loader = adjusting_loader(data, model)?;
+    loaded(loader.load(folder), folder, json)
 }
 
 /// Loads an app as its files have it, or shows everything that is wrong with it.
@@ -70,7 +91,7 @@ pub(crate) fn load_app_as_written(
     data: &Path,
     json: bool,
 ) -> anyhow::Result<Arc<App>> {
-    load(App::load_to_run, folder, data, &ModelArgs::default(), json)
+    loaded(loader(data).load(folder), folder, json)
 }
 
 /// Loads an app with its evals, or shows everything that is wrong with it.
@@ -80,59 +101,21 @@ pub(crate) fn load_app_to_eval(
     model: &ModelArgs,
     json: bool,
 ) -> anyhow::Result<Arc<App>> {
-    load(App::load, folder, data, model, json)
+    let read = adjusting_loader(data, model)?.load_with_evals(folder);
+    loaded(read.map(|loaded| loaded.app), folder, json)
 }
 
-/// Loads an app as it was when a task was begun.
-pub(crate) fn read_kept(
-    definition: &Definition,
-    folder: &Path,
-    data: &Path,
-    model: &ModelArgs,
-) -> Result<App, EditionError> {
-    let environment = environment(data);
-    let (files, hash) = (&definition.files, &definition.hash);
-    let app = App::load_kept(files, hash, folder, &environment, &BTreeSet::new());
-    let mut app = app.map_err(|problems| convoke::edition_error(&problems))?;
-    adjust(&mut app, model, &environment)
-        .map_err(|error| EditionError::Unavailable(error.to_string()))?;
-    Ok(app)
-}
-
-/// What the command line says over what the app's files say.
-fn adjust(
-    app: &mut App,
-    model: &ModelArgs,
-    environment: &dyn Fn(&str) -> Option<String>,
-) -> anyhow::Result<()> {
-    if let Some(text) = &model.model {
-        give_model(app, &read_model(text, environment)?, model.tool_mode)?;
-    }
-    if let Some(seconds) = model.patience {
-        be_patient(app, seconds)?;
-    }
-    Ok(())
-}
-
-fn load(
-    read: Read,
-    folder: &Path,
-    data: &Path,
-    model: &ModelArgs,
-    json: bool,
-) -> anyhow::Result<Arc<App>> {
-    let environment = environment(data);
-    match read(folder, &environment) {
-        Ok(loaded) => {
-            let mut app = loaded.app;
-            adjust(&mut app, model, &environment)?;
+fn loaded(read: Result<App, RuntimeError>, folder: &Path, json: bool) -> anyhow::Result<Arc<App>> {
+    match read {
+        Ok(app) => {
             log::follow(&app);
             Ok(Arc::new(app))
         }
-        Err(diagnostics) => {
+        Err(RuntimeError::App(diagnostics)) => {
             crate::commands::check::show(folder, &diagnostics, json);
             Err(BrokenApp.into())
         }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -159,7 +142,7 @@ pub(crate) fn read_model(
 }
 
 /// Gives a model to every agent that names none itself.
-fn give_model(app: &mut App, model: &LlmConfig, mode: Option<ToolMode>) -> anyhow::Result<()> {
+fn give_model(app: &mut App, model: &LlmConfig, mode: Option<ToolMode>) -> Result<(), Invalid> {
     change_agents(app, |agent| {
         if agent.llm_config.is_none() {
             agent.llm_config = Some(model.clone());
@@ -169,7 +152,7 @@ fn give_model(app: &mut App, model: &LlmConfig, mode: Option<ToolMode>) -> anyho
 }
 
 /// Gives agents and tasks at least so much time.
-fn be_patient(app: &mut App, seconds: u32) -> anyhow::Result<()> {
+fn be_patient(app: &mut App, seconds: u32) -> Result<(), Invalid> {
     let limits = &mut app.config.limits;
     limits.task_seconds = limits.task_seconds.max(seconds);
     limits.agent_seconds = limits.agent_seconds.max(seconds);
@@ -206,35 +189,32 @@ fn in_words(skills: &[SkillFields]) -> String {
     format!("\nWhich tool does what, and what people say when they want it:\n{lines}")
 }
 
-fn change_agents(app: &mut App, change: impl Fn(&mut AgentFields)) -> anyhow::Result<()> {
+fn change_agents(app: &mut App, change: impl Fn(&mut AgentFields)) -> Result<(), Invalid> {
     for agent in &mut app.agents {
         *agent = agent.clone().with(&change)?;
     }
     Ok(())
 }
 
-/// The environment as an app sees it: the process's own, and where its data goes.
-pub(crate) fn environment(data: &Path) -> impl Fn(&str) -> Option<String> {
-    let data = absolute(data).to_string_lossy().into_owned();
-    move |name| {
-        if name == "CONVOKE_DATA" {
-            return Some(data.clone());
-        }
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "this is where an app's environment is read"
-        )]
-        std::env::var(name).ok()
+/// The store that the command line, else the app, else the data folder names.
+pub(crate) fn store_for(args: &StoreArgs, app: &App) -> Result<StoreChoice, RuntimeError> {
+    match &args.store {
+        Some(url) => StoreChoice::of_url(url, Path::new("")),
+        None => StoreChoice::of_app(app, Some(&args.data)),
     }
 }
 
-/// The store that the command line, else the app, else the data folder names.
-pub(crate) fn store_for(args: &StoreArgs, app: &App) -> Result<StoreChoice, RuntimeError> {
-    match (&args.store, &app.config.store) {
-        (Some(url), _) => StoreChoice::of_url(url, &absolute(Path::new(""))),
-        (None, Some(store)) => StoreChoice::of_url(&store.url, &absolute(&app.folder)),
-        (None, None) => Ok(StoreChoice::Sqlite(default_file(args))),
+/// The store that the command line, else the data folder names. It is one that outlives this process.
+pub(crate) fn named_store(args: &StoreArgs) -> anyhow::Result<StoreChoice> {
+    let choice = match &args.store {
+        Some(url) => StoreChoice::of_url(url, Path::new(""))?,
+        None => StoreChoice::in_folder(&args.data),
+    };
+    if matches!(choice, StoreChoice::Memory) {
+        let message = "a store in memory holds nothing once its process is gone; name a file";
+        return Err(UsageError::new("store.memory", message).into());
     }
+    Ok(choice)
 }
 
 /// Opens a store that must be there already.
@@ -248,24 +228,15 @@ pub(crate) fn open_store_to_read(args: &StoreArgs) -> anyhow::Result<Arc<dyn Sto
 }
 
 fn existing_store(args: &StoreArgs) -> anyhow::Result<StoreChoice> {
-    let choice = match &args.store {
-        Some(url) => StoreChoice::of_url(url, &absolute(Path::new("")))?,
-        None => StoreChoice::Sqlite(default_file(args)),
-    };
+    let choice = named_store(args)?;
     match &choice {
-        StoreChoice::Sqlite(path) if !path.exists() => Err(UsageError::new(
-            "store.not_found",
-            format!(
-                "there is no store at {}; run an app first, or name one with --store or --data",
-                path.display()
-            ),
-        )
-        .into()),
-        StoreChoice::Memory => Err(UsageError::new(
-            "store.memory",
-            "a store in memory holds nothing once its process is gone; name a file",
-        )
-        .into()),
+        StoreChoice::Sqlite(path) if !path.exists() => {
+            let path = path.display();
+            let message = format!(
+                "there is no store at {path}; run an app first, or name one with --store or --data"
+            );
+            Err(UsageError::new("store.not_found", message).into())
+        }
         _ => Ok(choice),
     }
 }
@@ -295,16 +266,9 @@ async fn kept_app(
     store: &dyn Store,
     record: &TaskRecord,
     args: &StoreArgs,
-) -> anyhow::Result<(Arc<App>, Definition)> {
-    let unreadable = |why: String| {
-        let message = format!("the app as it was when the task was begun cannot be read: {why}");
-        UsageError::new("task.definition", message)
-    };
-    let kept = store.definition(&record.definition).await?;
-    let kept = kept.ok_or_else(|| unreadable("it is not in the store".into()))?;
-    let folder = Path::new("");
-    let app = read_kept(&kept, folder, &args.data, &ModelArgs::default())
-        .map_err(|error| unreadable(error.to_string()))?;
+) -> Result<(Arc<App>, Definition), RuntimeError> {
+    let kept = convoke::kept_definition(store, &record.definition).await?;
+    let app = loader(&args.data).load_kept(&kept, Path::new(""))?;
     Ok((Arc::new(app), kept))
 }
 
@@ -322,21 +286,4 @@ pub(crate) async fn engine_of(
     }
     let (app, kept) = kept_app(&*store, record, args).await?;
     Ok(convoke::engine_of_kept(&app, kept, store)?)
-}
-
-fn default_file(args: &StoreArgs) -> PathBuf {
-    absolute(&args.data).join("store.db")
-}
-
-/// Tool servers run in folders of their own, so every path handed to them is absolute.
-pub(crate) fn absolute(path: &Path) -> PathBuf {
-    let path = if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    };
-    std::path::absolute(path).unwrap_or_else(|error| {
-        output::note(format!("{} stays relative: {error}", path.display()));
-        path.to_owned()
-    })
 }

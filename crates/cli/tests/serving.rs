@@ -116,7 +116,7 @@ fn a_task_whose_app_is_not_in_the_store_is_left_as_it_is_and_told_of() {
     let resumed = program.run(&["resume", &app]);
     assert_eq!(resumed.status.code(), Some(4), "{resumed:?}");
     let told = text(&resumed.stderr);
-    assert!(told.contains("is not in the store"), "{told}");
+    assert!(told.contains("are not in the store"), "{told}");
     assert_eq!(
         status_of(&program, &old).unwrap()["status"],
         "input-required"

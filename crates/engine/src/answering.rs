@@ -1,7 +1,7 @@
 //! What a person says to a task: checked before it is taken, and taken once.
 
 use convoke_model::TaskState;
-use convoke_store::{NewSignal, SignalKind, SignalReceipt, Store};
+use convoke_store::{NewSignal, SignalKind, SignalReceipt, Store, Viewer};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -16,6 +16,7 @@ use crate::snapshot::{Question, QuestionKind, Snapshot};
 /// and neither does its reason. A task that ended otherwise is refused (`task.ended`).
 pub async fn cancel(
     store: &dyn Store,
+    viewer: &Viewer,
     task: Uuid,
     reason: Option<&str>,
 ) -> Result<(), EngineError> {
@@ -29,12 +30,12 @@ pub async fn cancel(
         let message = format!("task {task} has ended already");
         Err(EngineError::refused("task.ended", message))
     };
-    match store.signal(signal).await? {
+    match store.signal(viewer, signal).await? {
         SignalReceipt::Accepted => Ok(()),
         // The first one may have come too late.
-        SignalReceipt::Duplicate => match store.newest(task).await? {
-            Some((record, _)) if record.status == TaskState::Canceled => Ok(()),
-            Some((record, _)) if record.status.is_final() => ended(),
+        SignalReceipt::Duplicate => match store.task(viewer, task).await? {
+            Some(record) if record.status == TaskState::Canceled => Ok(()),
+            Some(record) if record.status.is_final() => ended(),
             _ => Ok(()),
         },
         SignalReceipt::Ended => ended(),
@@ -44,21 +45,27 @@ pub async fn cancel(
 
 impl<P: Program> Engine<P> {
     /// Cancels a task, as [`cancel`] does.
-    pub async fn cancel(&self, task: Uuid, reason: Option<&str>) -> Result<(), EngineError> {
-        cancel(&**self.store(), task, reason).await
+    pub async fn cancel(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        reason: Option<&str>,
+    ) -> Result<(), EngineError> {
+        cancel(&**self.store(), viewer, task, reason).await
     }
 
     /// Answers a question of a task; without an id, its only one. Of several answers to one question
     /// exactly one is taken; whoever comes later is told what happened.
     pub async fn answer(
         &self,
+        viewer: &Viewer,
         task: Uuid,
         question: Option<Uuid>,
         answer: QuestionAnswer,
     ) -> Result<(), EngineError> {
         let (record, entry) = self
             .store()
-            .newest(task)
+            .newest(viewer, task)
             .await?
             .ok_or(EngineError::UnknownTask(task))?;
         let snapshot: Snapshot<P::State, P::Request> = read_snapshot(task, &entry.state)?;
@@ -66,7 +73,7 @@ impl<P: Program> Engine<P> {
             (None, [only]) => only,
             (None, []) => {
                 let status = record.status;
-                let last = self.what_happened(task, None).await?;
+                let last = self.what_happened(viewer, task, None).await?;
                 let last = last
                     .map(|(_, last)| format!("; {last}"))
                     .unwrap_or_default();
@@ -76,10 +83,10 @@ impl<P: Program> Engine<P> {
             (None, several) => return Err(several_open(several)),
             (Some(id), open) => match open.iter().find(|question| question.id == id) {
                 Some(open) => open,
-                None => return Err(self.not_open(task, id).await?),
+                None => return Err(self.not_open(viewer, task, id).await?),
             },
         };
-        let now = self.0.clock.now();
+        let now = self.store().now().await?;
         if open.expires_at <= now {
             let message = format!("nobody answered until {}", open.expires_at);
             return Err(EngineError::refused(EXPIRED, message));
@@ -97,11 +104,11 @@ impl<P: Program> Engine<P> {
             payload: json!({ "question": open.id, "answer": answer }),
             key,
         };
-        match self.store().signal(signal).await? {
+        match self.store().signal(viewer, signal).await? {
             SignalReceipt::Accepted => Ok(()),
             SignalReceipt::Unknown => Err(EngineError::UnknownTask(task)),
             SignalReceipt::Duplicate | SignalReceipt::Ended => {
-                Err(self.not_open(task, open.id).await?)
+                Err(self.not_open(viewer, task, open.id).await?)
             }
         }
     }
@@ -133,8 +140,13 @@ impl<P: Program> Engine<P> {
     }
 
     /// Why a question cannot be answered any more, or never could.
-    async fn not_open(&self, task: Uuid, question: Uuid) -> Result<EngineError, EngineError> {
-        if let Some((code, happened)) = self.what_happened(task, Some(question)).await? {
+    async fn not_open(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        question: Uuid,
+    ) -> Result<EngineError, EngineError> {
+        if let Some((code, happened)) = self.what_happened(viewer, task, Some(question)).await? {
             return Ok(EngineError::refused(code, happened));
         }
         let message = format!("task {task} asks no question {question}");
@@ -145,10 +157,11 @@ impl<P: Program> Engine<P> {
     /// an answer that waits to be taken in.
     async fn what_happened(
         &self,
+        viewer: &Viewer,
         task: Uuid,
         question: Option<Uuid>,
     ) -> Result<Option<(&'static str, String)>, EngineError> {
-        let Some(loaded) = self.store().load(task, 1).await? else {
+        let Some(loaded) = self.store().load(viewer, task, 1).await? else {
             return Ok(None);
         };
         let is_meant = |id: Uuid| question.is_none_or(|wanted| wanted == id);

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use crate::call::{Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome};
+use crate::journal_writer::Durable;
 use crate::program::Program;
-use crate::task_driver::{Durable, Report, WorkerContext};
+use crate::task_driver::Report;
+use crate::worker_context::WorkerContext;
 
 /// Makes a call, again and again where its outcome is unknown and that is allowed. What comes of the last
 /// attempt says nothing of those before it: where one of them may have taken effect, a failure is never told as
@@ -16,7 +18,7 @@ pub(crate) async fn perform<P: Program, X: Executor<P>>(
     call: Arc<Call<P::Request>>,
     mut doubtful: bool,
 ) -> Report<P> {
-    let started_at = context.engine.0.clock.now();
+    let started_at = context.engine.now();
     let effect = match context.executor.effect(&call_context, &call).await {
         Ok(effect) => effect,
         Err(Failure { message, .. }) if doubtful => {
@@ -33,10 +35,11 @@ pub(crate) async fn perform<P: Program, X: Executor<P>>(
             };
         }
     };
-    if effect != Effect::None
-        && let Err(error) = durable.wait().await
-    {
-        return Report::NotDurable(error);
+    if effect != Effect::None {
+        if let Err(error) = durable.wait().await {
+            return Report::NotDurable(error);
+        }
+        context.lease_time.holds().await;
     }
     let mut attempt = 0;
     loop {

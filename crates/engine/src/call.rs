@@ -27,6 +27,9 @@ pub struct Call<R> {
     /// Whether a worker may have begun it. Set in the journal before it is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub started: bool,
+    /// A timer: the call is not made before this time. It is gone once the call has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Timestamp>,
 }
 
 /// What a call may do to the world.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use convoke_model::Message;
+use convoke_store::Viewer;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -106,12 +107,14 @@ impl<P: Program> Children for ChildRunner<P> {
                 input: child.input,
                 live: None,
                 keeping: Retention::default(),
+                not_before: None,
+                trace: None,
             };
             let _wait = waits.enter();
             let mut ended = engine.run_until(request, Some(parent.id), deadline).await?;
             while !ended.status.is_final() {
                 engine.until_changed(ended.facts.id).await?;
-                ended = engine.wait(ended.facts.id).await?;
+                ended = engine.wait(&Viewer::System, ended.facts.id).await?;
             }
             Ok(ended)
         };

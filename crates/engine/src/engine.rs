@@ -5,29 +5,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_model::{Answer, Channel, Clock, Ids, Message, TaskState};
-use convoke_store::{
-    Definition, Entry, FIRST_EPOCH, Fence, Hint, NewEntry, NewMessage, NewTask, Scope, StateText,
-    Store, StoreError, Submission, TaskRecord, text_of,
-};
+use convoke_store::{Definition, Entry, Filter, Hint, Scope, StateText, Store, TaskRecord, Viewer};
 use jiff::Timestamp;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
-use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::backlog::Backlog;
+use crate::backoff::Backoff;
 use crate::closing::Closing;
 use crate::error::EngineError;
-use crate::event::Event;
 use crate::listeners::Listeners;
 use crate::live::Live;
-use crate::local_queue::{HandOff, LocalQueue};
-use crate::machine::Machine;
+use crate::local_queue::LocalQueue;
 use crate::program::{Facts, Program};
 use crate::snapshot::{Question, Snapshot};
-use crate::task_driver::Durable;
+use crate::store_clock::StoreClock;
 
 /// How often a wait looks again where no hint comes, as when another process does the work.
-const WAIT_POLL: Duration = Duration::from_millis(200);
+pub(crate) const WAIT_POLL: Duration = Duration::from_millis(200);
+
+/// The longest pause between two looks at a store that is unavailable.
+pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Accepts tasks for one app's program. Cheap to clone.
 pub struct Engine<P: Program>(pub(crate) Arc<Parts<P>>);
@@ -35,7 +33,7 @@ pub struct Engine<P: Program>(pub(crate) Arc<Parts<P>>);
 pub(crate) struct Parts<P: Program> {
     pub(crate) program: Arc<P>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<StoreClock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) app: Box<str>,
     pub(crate) definition: Arc<Definition>,
@@ -47,6 +45,7 @@ pub(crate) struct Parts<P: Program> {
     /// Who listens to tasks that were not handed to it at once.
     pub(crate) listeners: Listeners,
     pub(crate) closing: Closing,
+    pub(crate) backlog: Backlog,
 }
 
 impl<P: Program> Clone for Engine<P> {
@@ -74,6 +73,10 @@ pub struct NewRequest {
     pub live: Option<Live>,
     /// How long it is kept once it has ended.
     pub keeping: Retention,
+    /// How long it waits before it is begun. That time is not the task's.
+    pub not_before: Option<Duration>,
+    /// The trace that the request belongs to, as W3C trace context writes it.
+    pub trace: Option<String>,
 }
 
 /// How long a task is kept once it has ended, where it has a wish of its own.
@@ -130,7 +133,7 @@ impl<P: Program> Engine<P> {
         Self(Arc::new(Parts {
             program,
             store,
-            clock,
+            clock: Arc::new(StoreClock::new(clock)),
             ids,
             app: app.into(),
             definition,
@@ -139,12 +142,58 @@ impl<P: Program> Engine<P> {
             local_queue: LocalQueue::default(),
             listeners: Listeners::default(),
             closing: Closing::default(),
+            backlog: Backlog::default(),
         }))
+    }
+
+    /// An engine for another edition of the same app. It has no worker of its own.
+    pub(crate) fn of_edition(
+        &self,
+        program: Arc<P>,
+        definition: Definition,
+        task_time: Duration,
+    ) -> Self {
+        let parts = &self.0;
+        Self(Arc::new(Parts {
+            program,
+            store: Arc::clone(&parts.store),
+            clock: Arc::clone(&parts.clock),
+            ids: Arc::clone(&parts.ids),
+            app: parts.app.clone(),
+            definition: Arc::new(definition),
+            unrunnable: Mutex::default(),
+            task_time,
+            local_queue: LocalQueue::default(),
+            listeners: Listeners::default(),
+            closing: Closing::default(),
+            backlog: Backlog::default(),
+        }))
+    }
+
+    /// Refuses new tasks of users (`engine.busy`) while so many of the app wait to be begun. Without it there is no
+    /// bound.
+    pub fn bound_backlog(&self, limit: usize) {
+        self.0.backlog.bound(limit);
+    }
+
+    /// How many tasks of the app wait to be begun. Counting stops at `at_most`.
+    pub async fn waiting_tasks(&self, at_most: usize) -> Result<usize, EngineError> {
+        let waiting = Filter {
+            states: vec![TaskState::Submitted],
+            ..Filter::default()
+        };
+        let viewer = Viewer::operator(self.app());
+        Ok(self.store().count(&viewer, waiting, at_most).await?)
     }
 
     /// The store underneath.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
+    }
+
+    /// The store's time, as far as it is known here.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.0.clock.now()
     }
 
     /// The app whose tasks these are.
@@ -192,183 +241,36 @@ impl<P: Program> Engine<P> {
         unrunnable.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts a task. Once this returns, the task is on disk and will be carried out.
-    pub async fn submit(&self, request: NewRequest) -> Result<Submission, EngineError> {
-        self.accept(request, None, self.full_time(), None, true)
-            .await
-    }
-
-    /// Accepts a task and waits until it has ended or waits for a person.
-    pub async fn run(&self, request: NewRequest) -> Result<TaskOutcome, EngineError> {
-        self.run_until(request, None, self.full_time()).await
-    }
-
-    /// The same for a child of another task, which has no more time than its parent.
-    pub(crate) async fn run_until(
-        &self,
-        request: NewRequest,
-        parent: Option<Uuid>,
-        deadline: Timestamp,
-    ) -> Result<TaskOutcome, EngineError> {
-        let (waiter, mut ended) = oneshot::channel();
-        let accepted = self
-            .accept(request, parent, deadline, Some(waiter), false)
-            .await?;
-        tokio::select! {
-            biased;
-            ended = &mut ended => if let Ok(ended) = ended {
-                return Ok(ended);
-            },
-            () = self.0.closing.closed() => {}
-        }
-        // Somebody else works on it.
-        self.wait(accepted.id()).await
-    }
-
     pub(crate) fn full_time(&self) -> Timestamp {
-        let end = self.0.clock.now().checked_add(self.0.task_time);
+        let end = self.now().checked_add(self.0.task_time);
         end.unwrap_or(Timestamp::MAX)
     }
 
-    /// Writes a task down, and hands it to the worker of this process where that has a place for it.
-    async fn accept(
-        &self,
-        request: NewRequest,
-        parent: Option<Uuid>,
-        deadline: Timestamp,
-        waiter: Option<oneshot::Sender<TaskOutcome>>,
-        once_durable: bool,
-    ) -> Result<Submission, EngineError> {
-        if self.is_closed() {
-            return Err(self.0.closing.error());
-        }
-        let now = self.0.clock.now();
-        let id = self.0.ids.next();
-        let facts = Facts {
-            id,
-            owner: request.owner,
-            conversation: request.conversation,
-            channel: request.channel,
-            parent,
-            created_at: now,
-            deadline,
-        };
-        // A task with neither a key nor a conversation can meet no other, so that work on it begins
-        // while the store still writes it down.
-        let at_once = request.key.is_none() && request.conversation.is_none();
-        // What a parent asks of a child may be worded otherwise after a crash, and is still the same call.
-        let fingerprint = match (&request.key, parent) {
-            (Some(_), None) => Some(fingerprint(&request)),
-            _ => None,
-        };
-        let mut machine = Machine::new(Arc::clone(&self.0.program), facts);
-        let description = request.message.content.clone();
-        let mut messages = vec![NewMessage::spoken(&request.message)];
-        machine.begin_with([request.message]);
-        let event = Event::Submitted {
-            input: request.input,
-        };
-        let (kind, text) = (event.kind(), text_of(&event));
-        messages.extend(machine.apply(event, now).messages);
-        let local_worker = self.0.local_queue.take();
-        let task = NewTask {
-            id,
-            fingerprint,
-            key: request.key,
-            owner: request.owner,
-            conversation: request.conversation,
-            channel: request.channel,
-            app: self.0.app.to_string(),
-            definition: Arc::clone(&self.0.definition),
-            description,
-            parent,
-            deadline,
-            retention_days: request.keeping.days,
-            tags: request.keeping.tags,
-            stage: machine.snapshot().stage,
-            entry: NewEntry {
-                at: now,
-                kind: kind.into(),
-                event: text,
-                state: text_of(machine.snapshot()),
-            },
-            messages,
-            hold: local_worker
-                .as_ref()
-                .map(|(local_worker, _)| local_worker.lease().clone()),
-        };
-        let mut live = request.live;
-        let queues = local_worker.is_none() || !at_once;
-        if queues && let Some(live) = live.take() {
-            // A task can be claimed as soon as it is in the store, so its listener is there first.
-            self.0.listeners.add(id, live);
-            if self.is_closed() {
-                // It may have been closed since the first look, and then this came too late to be let go of.
-                self.0.listeners.clear();
-                return Err(self.0.closing.error());
-            }
-        }
-        let submitted = self.0.store.submit(task);
-        let Some((local_worker, permit)) = local_worker else {
-            return self.queued(id, submitted.await);
-        };
-        let fence = Fence {
-            task: id,
-            epoch: FIRST_EPOCH,
-            seq: machine.seq(),
-        };
-        let durable = if at_once {
-            Durable::of(submitted)
-        } else {
-            let submitted = submitted.await;
-            if !matches!(submitted, Ok(Submission::Created { held: true, .. })) {
-                return self.queued(id, submitted);
-            }
-            live = self.0.listeners.take(id);
-            Durable::Now
-        };
-        let hand_off = HandOff {
-            machine,
-            fence,
-            durable: durable.clone(),
-            live,
-            waiter,
-        };
-        local_worker.hand_over(hand_off, permit);
-        if once_durable {
-            durable.wait().await?;
-        }
-        Ok(Submission::Created { id, held: true })
-    }
-
-    /// What became of a task that is left to be claimed. Nobody claims one that was not created.
-    fn queued(
-        &self,
-        id: Uuid,
-        submitted: Result<Submission, StoreError>,
-    ) -> Result<Submission, EngineError> {
-        if !matches!(submitted, Ok(Submission::Created { .. })) {
-            self.0.listeners.take(id);
-        }
-        Ok(submitted?)
-    }
-
-    /// Waits until a task has ended or waits for a person.
-    pub async fn wait(&self, task: Uuid) -> Result<TaskOutcome, EngineError> {
-        self.wait_beyond(task, 0).await
+    /// Waits until a task has ended or waits for a person. An outage of the store only makes it take longer.
+    pub async fn wait(&self, viewer: &Viewer, task: Uuid) -> Result<TaskOutcome, EngineError> {
+        self.wait_beyond(viewer, task, 0).await
     }
 
     /// The same once its journal has gone on beyond an entry, such as after an answer.
-    pub async fn wait_beyond(&self, task: Uuid, seq: u64) -> Result<TaskOutcome, EngineError> {
+    pub async fn wait_beyond(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        seq: u64,
+    ) -> Result<TaskOutcome, EngineError> {
         let mut hint = self.0.store.watch(Scope::Rest(task));
+        let mut backoff = Backoff::new(WAIT_POLL, OUTAGE_PAUSE);
         loop {
             // Asked before the look, so that what came to rest until then is seen.
             let closed = self.is_closed();
-            let (record, entry) = self
-                .store()
-                .newest(task)
-                .await?
-                .ok_or(EngineError::UnknownTask(task))?;
+            let (record, entry) = match self.store().newest(viewer, task).await {
+                Ok(newest) => newest.ok_or(EngineError::UnknownTask(task))?,
+                Err(error) if error.is_outage() && !closed => {
+                    backoff.pause().await;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
             let rests = record.status.is_final() || record.status.awaits_person();
             if rests && record.seq > seq {
                 return TaskOutcome::read(record, &entry);
@@ -397,15 +299,6 @@ impl<P: Program> Engine<P> {
         }
         Ok(())
     }
-}
-
-/// A hash of what is asked, as hexadecimal digits.
-fn fingerprint(request: &NewRequest) -> String {
-    // Whoever repeats a request may mint another conversation for it.
-    let asked = (&request.message.content, &request.input);
-    let digest = Sha256::digest(text_of(&asked));
-    let digits = digest.iter().map(|byte| format!("{byte:02x}"));
-    digits.collect()
 }
 
 pub(crate) fn read_snapshot<S, R>(

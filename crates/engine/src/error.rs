@@ -1,5 +1,7 @@
 //! What the engine tells a caller that it cannot do.
 
+use std::time::Duration;
+
 use convoke_model::Invalid;
 use convoke_store::StoreError;
 use uuid::Uuid;
@@ -29,6 +31,14 @@ pub enum EngineError {
         /// Why, in a sentence.
         message: String,
     },
+    /// Too many tasks wait to be begun. Nothing was accepted.
+    #[error("{waiting} tasks wait to be begun; try again in {} s", retry_after.as_secs())]
+    Busy {
+        /// How many wait.
+        waiting: usize,
+        /// When to try again.
+        retry_after: Duration,
+    },
     /// The engine was closed, and this process works on tasks no more.
     #[error("the engine is closed: {reason}")]
     Closed {
@@ -55,6 +65,7 @@ impl EngineError {
             Self::UnreadableJournal { .. } => "engine.unreadable_journal",
             Self::Invalid(_) => "engine.invalid_value",
             Self::Refused { code, .. } => code,
+            Self::Busy { .. } => "engine.busy",
             Self::Closed { .. } => "engine.closed",
             Self::Store(error) => error.code(),
         }

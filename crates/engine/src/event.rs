@@ -34,6 +34,9 @@ pub enum Event<T> {
         label: String,
         /// What came of it.
         outcome: Outcome<T>,
+        /// When it was begun. Journals of older versions do not say; the entry's own time is its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started_at: Option<Timestamp>,
         /// How long it took until the entry.
         duration_ms: u64,
     },

@@ -4,17 +4,19 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
+use std::time::Duration;
 
 use convoke_model::{Answer, TaskState};
-use convoke_store::{Entry, Hint, Scope};
+use convoke_store::{Entry, Hint, Scope, Viewer};
 use futures::Stream;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::backoff::Backoff;
 use crate::call::{Failure, Outcome};
-use crate::engine::Engine;
+use crate::engine::{Engine, OUTAGE_PAUSE};
 use crate::error::EngineError;
 use crate::event::{Event, QuestionAnswer};
 use crate::program::Program;
@@ -176,14 +178,17 @@ impl<P: Program> Engine<P> {
     /// cursor misses nothing.
     pub fn follow(
         &self,
+        viewer: &Viewer,
         task: Uuid,
         after: EventCursor,
     ) -> impl Stream<Item = Result<TaskEvent, EngineError>> + Send + use<P> {
         let follower = Follower {
             hint: self.store().watch(Scope::Task(task)),
             engine: self.clone(),
+            viewer: viewer.clone(),
             task,
             next: after.0.saturating_add(1),
+            backoff: Backoff::new(FIRST_PAUSE, OUTAGE_PAUSE),
             read: VecDeque::new(),
             over: false,
         };
@@ -194,12 +199,20 @@ impl<P: Program> Engine<P> {
     }
 }
 
+/// Steps that are read from the store at a time, which bounds what a slow reader holds.
+const READ_AT_ONCE: u64 = 64;
+
+/// The pause after the first look that failed.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
 struct Follower<P: Program> {
     engine: Engine<P>,
+    viewer: Viewer,
     task: Uuid,
     hint: Hint,
     /// The step to give next.
     next: u64,
+    backoff: Backoff,
     /// Steps that were read and not given yet.
     read: VecDeque<Entry>,
     over: bool,
@@ -236,6 +249,10 @@ impl<P: Program> Follower<P> {
                 }
                 Ok(Lookup::Nothing) => Some(self.engine.0.closing.error()),
                 Ok(Lookup::End) => None,
+                Err(EngineError::Store(error)) if error.is_outage() && !closed => {
+                    self.backoff.pause().await;
+                    continue;
+                }
                 Err(error) => Some(error),
             };
             self.over = true;
@@ -246,15 +263,21 @@ impl<P: Program> Follower<P> {
     async fn look(&mut self) -> Result<Lookup, EngineError> {
         let unknown = EngineError::UnknownTask(self.task);
         let store = self.engine.store();
-        let Some((record, _)) = store.newest(self.task).await? else {
+        let Some(record) = store.task(&self.viewer, self.task).await? else {
             return Err(unknown);
         };
         if record.seq < self.next {
             let ended = record.status.is_final();
             return Ok(if ended { Lookup::End } else { Lookup::Nothing });
         }
-        let loaded = store.load(self.task, self.next).await?.ok_or(unknown)?;
-        self.read = loaded.entries.into();
+        let last = record.seq.min(self.next.saturating_add(READ_AT_ONCE - 1));
+        let entries = store
+            .entries(&self.viewer, self.task, self.next..=last)
+            .await?;
+        if entries.is_empty() {
+            return Err(unknown);
+        }
+        self.read = entries.into();
         Ok(Lookup::Steps)
     }
 

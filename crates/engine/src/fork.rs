@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use convoke_store::{LoadedTask, NewEntry, NewMessage, NewTask, text_of};
+use convoke_store::{LoadedTask, NewEntry, NewMessage, NewTask, Viewer, text_of};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -18,11 +18,12 @@ impl<P: Program> Engine<P> {
     /// to no conversation. It is carried out like any other.
     pub async fn fork(
         &self,
+        viewer: &Viewer,
         from: Uuid,
         at: u64,
         set: Map<String, Value>,
     ) -> Result<Uuid, EngineError> {
-        let loaded = self.store().load(from, 1).await?;
+        let loaded = self.store().load(viewer, from, 1).await?;
         let loaded = loaded.ok_or(EngineError::UnknownTask(from))?;
         let LoadedTask {
             record,
@@ -40,7 +41,7 @@ impl<P: Program> Engine<P> {
             let message = format!("the task had ended with step {at}; take an earlier one");
             return Err(EngineError::refused("task.fork_ended", message));
         }
-        let now = self.0.clock.now();
+        let now = self.now();
         let facts = Facts {
             id: self.0.ids.next(),
             conversation: None,
@@ -73,6 +74,8 @@ impl<P: Program> Engine<P> {
             description: record.description,
             parent: None,
             deadline: facts.deadline,
+            not_before: None,
+            trace: record.trace,
             retention_days: record.retention_days,
             tags: record.tags,
             stage: machine.snapshot().stage,

@@ -9,15 +9,19 @@
 
 mod answering;
 mod attempts;
+mod backlog;
+mod backoff;
 mod call;
 mod children;
 mod closing;
 mod edition;
+mod edition_cache;
 mod engine;
 mod error;
 mod event;
 mod follow;
 mod fork;
+mod journal_writer;
 mod listeners;
 mod live;
 mod local_queue;
@@ -25,8 +29,11 @@ pub mod machine;
 mod permits;
 mod program;
 mod snapshot;
+mod store_clock;
+mod submitting;
 mod task_driver;
 mod worker;
+mod worker_context;
 
 pub use answering::cancel;
 pub use call::{
@@ -39,6 +46,7 @@ pub use error::EngineError;
 pub use event::{Event, QuestionAnswer};
 pub use follow::{EventCursor, TaskChange, TaskEvent};
 pub use live::{Live, LiveUpdate};
+pub use permits::Permits;
 pub use program::{AddedMessage, Ending, Facts, NewCall, Program, Step, View};
-pub use snapshot::{Question, QuestionKind, Snapshot};
+pub use snapshot::{Question, QuestionKind, Rest, Snapshot};
 pub use worker::{Options, Worker};

@@ -8,11 +8,11 @@ use convoke_store::{Fence, Lease};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::engine::TaskOutcome;
+use crate::journal_writer::Durable;
 use crate::live::Live;
 use crate::machine::Machine;
 use crate::permits::{Permit, Permits};
 use crate::program::Program;
-use crate::task_driver::Durable;
 
 /// A task on its way to the worker.
 pub(crate) struct HandOff<P: Program> {
@@ -26,7 +26,7 @@ pub(crate) struct HandOff<P: Program> {
     pub(crate) waiter: Option<oneshot::Sender<TaskOutcome>>,
 }
 
-/// The desk: at most one worker sits at it.
+/// The worker of this process that takes new tasks, if there is one.
 pub(crate) struct LocalQueue<P: Program>(Mutex<Option<LocalWorker<P>>>);
 
 impl<P: Program> Default for LocalQueue<P> {
@@ -53,7 +53,7 @@ impl<P: Program> Clone for LocalWorker<P> {
 }
 
 impl<P: Program> LocalQueue<P> {
-    /// A worker sits down.
+    /// Registers the worker that takes tasks from now on.
     pub(crate) fn open(
         &self,
         worker: &str,

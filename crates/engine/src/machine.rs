@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::call::{Call, Failure, FailureKind, Outcome};
 use crate::event::{Event, QuestionAnswer};
 use crate::program::{Ending, Facts, NewCall, Program, Step, View, effect_id};
-use crate::snapshot::{Question, QuestionKind, Snapshot};
+use crate::snapshot::{Question, QuestionKind, Rest, Snapshot};
 
 /// A task as the machine sees it.
 pub struct Machine<P: Program> {
@@ -276,12 +276,18 @@ impl<P: Program> Machine<P> {
         for (index, new) in step.calls.into_iter().enumerate() {
             let id = effect_id(self.facts.id, self.seq, index);
             let asks = new.approval.is_some();
+            let due_at = if asks {
+                None
+            } else {
+                self.due_at(&new.request, at)
+            };
             let call = Arc::new(Call {
                 id,
                 label: new.label,
                 request: new.request,
                 // A submitted task's first calls wait for whoever claims it.
-                started: !first && !asks,
+                started: !first && !asks && due_at.is_none(),
+                due_at,
             });
             if let Some(prompt) = new.approval {
                 let expires_at = at
@@ -294,7 +300,7 @@ impl<P: Program> Machine<P> {
                     prompt,
                     expires_at,
                 });
-            } else {
+            } else if due_at.is_none() {
                 perform.push(Arc::clone(&call));
             }
             self.snapshot.open.push(call);
@@ -311,21 +317,25 @@ impl<P: Program> Machine<P> {
         Transition { messages, perform }
     }
 
-    /// A task with an open question and nothing else to do waits for a person.
+    /// When a call is due that is not made at once.
+    fn due_at(&self, request: &P::Request, at: Timestamp) -> Option<Timestamp> {
+        let delay = self.program.delay(request);
+        (!delay.is_zero()).then(|| at.checked_add(delay).unwrap_or(Timestamp::MAX))
+    }
+
+    /// A task with an open question and nothing else to do but wait is one that waits for a person.
     fn settle(&mut self) {
-        let questions = &self.snapshot.questions;
-        let asked = |call: &Arc<Call<P::Request>>| questions.iter().any(|open| open.id == call.id);
-        let waits = !questions.is_empty() && self.snapshot.open.iter().all(asked);
-        self.snapshot.status = if waits {
-            TaskState::InputRequired
-        } else {
-            TaskState::Working
+        self.snapshot.status = match self.snapshot.rest() {
+            Some(Rest::Until { asks: true, .. }) => TaskState::InputRequired,
+            _ => TaskState::Working,
         };
     }
 
     fn mark_started(&mut self, id: Uuid) {
         if let Some(call) = self.snapshot.open.iter_mut().find(|call| call.id == id) {
-            Arc::make_mut(call).started = true;
+            let call = Arc::make_mut(call);
+            call.started = true;
+            call.due_at = None;
         }
         self.settle();
     }
@@ -377,11 +387,11 @@ impl<P: Program> Machine<P> {
         let outcome = match (answer, about) {
             (QuestionAnswer::Approve { message }, _) => {
                 let told = message.map(|message| self.program.approved(request, &message));
-                return self.go_ahead(asked, called, told);
+                return self.go_ahead(asked, called, told, at);
             }
             (QuestionAnswer::Modify { value }, QuestionKind::Approval) => {
                 return match self.program.modified(request, value) {
-                    Ok(request) => self.go_ahead(asked, called, Some(request)),
+                    Ok(request) => self.go_ahead(asked, called, Some(request), at),
                     Err(_) => Transition::default(),
                 };
             }
@@ -407,6 +417,7 @@ impl<P: Program> Machine<P> {
             call: id,
             label: call.label.clone(),
             outcome,
+            started_at: None,
             duration_ms: 0,
         };
         self.ask_program(returned, Some(&call), at)
@@ -418,14 +429,26 @@ impl<P: Program> Machine<P> {
         asked: usize,
         called: usize,
         modified: Option<P::Request>,
+        at: Timestamp,
     ) -> Transition<P::Request> {
-        self.snapshot.questions.remove(asked);
+        let about = self.snapshot.questions.remove(asked).about;
+        let request = modified.as_ref();
+        let due_at = match about {
+            QuestionKind::Approval => {
+                self.due_at(request.unwrap_or(&self.snapshot.open[called].request), at)
+            }
+            QuestionKind::OutcomeUnknown => None,
+        };
         let call = Arc::make_mut(&mut self.snapshot.open[called]);
-        call.started = true;
+        call.started = due_at.is_none();
+        call.due_at = due_at;
         if let Some(request) = modified {
             call.request = request;
         }
-        let perform = vec![Arc::clone(&self.snapshot.open[called])];
+        let perform = match due_at {
+            None => vec![Arc::clone(&self.snapshot.open[called])],
+            Some(_) => Vec::new(),
+        };
         self.settle();
         Transition {
             messages: Vec::new(),

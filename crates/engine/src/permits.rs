@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The permits of one worker. A task needs one for whatever it does but wait for its children, so that
+/// How many tasks may be worked on at once, by one worker or by several that share it. A task needs one for whatever it does but wait for its children, so that
 /// parents can never keep their own children from running. Whoever waits for a permit gets it before any
 /// new task does, in the order in which they came.
 #[derive(Debug, Clone)]
-pub(crate) struct Permits(Arc<Semaphore>);
+pub struct Permits(Arc<Semaphore>);
 
-/// Leave to work on one task. It goes back when it is dropped.
+/// Permission to work on one task. It goes back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit(#[expect(dead_code, reason = "held, never read")] OwnedSemaphorePermit);
 
 impl Permits {
-    pub(crate) fn new(number: usize) -> Self {
+    /// So many at once, and at least one.
+    pub fn new(number: usize) -> Self {
         let number = number.clamp(1, Semaphore::MAX_PERMITS);
         Self(Arc::new(Semaphore::new(number)))
     }
@@ -28,6 +29,11 @@ impl Permits {
     /// A permit, if one is free.
     pub(crate) fn take(&self) -> Option<Permit> {
         Arc::clone(&self.0).try_acquire_owned().ok().map(Permit)
+    }
+
+    /// Returns once a permit is free, in turn with those that wait for one.
+    pub(crate) async fn freed(&self) {
+        drop(self.wait().await);
     }
 
     /// Waits for a permit.

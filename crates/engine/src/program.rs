@@ -169,6 +169,12 @@ pub trait Program: Send + Sync + 'static {
         Duration::from_hours(24)
     }
 
+    /// How long after the step that asks for it a call is made. The wait is a timer: it is journaled, outlives the
+    /// process, and costs neither a permit nor the task's time.
+    fn delay(&self, _request: &Self::Request) -> Duration {
+        Duration::ZERO
+    }
+
     /// The request that a person makes of one that they were asked about, or why it cannot be made.
     fn modified(&self, request: &Self::Request, value: Value) -> Result<Self::Request, String>;
 

@@ -52,7 +52,39 @@ impl<S: Default, R> Default for Snapshot<S, R> {
     }
 }
 
+/// Why nobody has to work on a task for now. This is the only place that decides it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// It has ended.
+    Ended,
+    /// Everything that is open waits for a person or for a timer.
+    Until {
+        /// The earliest time at which something is to be done: a call is due, or a question expires.
+        wake_at: Timestamp,
+        /// Whether a person is asked.
+        asks: bool,
+    },
+}
+
 impl<S, R> Snapshot<S, R> {
+    /// Why nobody has to work on the task for now, if that is so.
+    pub fn rest(&self) -> Option<Rest> {
+        if self.status.is_final() {
+            return Some(Rest::Ended);
+        }
+        let asks = |id: Uuid| self.questions.iter().any(|question| question.id == id);
+        let waits = |call: &Arc<Call<R>>| call.due_at.is_some() || asks(call.id);
+        if !self.open.iter().all(waits) {
+            return None;
+        }
+        let due = self.open.iter().filter_map(|call| call.due_at);
+        let expiries = self.questions.iter().map(|question| question.expires_at);
+        Some(Rest::Until {
+            wake_at: due.chain(expiries).min()?,
+            asks: !self.questions.is_empty(),
+        })
+    }
+
     /// Ends a task that has not ended before its program could.
     pub(crate) fn stop(&mut self, status: TaskState, cause: String) {
         if !self.status.is_final() {

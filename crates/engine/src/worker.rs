@@ -1,33 +1,30 @@
-//! The worker: claims tasks, drives many at once, and keeps their leases.
+//! The worker: claims tasks, drives many at once, and keeps their leases. An outage of the store ends nothing: the worker
+//! waits, keeps the calls under way, and goes on.
 
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_model::TaskState;
-use convoke_store::{
-    Batch, Claim, ClaimedTask, Definition, Fence, LeaseAction, NewEntry, Scope, StatusUpdate,
-    StoreError, text_of,
-};
+use convoke_store::{Claim, Claimed, ClaimedTask, Fence, RenewedLease, Scope, StoreError};
 use futures::FutureExt;
-use serde_json::Value;
+use futures::future::{BoxFuture, Fuse, FusedFuture};
+use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::call::Executor;
-use crate::edition::{Edition, EditionError, Editions};
-use crate::engine::{Engine, read_snapshot};
+use crate::edition::Editions;
+use crate::edition_cache::EditionCache;
+use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::event::Event;
 use crate::local_queue::HandOff;
 use crate::permits::{Permit, Permits};
 use crate::program::Program;
-use crate::snapshot::Snapshot;
-use crate::task_driver::{TaskDriver, WorkerContext};
+use crate::task_driver::TaskDriver;
+use crate::worker_context::{LeaseTime, WorkerContext};
 
 /// What a worker may do, and how long things may take.
 #[derive(Debug, Clone)]
@@ -48,8 +45,12 @@ pub struct Options {
     pub repeats: u32,
     /// The pause before each repetition, times its number.
     pub repeat_pause: Duration,
-    /// How long stopping waits for calls under way.
+    /// How long stopping waits for calls under way. Leases are prolonged meanwhile.
     pub grace: Duration,
+    /// A task that waits for a timer which is due later than this is given up until then.
+    pub hold_timers: Duration,
+    /// How long an earlier edition of the app stays open without a task that uses it.
+    pub edition_idle: Duration,
 }
 
 impl Options {
@@ -65,6 +66,8 @@ impl Options {
             repeats: 3,
             repeat_pause: Duration::from_millis(200),
             grace: Duration::from_secs(5),
+            hold_timers: Duration::from_secs(2),
+            edition_idle: Duration::from_mins(1),
         }
     }
 }
@@ -83,6 +86,16 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
     /// A worker for an engine's app. From now on the engine hands it tasks, which wait until it runs.
     pub fn new(engine: Engine<P>, executor: Arc<X>, options: Options) -> Self {
         let permits = Permits::new(options.concurrent_tasks);
+        Self::sharing(permits, engine, executor, options)
+    }
+
+    /// The same with permits that workers of other apps take as well. `concurrent_tasks` has no effect then.
+    pub fn sharing(
+        permits: Permits,
+        engine: Engine<P>,
+        executor: Arc<X>,
+        options: Options,
+    ) -> Self {
         let local_queue = &engine.0.local_queue;
         Self {
             hand_off: local_queue.open(&options.worker, options.lease, permits.clone()),
@@ -94,34 +107,38 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
         }
     }
 
-    /// Works also on tasks that were begun with another edition of the app, each with its own. Without
-    /// this they are left to others.
+    /// Works also on tasks that started with another edition of the app, each with its own. Without this they are left
+    /// to other workers.
     #[must_use]
     pub fn with_editions(mut self, editions: Arc<dyn Editions<P, X>>) -> Self {
         self.editions = Some(editions);
         self
     }
 
-    /// Works until told to stop. Then it takes nothing more, waits for calls under way as long as
-    /// the grace lasts, and puts the rest down for the next worker.
+    /// Works until told to stop. Then it takes nothing more, waits for calls under way as long as the grace lasts, and
+    /// gives the rest back for the next worker. Ends with an error only where the store can never be used again.
     pub async fn run(self, stop: CancellationToken) -> Result<(), EngineError> {
+        let lease = self.options.lease;
+        let context = Arc::new(WorkerContext {
+            engine: self.engine,
+            executor: self.executor,
+            options: self.options,
+            stop,
+            permits: self.permits,
+            lease_time: LeaseTime::new(lease),
+        });
         let mut state = WorkerState {
-            context: Arc::new(WorkerContext {
-                engine: self.engine,
-                executor: self.executor,
-                options: self.options,
-                stop,
-                permits: self.permits,
-            }),
+            editions: Arc::new(EditionCache::new(Arc::clone(&context), self.editions)),
+            context,
             hand_off: self.hand_off,
             running: JoinSet::new(),
             held: HashMap::new(),
-            editions: self.editions,
-            earlier: HashMap::new(),
+            claiming: Fuse::terminated(),
+            renewing: Fuse::terminated(),
         };
-        state.work().await?;
+        let worked = state.work().await;
         state.finish().await;
-        Ok(())
+        worked
     }
 }
 
@@ -132,55 +149,77 @@ struct HeldTask {
     signalled: Arc<Notify>,
 }
 
+/// A request to the store that is under way, with the time at which it was made by the process's two clocks.
+type Request<T> = Fuse<BoxFuture<'static, (Timestamp, Instant, Result<T, StoreError>)>>;
+
 /// A worker at work.
 struct WorkerState<P: Program, X: Executor<P>> {
     context: Arc<WorkerContext<P, X>>,
+    editions: Arc<EditionCache<P, X>>,
     hand_off: mpsc::UnboundedReceiver<(HandOff<P>, Permit)>,
     running: JoinSet<(Uuid, u64)>,
     held: HashMap<Uuid, HeldTask>,
-    editions: Option<Arc<dyn Editions<P, X>>>,
-    /// Where tasks of earlier editions are worked on.
-    earlier: HashMap<String, Arc<WorkerContext<P, X>>>,
+    claiming: Request<Claimed>,
+    renewing: Request<Vec<RenewedLease>>,
 }
 
 impl<P: Program, X: Executor<P>> WorkerState<P, X> {
     async fn work(&mut self) -> Result<(), EngineError> {
         let context = Arc::clone(&self.context);
-        let mut work = context.engine.0.store.watch(Scope::Work);
+        let mut work = context.engine.store().watch(Scope::Work);
         let mut renew = interval(context.options.lease / 3);
         let mut poll = interval(context.options.poll);
         // Whether there may be something to claim.
         let mut look = true;
+        let mut asked_for = 0;
         loop {
             let room = context.permits.free();
-            if look && room > 0 && !context.stop.is_cancelled() {
-                let claimed = self.claim(room).await?;
-                look = claimed.len() == room;
-                for claimed in claimed {
-                    self.take_up(claimed).await?;
-                }
+            // While leases are in doubt, a claim could take this worker's own tasks from its drivers.
+            let may_claim =
+                room > 0 && self.claiming.is_terminated() && context.lease_time.is_certain();
+            if look && may_claim && !context.stop.is_cancelled() {
+                look = false;
+                asked_for = room;
+                self.claiming = self.claim(room);
             }
             tokio::select! {
                 biased;
                 () = context.stop.cancelled() => return Ok(()),
-                _ = renew.tick() => self.renew().await?,
+                claimed = &mut self.claiming, if !self.claiming.is_terminated() => {
+                    let (asked_at, _, claimed) = claimed;
+                    if let Some(claimed) = unless_outage(claimed, "no task could be claimed")? {
+                        context.engine.0.clock.correct(asked_at, claimed.now);
+                        look |= claimed.tasks.len() == asked_for;
+                        for claimed in claimed.tasks {
+                            self.take_up(claimed);
+                        }
+                    }
+                }
+                renewed = &mut self.renewing, if !self.renewing.is_terminated() => {
+                    self.renewed(renewed)?;
+                }
+                _ = renew.tick(), if self.renewing.is_terminated() => {
+                    self.renewing = self.renew();
+                    self.editions.close_idle().await;
+                }
                 _ = poll.tick() => look = true,
                 () = work.changed() => look = true,
                 Some((hand_off, permit)) = self.hand_off.recv() => self.begin(hand_off, permit),
                 Some(ended) = self.running.join_next() => self.forget(ended),
+                () = context.permits.freed(), if look && room == 0 => {}
             }
         }
     }
 
-    /// Takes nothing more, and waits for calls under way as long as the grace lasts.
+    /// Takes nothing more, and waits for calls under way as long as the grace lasts. Their leases are prolonged.
     async fn finish(&mut self) {
         self.context.engine.0.local_queue.close();
         self.hand_off.close();
         while let Ok((hand_off, permit)) = self.hand_off.try_recv() {
             self.begin(hand_off, permit);
         }
-        let finish = async { while self.running.join_next().await.is_some() {} };
-        if tokio::time::timeout(self.context.options.grace, finish)
+        let grace = self.context.options.grace;
+        if tokio::time::timeout(grace, self.finish_running())
             .await
             .is_err()
         {
@@ -190,186 +229,81 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         }
     }
 
-    async fn claim(&self, limit: usize) -> Result<Vec<ClaimedTask>, EngineError> {
+    async fn finish_running(&mut self) {
+        if !self.claiming.is_terminated()
+            && let (_, _, Ok(claimed)) = (&mut self.claiming).await
+        {
+            // Their drivers give them back.
+            for claimed in claimed.tasks {
+                self.take_up(claimed);
+            }
+        }
+        let mut renew = interval(self.context.options.lease / 3);
+        while !self.running.is_empty() {
+            tokio::select! {
+                biased;
+                Some(ended) = self.running.join_next() => self.forget(ended),
+                renewed = &mut self.renewing, if !self.renewing.is_terminated() => {
+                    if let Err(error) = self.renewed(renewed) {
+                        tracing::warn!(%error, "leases could not be prolonged");
+                    }
+                }
+                _ = renew.tick(), if self.renewing.is_terminated() => self.renewing = self.renew(),
+            }
+        }
+    }
+
+    fn claim(&self, limit: usize) -> Request<Claimed> {
+        let context = &self.context;
         let claim = Claim {
-            worker: self.context.options.worker.clone(),
-            apps: vec![self.context.engine.app().to_owned()],
-            except: self.context.engine.unrunnable().into_keys().collect(),
-            lease: self.context.options.lease,
+            worker: context.options.worker.clone(),
+            apps: vec![context.engine.app().to_owned()],
+            except: context.engine.unrunnable().into_keys().collect(),
+            lease: context.options.lease,
             limit,
         };
-        Ok(self.context.engine.0.store.claim(claim).await?)
+        let asked_at = (context.engine.0.clock.local(), Instant::now());
+        let claimed = context.engine.store().claim(claim);
+        claimed
+            .map(move |claimed| (asked_at.0, asked_at.1, claimed))
+            .boxed()
+            .fuse()
     }
 
-    /// Goes to work on a task, unless it cannot be worked on. Claims are counted before anything of the
-    /// task is opened, so that a task which takes its worker with it is set aside all the same.
-    async fn take_up(&mut self, claimed: ClaimedTask) -> Result<(), EngineError> {
+    /// Goes to work on a task that was claimed.
+    fn take_up(&mut self, claimed: ClaimedTask) {
         let (task, epoch) = (claimed.record.id, claimed.record.epoch);
-        let claims = claimed.record.claims;
-        if claims > self.context.options.max_claims {
-            return self.set_aside(claimed, Event::Poisoned { claims }).await;
-        }
-        let context = match self.context_of(&claimed.record.definition).await? {
-            Ok(context) => context,
-            Err(EditionError::Unavailable(why)) => return self.put_back(claimed, why).await,
-            Err(EditionError::Invalid(cause)) => {
-                return self.set_aside(claimed, Event::SetAside { cause }).await;
-            }
-        };
-        let snapshot = match read_snapshot(task, &claimed.entry.state) {
-            Ok(snapshot) => snapshot,
-            Err(error) => {
-                let cause = error.to_string();
-                return self.set_aside(claimed, Event::SetAside { cause }).await;
-            }
-        };
         let permit = self.context.permits.take();
         let live = self.context.engine.0.listeners.take(task);
-        let task_driver = TaskDriver::claimed(context, claimed, snapshot, permit, live);
-        self.start(task_driver, task, epoch);
-        Ok(())
-    }
-
-    /// Where tasks of a definition are worked on, or why they cannot be here.
-    async fn context_of(
-        &mut self,
-        definition: &str,
-    ) -> Result<Result<Arc<WorkerContext<P, X>>, EditionError>, EngineError> {
-        let current = &self.context.engine.0;
-        if current.definition.hash == definition {
-            return Ok(Ok(Arc::clone(&self.context)));
-        }
-        if let Some(context) = self.earlier.get(definition) {
-            return Ok(Ok(Arc::clone(context)));
-        }
-        let Some(editions) = &self.editions else {
-            let why = "only the app as it is now is run here";
-            return Ok(Err(EditionError::Unavailable(why.into())));
-        };
-        let Some(kept) = current.store.definition(definition).await? else {
-            let why = "what the task was begun with is not in the store";
-            return Ok(Err(EditionError::Unavailable(why.into())));
-        };
-        let Edition {
-            program,
-            executor,
-            task_time,
-        } = match open(editions.as_ref(), kept.clone()).await {
-            Ok(edition) => edition,
-            Err(error) => return Ok(Err(error)),
-        };
-        let engine = Engine::new(
-            program,
-            Arc::clone(&current.store),
-            Arc::clone(&current.clock),
-            Arc::clone(&current.ids),
-            &current.app,
-            Arc::new(kept),
-            task_time,
-        );
-        let context = Arc::new(WorkerContext {
-            engine,
-            executor,
-            options: self.context.options.clone(),
-            stop: self.context.stop.clone(),
-            permits: self.context.permits.clone(),
+        let editions = Arc::clone(&self.editions);
+        self.start(task, epoch, |signalled| {
+            async move { editions.work_on(claimed, permit, live, &signalled).await }.boxed()
         });
-        self.earlier
-            .insert(definition.to_owned(), Arc::clone(&context));
-        Ok(Ok(context))
-    }
-
-    /// Leaves a task to somebody who can run it, and takes no more of its kind.
-    async fn put_back(&self, claimed: ClaimedTask, why: String) -> Result<(), EngineError> {
-        let record = &claimed.record;
-        tracing::warn!(task = %record.id, definition = record.definition, why, "a task cannot be run here");
-        let engine = &self.context.engine;
-        engine.cannot_run(record.definition.clone(), why.clone());
-        let standing = StatusUpdate {
-            status: record.status,
-            stage: record.stage,
-            hold: LeaseAction::Release {
-                wake_at: Some(engine.0.clock.now()),
-            },
-            result: None,
-            error: None,
-            // Nobody has tried, so that nobody has failed.
-            progress: true,
-        };
-        let state = claimed.entry.state.as_str().to_owned();
-        self.let_go(&claimed, Event::PutBack { why }, state, standing)
-            .await
-    }
-
-    /// Ends a task that nobody can work on, with the cause. Needs neither its program nor a state that can
-    /// be read.
-    async fn set_aside(
-        &self,
-        claimed: ClaimedTask,
-        event: Event<Value>,
-    ) -> Result<(), EngineError> {
-        let task = claimed.record.id;
-        let mut snapshot: Snapshot<Value, Value> =
-            read_snapshot(task, &claimed.entry.state).unwrap_or_default();
-        if let Some(cause) = event.set_aside_cause() {
-            tracing::error!(%task, cause, "a task is set aside");
-            snapshot.stop(TaskState::Failed, cause);
-        }
-        let standing = StatusUpdate {
-            status: snapshot.status,
-            stage: snapshot.stage,
-            hold: LeaseAction::Release { wake_at: None },
-            result: snapshot.answer.as_ref().map(|answer| answer.text.clone()),
-            error: snapshot.error.clone(),
-            progress: false,
-        };
-        self.let_go(&claimed, event, text_of(&snapshot), standing)
-            .await
-    }
-
-    /// Writes the last entry that this worker writes for a task it never went to work on.
-    async fn let_go(
-        &self,
-        claimed: &ClaimedTask,
-        event: Event<Value>,
-        state: String,
-        standing: StatusUpdate,
-    ) -> Result<(), EngineError> {
-        let engine = &self.context.engine;
-        let batch = Batch {
-            entries: vec![NewEntry {
-                at: engine.0.clock.now(),
-                kind: event.kind().into(),
-                event: text_of(&event),
-                state,
-            }],
-            messages: Vec::new(),
-            consumed: Vec::new(),
-            standing: Some(standing),
-        };
-        match engine.0.store.append(claimed.fence(), batch).await {
-            Ok(_) | Err(StoreError::Fenced { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
     }
 
     fn begin(&mut self, hand_off: HandOff<P>, permit: Permit) {
         let (task, epoch) = (hand_off.fence.task, hand_off.fence.epoch);
         let task_driver = TaskDriver::hand_off(Arc::clone(&self.context), hand_off, permit);
-        self.start(task_driver, task, epoch);
+        self.start(task, epoch, |signalled| {
+            async move { task_driver.run(&signalled).await }.boxed()
+        });
     }
 
-    fn start(&mut self, task_driver: TaskDriver<P, X>, task: Uuid, epoch: u64) {
+    fn start(
+        &mut self,
+        task: Uuid,
+        epoch: u64,
+        work: impl FnOnce(Arc<Notify>) -> BoxFuture<'static, Result<(), EngineError>>,
+    ) {
         let signalled = Arc::new(Notify::new());
-        let inbox = Arc::clone(&signalled);
-        // In a box, because a task of the runtime is moved several times before it stays.
-        let work = Box::pin(async move {
-            if let Err(error) = task_driver.run(&inbox).await {
-                tell_dropped(task, &error);
+        let work = work(Arc::clone(&signalled));
+        let driver = self.running.spawn(async move {
+            if let Err(error) = work.await {
+                // The task stays in the store as its journal has it, and is claimed again.
+                tracing::warn!(%task, %error, code = error.code(), "a task was dropped by its worker");
             }
             (task, epoch)
         });
-        let driver = self.running.spawn(work);
         let held = HeldTask {
             epoch,
             driver,
@@ -378,19 +312,36 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         self.held.insert(task, held);
     }
 
-    /// Prolongs every lease. A task that is no longer ours is dropped at once.
-    async fn renew(&mut self) -> Result<(), EngineError> {
-        if self.held.is_empty() {
-            return Ok(());
-        }
+    /// Prolongs every lease.
+    fn renew(&self) -> Request<Vec<RenewedLease>> {
         let fences = self.held.iter().map(|(task, held)| Fence {
             task: *task,
             epoch: held.epoch,
             seq: 0,
         });
-        let store = &self.context.engine.0.store;
-        let lease = self.context.options.lease;
-        for renewed in store.renew(fences.collect(), lease).await? {
+        let fences: Vec<_> = fences.collect();
+        let asked_at = (self.context.engine.0.clock.local(), Instant::now());
+        let renewed = if fences.is_empty() {
+            std::future::ready(Ok(Vec::new())).boxed()
+        } else {
+            let store = self.context.engine.store();
+            store.renew(fences, self.context.options.lease)
+        };
+        renewed
+            .map(move |renewed| (asked_at.0, asked_at.1, renewed))
+            .boxed()
+            .fuse()
+    }
+
+    /// A task that is no longer this worker's is dropped at once.
+    fn renewed(
+        &mut self,
+        (_, asked_at, renewed): (Timestamp, Instant, Result<Vec<RenewedLease>, StoreError>),
+    ) -> Result<(), EngineError> {
+        let Some(renewed) = unless_outage(renewed, "leases could not be prolonged")? else {
+            return Ok(());
+        };
+        for renewed in renewed {
             if renewed.held {
                 if renewed.signalled
                     && let Some(held) = self.held.get(&renewed.task)
@@ -401,6 +352,9 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
                 lost.driver.abort();
             }
         }
+        // Not before the lost ones are gone: what waits for this goes on at once.
+        let context = &self.context;
+        context.lease_time.prolong(asked_at, context.options.lease);
         Ok(())
     }
 
@@ -428,23 +382,23 @@ impl<P: Program, X: Executor<P>> Drop for WorkerState<P, X> {
     }
 }
 
-/// Opens an edition. One that panics on the way is as broken as one that says so.
-async fn open<P: Program, X: Executor<P>>(
-    editions: &dyn Editions<P, X>,
-    definition: Definition,
-) -> Result<Edition<P, X>, EditionError> {
-    let opened = AssertUnwindSafe(editions.open(definition)).catch_unwind();
-    let panicked = |_| Err(EditionError::Invalid("opening it panicked".into()));
-    opened.await.unwrap_or_else(panicked)
+/// What the store gave, or nothing during an outage.
+fn unless_outage<T>(
+    given: Result<T, StoreError>,
+    consequence: &'static str,
+) -> Result<Option<T>, EngineError> {
+    match given {
+        Ok(given) => Ok(Some(given)),
+        Err(error) if error.is_outage() => {
+            tracing::warn!(%error, code = error.code(), "{consequence}; it is tried again");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn interval(period: Duration) -> Interval {
     let mut interval = tokio::time::interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
-}
-
-/// The task stays in the store as its journal has it, and is claimed again.
-fn tell_dropped(task: Uuid, error: &EngineError) {
-    tracing::warn!(%task, %error, code = error.code(), "a task was dropped by its worker");
 }

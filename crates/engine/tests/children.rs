@@ -11,25 +11,29 @@ mod world;
 use std::time::Duration;
 
 use convoke_model::TaskState;
-use convoke_store::{Filter, Page, Store, TaskRecord};
+use convoke_store::{Filter, Page, Store, TaskSummary, Viewer};
 use uuid::Uuid;
 use world::World;
 
-async fn children_of(world: &World, parent: Uuid) -> Vec<TaskRecord> {
+async fn children_of(world: &World, parent: Uuid) -> Vec<TaskSummary> {
     let filter = Filter {
         parent: Some(parent),
         ..Filter::default()
     };
     world
         .store
-        .query(filter, Page::default())
+        .query(&Viewer::System, filter, Page::default())
         .await
         .unwrap()
         .tasks
 }
 
 async fn cancel(world: &World, task: Uuid) {
-    world.engine.cancel(task, None).await.unwrap();
+    world
+        .engine
+        .cancel(&Viewer::System, task, None)
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use convoke_engine::{Effect, FailureKind, QuestionAnswer};
 use convoke_model::{Clock, TaskState};
-use convoke_store::Store;
+use convoke_store::{Store, Viewer};
 use serde_json::json;
 use uuid::Uuid;
 use world::{Behaviour, World};
@@ -23,11 +23,16 @@ async fn a_task_runs_to_its_answer_and_every_step_is_in_the_journal() {
     let world = World::new();
     let task = world.submit("one two three").await;
     let worker = world.worker();
-    let ended = world.engine.wait(task).await.unwrap();
+    let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(ended.answer.unwrap().text, "one two three");
     assert_eq!(world.performed(), ["one", "two", "three"]);
-    let journal = world.store.load(task, 1).await.unwrap().unwrap();
+    let journal = world
+        .store
+        .load(&Viewer::System, task, 1)
+        .await
+        .unwrap()
+        .unwrap();
     let kinds: Vec<_> = journal
         .entries
         .iter()
@@ -45,7 +50,7 @@ async fn the_same_journal_always_replays_to_the_same_state() {
     let world = World::new();
     let task = world.submit("one two three four").await;
     let worker = world.worker();
-    world.engine.wait(task).await.unwrap();
+    world.engine.wait(&Viewer::System, task).await.unwrap();
     worker.stop().await;
     world.assert_replays(task).await;
 }
@@ -65,7 +70,7 @@ async fn a_killed_worker_loses_no_task_and_repeats_no_effect_that_must_not_be() 
         world.release();
         world.clock.advance(Duration::from_mins(1));
         let second = world.worker();
-        let ended = world.engine.wait(task).await.unwrap();
+        let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
         assert_eq!(ended.status, TaskState::Completed, "killed at {killed_at}");
         // The call that was cut short is made again under the same id, the others are not.
         for word in ["one", "two", "three"] {
@@ -97,12 +102,15 @@ async fn a_call_that_must_not_be_repeated_asks_a_person_after_a_kill() {
     world.release();
     world.clock.advance(Duration::from_mins(1));
     let worker = world.worker();
-    let waiting = world.engine.wait(task).await.unwrap();
+    let waiting = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(waiting.status, TaskState::InputRequired);
     assert_eq!(world.performed(), ["one"], "nothing is made again unasked");
     let question = waiting.questions[0].id;
     let approve = QuestionAnswer::approve();
-    let answered = world.engine.answer(task, Some(question), approve).await;
+    let answered = world
+        .engine
+        .answer(&Viewer::System, task, Some(question), approve)
+        .await;
     answered.unwrap();
     let ended = world.until_ended(task).await;
     assert_eq!(ended.status, TaskState::Completed);
@@ -125,7 +133,7 @@ async fn a_rejected_call_is_told_to_the_program_and_not_made() {
     );
     let task = world.submit("one two").await;
     let worker = world.worker();
-    let waiting = world.engine.wait(task).await.unwrap();
+    let waiting = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(
         waiting.status,
         TaskState::InputRequired,
@@ -133,7 +141,11 @@ async fn a_rejected_call_is_told_to_the_program_and_not_made() {
     );
     assert_eq!(waiting.questions.len(), 1);
     let reject = QuestionAnswer::reject().saying("it was booked by phone");
-    world.engine.answer(task, None, reject).await.unwrap();
+    world
+        .engine
+        .answer(&Viewer::System, task, None, reject)
+        .await
+        .unwrap();
     let ended = world.until_ended(task).await;
     assert_eq!(ended.status, TaskState::Failed);
     assert!(ended.error.unwrap().contains("it was booked by phone"));
@@ -153,7 +165,7 @@ async fn an_unanswered_question_expires() {
     );
     let task = world.submit("one").await;
     let worker = world.worker();
-    world.engine.wait(task).await.unwrap();
+    world.engine.wait(&Viewer::System, task).await.unwrap();
     worker.stop().await;
     world.clock.advance(Duration::from_hours(24));
     let worker = world.worker();
@@ -173,7 +185,7 @@ async fn a_repeatable_call_with_a_lost_answer_is_made_again_a_few_times() {
     world.set("one", lost);
     let task = world.submit("one").await;
     let worker = world.worker();
-    let ended = world.engine.wait(task).await.unwrap();
+    let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(ended.status, TaskState::Failed);
     assert_eq!(world.ids_of("one").len(), 4, "once and three repetitions");
     worker.stop().await;
@@ -181,7 +193,12 @@ async fn a_repeatable_call_with_a_lost_answer_is_made_again_a_few_times() {
 
 /// What a task's only failure means for the world outside.
 async fn kind_of_failure(world: &World, task: Uuid) -> String {
-    let journal = world.store.load(task, 1).await.unwrap().unwrap();
+    let journal = world
+        .store
+        .load(&Viewer::System, task, 1)
+        .await
+        .unwrap()
+        .unwrap();
     let kinds = journal.entries.iter();
     let kinds = kinds.filter_map(|entry| entry.event["outcome"]["failed"]["kind"].as_str());
     let kinds: Vec<_> = kinds.collect();
@@ -242,7 +259,7 @@ async fn a_call_is_not_made_again_once_its_time_is_over() {
         world.set("one", lost);
         let task = world.submit("one").await;
         let worker = world.worker();
-        let ended = world.engine.wait(task).await.unwrap();
+        let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
         assert_eq!(ended.status, TaskState::Failed);
         assert_eq!(world.performed(), ["one"]);
         worker.stop().await;
@@ -259,7 +276,7 @@ async fn of_a_call_that_only_asks_nobody_is_asked_what_came_of_it() {
     world.set("one", lost);
     let task = world.submit("one").await;
     let worker = world.worker();
-    let ended = world.engine.wait(task).await.unwrap();
+    let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(ended.status, TaskState::Failed);
     assert_eq!(world.performed(), ["one"], "nor is it made again");
     worker.stop().await;
@@ -319,7 +336,7 @@ async fn nothing_changes_the_world_before_the_journal_is_durable() {
         "paying waits for the disk, looking does not"
     );
     world.open_gate();
-    let ended = world.engine.wait(task).await.unwrap();
+    let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(world.performed(), ["look", "pay"]);
     worker.stop().await;
@@ -340,7 +357,7 @@ async fn a_stopped_worker_puts_its_task_down_where_the_next_one_finds_it() {
     stopping.await;
     let record = world
         .store
-        .load(task, u64::MAX)
+        .load(&Viewer::System, task, u64::MAX)
         .await
         .unwrap()
         .unwrap()
@@ -348,7 +365,7 @@ async fn a_stopped_worker_puts_its_task_down_where_the_next_one_finds_it() {
     assert_eq!(record.status, TaskState::Working);
     assert_eq!(record.worker, None);
     let worker = world.worker();
-    let ended = world.engine.wait(task).await.unwrap();
+    let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(ended.status, TaskState::Completed, "nobody had to be asked");
     assert_eq!(world.performed(), ["one", "two", "three"]);
     worker.stop().await;
@@ -362,10 +379,14 @@ async fn a_canceled_task_makes_no_more_calls() {
     let worker = world.worker();
     world.until_performed("one").await;
     let reason = Some("changed my mind");
-    world.engine.cancel(task, reason).await.unwrap();
-    let again = world.engine.cancel(task, None).await;
+    world
+        .engine
+        .cancel(&Viewer::System, task, reason)
+        .await
+        .unwrap();
+    let again = world.engine.cancel(&Viewer::System, task, None).await;
     again.unwrap();
-    let ended = world.engine.wait(task).await.unwrap();
+    let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(ended.status, TaskState::Canceled);
     assert_eq!(ended.error.as_deref(), Some("changed my mind"));
     world.release();
@@ -381,7 +402,7 @@ async fn at_the_deadline_the_task_ends_with_what_the_program_has_to_say() {
     let worker = world.worker();
     world.until_performed("one").await;
     world.clock.advance(Duration::from_millis(50));
-    let ended = world.engine.wait(task).await.unwrap();
+    let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(ended.status, TaskState::Failed);
     assert_eq!(ended.answer.unwrap().text, "too late");
     world.release();
@@ -397,7 +418,7 @@ async fn a_task_that_is_claimed_again_and_again_without_progress_is_set_aside() 
         world.clock.advance(Duration::from_mins(1));
     }
     let worker = world.worker();
-    let ended = world.engine.wait(task).await.unwrap();
+    let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(ended.status, TaskState::Failed);
     assert!(ended.error.unwrap().contains("poisoned"));
     assert!(world.performed().is_empty());
@@ -417,7 +438,12 @@ async fn two_workers_share_the_work_and_no_task_is_done_twice() {
     let (first, second) = (world.worker(), world.worker());
     for task in tasks {
         assert_eq!(
-            world.engine.wait(task).await.unwrap().status,
+            world
+                .engine
+                .wait(&Viewer::System, task)
+                .await
+                .unwrap()
+                .status,
             TaskState::Completed
         );
     }
@@ -436,10 +462,10 @@ async fn a_worker_that_lost_its_lease_cannot_write() {
     // Long enough for the lease to run out before it is renewed.
     world.clock.advance(Duration::from_mins(1));
     world.claim_and_forget().await;
-    let before = world.store.load(task, 1).await.unwrap();
+    let before = world.store.load(&Viewer::System, task, 1).await.unwrap();
     world.release();
     slow.stop().await;
-    let after = world.store.load(task, 1).await.unwrap();
+    let after = world.store.load(&Viewer::System, task, 1).await.unwrap();
     assert_eq!(
         before, after,
         "the old worker's outcome must not be written"
@@ -453,7 +479,7 @@ async fn a_call_that_needs_leave_is_made_only_once_somebody_agrees() {
     world.set("pay?", Behaviour::of(Effect::Once));
     let task = world.submit("look pay?").await;
     let worker = world.worker();
-    let waiting = world.engine.wait(task).await.unwrap();
+    let waiting = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(waiting.status, TaskState::InputRequired);
     assert_eq!(waiting.questions[0].prompt, "May I do pay?");
     worker.stop().await;
@@ -514,10 +540,15 @@ async fn a_worker_that_stops_before_a_call_leaves_it_to_the_next_and_makes_it_no
         world.hands.classification.open();
         stopped.await;
         assert!(world.performed().is_empty(), "it has given the task back");
-        let left = world.store.load(task, 1).await.unwrap().unwrap();
+        let left = world
+            .store
+            .load(&Viewer::System, task, 1)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(left.record.worker, None, "the next worker need not wait");
         let next = world.worker();
-        let ended = world.engine.wait(task).await.unwrap();
+        let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
         assert_eq!(ended.status, TaskState::Completed, "nobody has to be asked");
         assert_eq!(world.performed(), ["one"]);
         next.stop().await;
@@ -547,7 +578,7 @@ async fn a_worker_that_stops_while_an_outcome_is_verified_does_not_make_the_call
     stopped.await;
     assert_eq!(world.performed(), ["one"], "it has given the task back");
     let next = world.worker();
-    let ended = world.engine.wait(task).await.unwrap();
+    let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(
         world.performed(),

@@ -13,7 +13,7 @@ use std::pin::pin;
 use convoke_engine::{EngineError, EventCursor, QuestionAnswer, TaskChange, TaskEvent};
 use convoke_model::TaskState;
 use convoke_store::{
-    ArchivedSignal, Batch, Claim, Imported, LeaseAction, NewEntry, StatusUpdate, Store,
+    ArchivedSignal, Batch, Claim, Imported, LeaseAction, NewEntry, StatusUpdate, Store, Viewer,
 };
 use futures::{Stream, StreamExt};
 use serde_json::json;
@@ -36,7 +36,9 @@ async fn every_step_is_given_once_and_in_order_and_then_the_stream_ends() {
     let task = world.submit("one pay? two").await;
     // One who was there from the start, and one who comes once all is over.
     let follower = tokio::task::LocalSet::new();
-    let early = world.engine.follow(task, EventCursor::START);
+    let early = world
+        .engine
+        .follow(&Viewer::System, task, EventCursor::START);
     let early = follower.spawn_local(all(early));
     let worker = world.worker();
     let played = follower.run_until(async {
@@ -48,9 +50,18 @@ async fn every_step_is_given_once_and_in_order_and_then_the_stream_ends() {
     });
     let early = played.await;
     worker.stop().await;
-    let late = all(world.engine.follow(task, EventCursor::START)).await;
+    let late = all(world
+        .engine
+        .follow(&Viewer::System, task, EventCursor::START))
+    .await;
     assert_eq!(early, late);
-    let journal = world.store.load(task, 1).await.unwrap().unwrap().entries;
+    let journal = world
+        .store
+        .load(&Viewer::System, task, 1)
+        .await
+        .unwrap()
+        .unwrap()
+        .entries;
     let written: Vec<u64> = journal.iter().map(|entry| entry.seq).collect();
     assert_eq!(steps(&early), written);
     assert_eq!(early[0].change, TaskChange::Submitted);
@@ -81,10 +92,13 @@ async fn who_comes_back_with_a_cursor_gets_the_rest_and_nothing_twice() {
     let worker = world.worker();
     world.until_ended(task).await;
     worker.stop().await;
-    let whole = all(world.engine.follow(task, EventCursor::START)).await;
+    let whole = all(world
+        .engine
+        .follow(&Viewer::System, task, EventCursor::START))
+    .await;
     for (index, event) in whole.iter().enumerate() {
         let cursor: EventCursor = event.cursor.to_string().parse().unwrap();
-        let rest = all(world.engine.follow(task, cursor)).await;
+        let rest = all(world.engine.follow(&Viewer::System, task, cursor)).await;
         assert_eq!(rest, whole[index + 1..]);
     }
 }
@@ -92,7 +106,11 @@ async fn who_comes_back_with_a_cursor_gets_the_rest_and_nothing_twice() {
 #[tokio::test]
 async fn a_task_that_is_not_there_ends_the_stream_with_an_error() {
     let world = World::new();
-    let mut events = pin!(world.engine.follow(Uuid::nil(), EventCursor::START));
+    let mut events = pin!(
+        world
+            .engine
+            .follow(&Viewer::System, Uuid::nil(), EventCursor::START)
+    );
     let error = events.next().await.unwrap().unwrap_err();
     assert_eq!(error.code(), "task.not_found");
     assert!(events.next().await.is_none());
@@ -103,9 +121,14 @@ async fn a_signal_of_a_kind_that_nobody_knows_changes_nothing() {
     let old = World::new();
     let task = old.submit("pay? two").await;
     let worker = old.worker();
-    old.engine.wait(task).await.unwrap();
+    old.engine.wait(&Viewer::System, task).await.unwrap();
     worker.stop().await;
-    let mut archive = old.store.take_out(task).await.unwrap().unwrap();
+    let mut archive = old
+        .store
+        .take_out(&Viewer::System, task)
+        .await
+        .unwrap()
+        .unwrap();
     let unknown = |kind: &str, payload| ArchivedSignal {
         key: kind.into(),
         kind: kind.into(),
@@ -127,7 +150,12 @@ async fn a_signal_of_a_kind_that_nobody_knows_changes_nothing() {
     let worker = world.worker();
     let taken_in = async {
         loop {
-            let loaded = world.store.load(task, u64::MAX).await.unwrap().unwrap();
+            let loaded = world
+                .store
+                .load(&Viewer::System, task, u64::MAX)
+                .await
+                .unwrap()
+                .unwrap();
             if loaded.signals.is_empty() && loaded.record.worker.is_none() {
                 return loaded.record;
             }
@@ -146,19 +174,35 @@ async fn a_signal_of_a_kind_that_nobody_knows_changes_nothing() {
 #[tokio::test]
 async fn canceling_is_refused_where_there_is_nothing_to_cancel() {
     let world = World::new();
-    let missing = world.engine.cancel(Uuid::nil(), None).await.unwrap_err();
+    let missing = world
+        .engine
+        .cancel(&Viewer::System, Uuid::nil(), None)
+        .await
+        .unwrap_err();
     assert_eq!(missing.code(), "task.not_found");
     let task = world.submit("one").await;
     let worker = world.worker();
     world.until_ended(task).await;
-    let late = world.engine.cancel(task, None).await.unwrap_err();
+    let late = world
+        .engine
+        .cancel(&Viewer::System, task, None)
+        .await
+        .unwrap_err();
     assert_eq!(late.code(), "task.ended");
     let asking = world.submit("pay?").await;
-    world.engine.wait(asking).await.unwrap();
-    world.engine.cancel(asking, None).await.unwrap();
+    world.engine.wait(&Viewer::System, asking).await.unwrap();
+    world
+        .engine
+        .cancel(&Viewer::System, asking, None)
+        .await
+        .unwrap();
     assert_eq!(world.until_ended(asking).await.status, TaskState::Canceled);
     // It is what was wanted.
-    world.engine.cancel(asking, None).await.unwrap();
+    world
+        .engine
+        .cancel(&Viewer::System, asking, None)
+        .await
+        .unwrap();
     worker.stop().await;
 }
 
@@ -173,8 +217,12 @@ async fn canceling_again_is_refused_where_the_first_time_came_too_late() {
         lease: std::time::Duration::from_secs(10),
         limit: 1,
     };
-    let claimed = world.store.claim(claim).await.unwrap().remove(0);
-    world.engine.cancel(task, None).await.unwrap();
+    let claimed = world.store.claim(claim).await.unwrap().tasks.remove(0);
+    world
+        .engine
+        .cancel(&Viewer::System, task, None)
+        .await
+        .unwrap();
     // Its worker ends it without having looked into the inbox again.
     let entry = NewEntry {
         at: claimed.record.created_at,
@@ -189,14 +237,22 @@ async fn canceling_again_is_refused_where_the_first_time_came_too_late() {
         standing: Some(StatusUpdate {
             status: TaskState::Completed,
             stage: None,
-            hold: LeaseAction::Release { wake_at: None },
+            hold: LeaseAction::Release { wake_in: None },
             result: None,
             error: None,
             progress: true,
         }),
     };
-    world.store.append(claimed.fence(), batch).await.unwrap();
-    let late = world.engine.cancel(task, None).await.unwrap_err();
+    world
+        .store
+        .append(claimed.fence(), batch.into())
+        .await
+        .unwrap();
+    let late = world
+        .engine
+        .cancel(&Viewer::System, task, None)
+        .await
+        .unwrap_err();
     assert_eq!(late.code(), "task.ended");
 }
 
@@ -205,10 +261,10 @@ async fn nobody_can_say_that_nobody_answered() {
     let world = World::new();
     let task = world.submit("pay?").await;
     let worker = world.worker();
-    world.engine.wait(task).await.unwrap();
+    world.engine.wait(&Viewer::System, task).await.unwrap();
     let refused = world
         .engine
-        .answer(task, None, QuestionAnswer::Expired)
+        .answer(&Viewer::System, task, None, QuestionAnswer::Expired)
         .await;
     assert_eq!(refused.unwrap_err().code(), "answer.unusable");
     world.answer(task, QuestionAnswer::approve()).await;
@@ -221,9 +277,13 @@ async fn nobody_waits_through_a_closed_engine() {
     let world = World::new();
     let task = world.submit("one").await;
     // Nobody works on it, so that all of these would wait for ever.
-    let wait = world.engine.wait(task);
+    let wait = world.engine.wait(&Viewer::System, task);
     let run = world.engine.run(world.request("two"));
-    let mut events = pin!(world.engine.follow(task, EventCursor::START));
+    let mut events = pin!(
+        world
+            .engine
+            .follow(&Viewer::System, task, EventCursor::START)
+    );
     let follow = async {
         let first = events.next().await.unwrap().unwrap();
         assert_eq!(first.change, TaskChange::Submitted);
@@ -255,9 +315,12 @@ async fn what_came_to_rest_before_the_engine_was_closed_is_still_told() {
     world.until_ended(task).await;
     worker.stop().await;
     world.engine.close("the lights go out");
-    let ended = world.engine.wait(task).await.unwrap();
+    let ended = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(ended.status, TaskState::Completed);
-    let events = all(world.engine.follow(task, EventCursor::START)).await;
+    let events = all(world
+        .engine
+        .follow(&Viewer::System, task, EventCursor::START))
+    .await;
     assert_eq!(events.last().unwrap().state, TaskState::Completed);
 }
 
@@ -268,13 +331,25 @@ async fn a_parent_does_not_fail_because_the_engine_was_closed_before_its_worker(
     let parent = world.submit("a:one two").await;
     let worker = world.worker();
     world.until_performed("one").await;
-    let written = world.store.newest(parent).await.unwrap().unwrap().0.seq;
+    let written = world
+        .store
+        .newest(&Viewer::System, parent)
+        .await
+        .unwrap()
+        .unwrap()
+        .0
+        .seq;
     world.engine.close("the lights go out");
     // The child's end is told to a parent whose engine is closed.
     world.release();
     world.until_appended(1).await;
     worker.kill();
-    let (record, _) = world.store.newest(parent).await.unwrap().unwrap();
+    let (record, _) = world
+        .store
+        .newest(&Viewer::System, parent)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(!record.status.is_final(), "{:?}", record.error);
     assert_eq!(record.seq, written);
 }

@@ -18,7 +18,7 @@ use convoke_engine::{
     NewCall, NewRequest, Options, Outcome, Program, QuestionAnswer, Step, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
-use convoke_store::{Definition, MemoryStore, Store, Submission};
+use convoke_store::{Definition, MemoryStore, Store, Submission, Viewer};
 use convoke_testkit::{CountedIds, SimClock};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -38,7 +38,12 @@ fn idle_worker(world: &World) -> Worker<world::Words, world::Hands> {
 }
 
 async fn is_held(world: &World, task: Uuid) -> bool {
-    let (record, _) = world.store.newest(task).await.unwrap().unwrap();
+    let (record, _) = world
+        .store
+        .newest(&Viewer::System, task)
+        .await
+        .unwrap()
+        .unwrap();
     record.worker.is_some()
 }
 
@@ -134,12 +139,22 @@ async fn of_a_task_that_was_called_off_only_questions_that_it_asked_are_closed()
     let world = World::new();
     let task = world.submit("pay?").await;
     let worker = world.worker();
-    let question = world.engine.wait(task).await.unwrap().questions[0].id;
-    world.engine.cancel(task, None).await.unwrap();
+    let question = world
+        .engine
+        .wait(&Viewer::System, task)
+        .await
+        .unwrap()
+        .questions[0]
+        .id;
+    world
+        .engine
+        .cancel(&Viewer::System, task, None)
+        .await
+        .unwrap();
     assert_eq!(world.until_ended(task).await.status, TaskState::Canceled);
     let asked = world
         .engine
-        .answer(task, Some(question), APPROVE)
+        .answer(&Viewer::System, task, Some(question), APPROVE)
         .await
         .unwrap_err();
     assert_eq!(asked.code(), "question.answered", "{asked}");
@@ -147,7 +162,7 @@ async fn of_a_task_that_was_called_off_only_questions_that_it_asked_are_closed()
     let never_asked = Some(Uuid::from_u128(9));
     let never_asked = world
         .engine
-        .answer(task, never_asked, APPROVE)
+        .answer(&Viewer::System, task, never_asked, APPROVE)
         .await
         .unwrap_err();
     assert_eq!(never_asked.code(), "question.not_found", "{never_asked}");
@@ -331,6 +346,8 @@ fn request(conversation: Option<Uuid>) -> NewRequest {
         input: json!({}),
         live: None,
         keeping: convoke_engine::Retention::default(),
+        not_before: None,
+        trace: None,
     }
 }
 
@@ -370,7 +387,12 @@ async fn a_fork_is_a_task_of_its_own_with_the_full_time_from_now() {
         .unwrap()
         .id();
     // The same as the child of another.
-    let mut archive = engine.store().take_out(task).await.unwrap().unwrap();
+    let mut archive = engine
+        .store()
+        .take_out(&Viewer::System, task)
+        .await
+        .unwrap()
+        .unwrap();
     archive.record.id = Uuid::from_u128(99);
     archive.record.parent = Some(task);
     let child = archive.record.id;
@@ -378,12 +400,23 @@ async fn a_fork_is_a_task_of_its_own_with_the_full_time_from_now() {
     clock.advance(Duration::from_mins(1));
     let now = convoke_model::Clock::now(&*clock);
     let set = Map::from_iter([("field".to_owned(), json!(1))]);
-    let told = engine.fork(child, 1, set).await.unwrap_err();
+    let told = engine
+        .fork(&Viewer::System, child, 1, set)
+        .await
+        .unwrap_err();
     assert_eq!(told.code(), "task.fork_refused");
     let deadline = now + Duration::from_secs(30);
     assert_eq!(told.to_string(), format!("None None {now} {deadline}"));
-    let fork = engine.fork(child, 1, Map::new()).await.unwrap();
-    let (record, _) = engine.store().newest(fork).await.unwrap().unwrap();
+    let fork = engine
+        .fork(&Viewer::System, child, 1, Map::new())
+        .await
+        .unwrap();
+    let (record, _) = engine
+        .store()
+        .newest(&Viewer::System, fork)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((record.conversation, record.parent), (None, None));
     assert_eq!(record.deadline, deadline);
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use convoke_engine::{Effect, EngineError, FailureKind, QuestionAnswer};
 use convoke_model::TaskState;
-use convoke_store::Store;
+use convoke_store::{Store, Viewer};
 use serde_json::{Map, json};
 use uuid::Uuid;
 use world::{Behaviour, Shelf, World};
@@ -37,7 +37,7 @@ async fn of_many_answers_at_once_exactly_one_is_taken_and_the_rest_are_told() {
     let world = World::new();
     let task = world.submit("pay?").await;
     let worker = world.worker();
-    let waiting = world.engine.wait(task).await.unwrap();
+    let waiting = world.engine.wait(&Viewer::System, task).await.unwrap();
     let question = Some(waiting.questions[0].id);
     worker.stop().await;
     let mut people = tokio::task::JoinSet::new();
@@ -46,7 +46,10 @@ async fn of_many_answers_at_once_exactly_one_is_taken_and_the_rest_are_told() {
         people.spawn(async move {
             let answer = if person % 2 == 0 { APPROVE } else { reject() };
             let action = answer.action();
-            (action, engine.answer(task, question, answer).await)
+            (
+                action,
+                engine.answer(&Viewer::System, task, question, answer).await,
+            )
         });
     }
     let outcomes = people.join_all().await;
@@ -68,10 +71,20 @@ async fn of_many_answers_at_once_exactly_one_is_taken_and_the_rest_are_told() {
     let approved = taken[0].0 == "approve";
     assert_eq!(ended.status == TaskState::Completed, approved);
     assert_eq!(world.performed().len(), usize::from(approved));
-    let late = code(world.engine.answer(task, question, reject()).await);
+    let late = code(
+        world
+            .engine
+            .answer(&Viewer::System, task, question, reject())
+            .await,
+    );
     assert_eq!(late.0, "question.answered");
     assert!(late.1.contains(&said), "{}", late.1);
-    let none = code(world.engine.answer(task, None, reject()).await);
+    let none = code(
+        world
+            .engine
+            .answer(&Viewer::System, task, None, reject())
+            .await,
+    );
     assert_eq!(none.0, "question.none");
     assert!(none.1.contains(&said), "{}", none.1);
     worker.stop().await;
@@ -82,14 +95,32 @@ async fn an_answer_after_expiry_is_refused_whether_or_not_anybody_noticed() {
     let world = World::new();
     let task = world.submit("pay?").await;
     let worker = world.worker();
-    let question = Some(world.engine.wait(task).await.unwrap().questions[0].id);
+    let question = Some(
+        world
+            .engine
+            .wait(&Viewer::System, task)
+            .await
+            .unwrap()
+            .questions[0]
+            .id,
+    );
     worker.stop().await;
     world.clock.advance(Duration::from_hours(24));
-    let refused = code(world.engine.answer(task, question, APPROVE).await);
+    let refused = code(
+        world
+            .engine
+            .answer(&Viewer::System, task, question, APPROVE)
+            .await,
+    );
     assert_eq!(refused.0, "question.expired");
     let worker = world.worker();
     assert_eq!(world.until_ended(task).await.status, TaskState::Failed);
-    let refused = code(world.engine.answer(task, question, APPROVE).await);
+    let refused = code(
+        world
+            .engine
+            .answer(&Viewer::System, task, question, APPROVE)
+            .await,
+    );
     assert_eq!(refused.0, "question.expired");
     assert!(refused.1.contains("nobody answered"), "{}", refused.1);
     assert!(world.performed().is_empty());
@@ -101,12 +132,16 @@ async fn an_answer_a_moment_before_expiry_resumes_exactly_there() {
     let world = World::new();
     let task = world.submit("one pay? two").await;
     let worker = world.worker();
-    world.engine.wait(task).await.unwrap();
+    world.engine.wait(&Viewer::System, task).await.unwrap();
     worker.stop().await;
     world
         .clock
         .advance(Duration::from_hours(24) - Duration::from_millis(1));
-    world.engine.answer(task, None, APPROVE).await.unwrap();
+    world
+        .engine
+        .answer(&Viewer::System, task, None, APPROVE)
+        .await
+        .unwrap();
     let worker = world.worker();
     assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
     assert_eq!(world.performed(), ["one", "pay?", "two"]);
@@ -119,17 +154,31 @@ async fn what_cannot_be_used_is_refused_and_the_question_stays_open() {
     let world = World::new();
     let task = world.submit("pay?").await;
     let worker = world.worker();
-    world.engine.wait(task).await.unwrap();
+    world.engine.wait(&Viewer::System, task).await.unwrap();
     let unusable = QuestionAnswer::Modify { value: json!(5) };
-    let refused = code(world.engine.answer(task, None, unusable).await);
+    let refused = code(
+        world
+            .engine
+            .answer(&Viewer::System, task, None, unusable)
+            .await,
+    );
     assert_eq!(refused.0, "answer.unusable");
     let unknown = Some(Uuid::from_u128(9));
-    let refused = code(world.engine.answer(task, unknown, APPROVE).await);
+    let refused = code(
+        world
+            .engine
+            .answer(&Viewer::System, task, unknown, APPROVE)
+            .await,
+    );
     assert_eq!(refused.0, "question.not_found");
     let usable = QuestionAnswer::Modify {
         value: json!({ "word": "less" }),
     };
-    world.engine.answer(task, None, usable).await.unwrap();
+    world
+        .engine
+        .answer(&Viewer::System, task, None, usable)
+        .await
+        .unwrap();
     world.until_ended(task).await;
     assert_eq!(world.last_arguments(), json!({ "word": "less" }));
     worker.stop().await;
@@ -183,7 +232,7 @@ async fn a_call_of_which_nobody_can_tell_waits_for_a_person() {
     let world = World::new();
     let task = cut_short(&world, None).await;
     let worker = world.worker();
-    let waiting = world.engine.wait(task).await.unwrap();
+    let waiting = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(waiting.status, TaskState::InputRequired);
     assert_eq!(world.performed(), ["pay"]);
     worker.stop().await;
@@ -215,7 +264,7 @@ async fn a_question_about_an_unknown_outcome_gives_its_cause() {
 
 /// What a task asks.
 async fn prompt(world: &World, task: Uuid) -> String {
-    let waiting = world.engine.wait(task).await.unwrap();
+    let waiting = world.engine.wait(&Viewer::System, task).await.unwrap();
     waiting.questions[0].prompt.clone()
 }
 
@@ -229,9 +278,23 @@ async fn a_call_that_may_have_taken_effect_is_asked_about_again_where_it_cannot_
     };
     world.set("pay", refused);
     let worker = world.worker();
-    let first = world.engine.wait(task).await.unwrap().questions.remove(0);
-    world.engine.answer(task, None, APPROVE).await.unwrap();
-    let again = world.engine.wait_beyond(task, first.seq + 1).await.unwrap();
+    let first = world
+        .engine
+        .wait(&Viewer::System, task)
+        .await
+        .unwrap()
+        .questions
+        .remove(0);
+    world
+        .engine
+        .answer(&Viewer::System, task, None, APPROVE)
+        .await
+        .unwrap();
+    let again = world
+        .engine
+        .wait_beyond(&Viewer::System, task, first.seq + 1)
+        .await
+        .unwrap();
     assert_eq!(again.status, TaskState::InputRequired, "{:?}", again.error);
     assert!(again.questions[0].prompt.contains("it failed"));
     worker.stop().await;
@@ -251,7 +314,7 @@ async fn a_call_that_never_takes_effect_is_left_to_a_person_in_the_end() {
     );
     let task = world.submit("pay").await;
     let worker = world.worker();
-    let waiting = world.engine.wait(task).await.unwrap();
+    let waiting = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(waiting.status, TaskState::InputRequired);
     assert_eq!(world.performed().len(), 4, "once and three repetitions");
     worker.stop().await;
@@ -263,23 +326,44 @@ async fn a_task_begun_at_a_point_of_another_makes_its_calls_under_ids_of_its_own
     let task = world.submit("one two three").await;
     let worker = world.worker();
     world.until_ended(task).await;
-    let fork = world.engine.fork(task, 3, Map::new()).await.unwrap();
+    let fork = world
+        .engine
+        .fork(&Viewer::System, task, 3, Map::new())
+        .await
+        .unwrap();
     let ended = world.until_ended(fork).await;
     assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(ended.answer.unwrap().text, "one two three");
     assert_eq!(world.performed(), ["one", "two", "three", "two", "three"]);
     let ids = world.ids_of("two");
     assert_ne!(ids[0], ids[1]);
-    let journal = world.store.load(fork, 1).await.unwrap().unwrap();
+    let journal = world
+        .store
+        .load(&Viewer::System, fork, 1)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(journal.entries[0].kind, "forked");
     assert_eq!(journal.entries[0].event["from"], task.to_string());
 
-    let refused = world.engine.fork(task, 5, Map::new()).await.unwrap_err();
+    let refused = world
+        .engine
+        .fork(&Viewer::System, task, 5, Map::new())
+        .await
+        .unwrap_err();
     assert_eq!(refused.code(), "task.fork_ended");
-    let refused = world.engine.fork(task, 99, Map::new()).await.unwrap_err();
+    let refused = world
+        .engine
+        .fork(&Viewer::System, task, 99, Map::new())
+        .await
+        .unwrap_err();
     assert_eq!(refused.code(), "task.no_such_step");
     let set = Map::from_iter([("field".to_owned(), json!(1))]);
-    let refused = world.engine.fork(task, 3, set).await.unwrap_err();
+    let refused = world
+        .engine
+        .fork(&Viewer::System, task, 3, set)
+        .await
+        .unwrap_err();
     assert_eq!(refused.code(), "task.fork_refused");
     worker.stop().await;
 }
@@ -289,15 +373,30 @@ async fn a_question_that_was_open_is_asked_again_in_a_fork() {
     let world = World::new();
     let task = world.submit("pay?").await;
     let worker = world.worker();
-    let waiting = world.engine.wait(task).await.unwrap();
-    let at = world.store.newest(task).await.unwrap().unwrap().0.seq;
-    let fork = world.engine.fork(task, at, Map::new()).await.unwrap();
-    let asked = world.engine.wait(fork).await.unwrap();
+    let waiting = world.engine.wait(&Viewer::System, task).await.unwrap();
+    let at = world
+        .store
+        .newest(&Viewer::System, task)
+        .await
+        .unwrap()
+        .unwrap()
+        .0
+        .seq;
+    let fork = world
+        .engine
+        .fork(&Viewer::System, task, at, Map::new())
+        .await
+        .unwrap();
+    let asked = world.engine.wait(&Viewer::System, fork).await.unwrap();
     assert_eq!(asked.questions[0].prompt, waiting.questions[0].prompt);
     assert_ne!(asked.questions[0].id, waiting.questions[0].id);
-    world.engine.answer(fork, None, APPROVE).await.unwrap();
+    world
+        .engine
+        .answer(&Viewer::System, fork, None, APPROVE)
+        .await
+        .unwrap();
     assert_eq!(world.until_ended(fork).await.status, TaskState::Completed);
-    let untouched = world.engine.wait(task).await.unwrap();
+    let untouched = world.engine.wait(&Viewer::System, task).await.unwrap();
     assert_eq!(untouched.status, TaskState::InputRequired);
     worker.stop().await;
 }
@@ -329,7 +428,12 @@ async fn a_task_goes_on_with_what_it_was_begun_with() {
     let mut opened = shelf.opened.lock().unwrap().clone();
     opened.sort();
     assert_eq!(opened, ["elsewhere", "old"]);
-    let left = world.store.load(foreign, 1).await.unwrap().unwrap();
+    let left = world
+        .store
+        .load(&Viewer::System, foreign, 1)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((left.record.claims, left.record.worker), (0, None));
     assert_eq!(left.entries.last().unwrap().kind, "put_back");
     let mut performed = world.performed();
@@ -359,15 +463,33 @@ async fn a_call_that_is_asked_about_again_is_answered_again_in_the_same_moment()
     );
     let task = world.submit("pay?").await;
     let worker = world.worker();
-    let first = world.engine.wait(task).await.unwrap().questions.remove(0);
-    world.engine.answer(task, None, APPROVE).await.unwrap();
-    let second = world.engine.wait_beyond(task, first.seq + 1).await.unwrap();
+    let first = world
+        .engine
+        .wait(&Viewer::System, task)
+        .await
+        .unwrap()
+        .questions
+        .remove(0);
+    world
+        .engine
+        .answer(&Viewer::System, task, None, APPROVE)
+        .await
+        .unwrap();
+    let second = world
+        .engine
+        .wait_beyond(&Viewer::System, task, first.seq + 1)
+        .await
+        .unwrap();
     let second = &second.questions[0];
     assert_eq!((first.id, first.expires_at), (second.id, second.expires_at));
     let given = QuestionAnswer::Modify {
         value: json!("receipt"),
     };
-    world.engine.answer(task, None, given).await.unwrap();
+    world
+        .engine
+        .answer(&Viewer::System, task, None, given)
+        .await
+        .unwrap();
     assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
     worker.stop().await;
 }

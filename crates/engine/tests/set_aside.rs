@@ -76,7 +76,11 @@ async fn a_task_whose_state_cannot_be_read_is_set_aside_and_the_others_go_on() {
         consumed: Vec::new(),
         standing: None,
     };
-    world.store.append(claimed.fence(), batch).await.unwrap();
+    world
+        .store
+        .append(claimed.fence(), batch.into())
+        .await
+        .unwrap();
     world.clock.advance(Duration::from_mins(1));
     let other = world.submit("two").await;
     let worker = world.worker();

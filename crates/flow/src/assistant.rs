@@ -311,6 +311,10 @@ impl Program for Assistant {
         Duration::from_secs(self.app.config.limits.question_seconds.into())
     }
 
+    fn delay(&self, request: &Request) -> Duration {
+        request.0.delay()
+    }
+
     fn modified(&self, request: &Request, value: Value) -> Result<Request, String> {
         request.with_arguments(value)
     }

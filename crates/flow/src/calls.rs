@@ -1,6 +1,7 @@
 //! What the nodes ask the performer for, and what it gives back. Both stand in the journal.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use convoke_engine::{Failure, FailureKind, NewCall, Outcome, Step};
 use convoke_model::Name;
@@ -17,6 +18,7 @@ use crate::nodes::agent::{Thought, ThoughtRequest};
 use crate::nodes::aggregate::Facts;
 use crate::nodes::decide::DecisionReply;
 use crate::nodes::route::Routing;
+use crate::toolbox::wait_time;
 
 /// What an assistant's call asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,6 +81,13 @@ pub(crate) struct NodeAction {
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
     pub(crate) ask: Box<CallRequest>,
+}
+
+impl ToolCallRequest {
+    /// How long a call waits that does nothing else.
+    pub(crate) fn waits(&self) -> Option<Duration> {
+        wait_time(&self.tool, &self.arguments)
+    }
 }
 
 /// A tool that is to be called.
@@ -181,13 +190,17 @@ impl CallRequest {
     }
 
     /// How long to wait before it is done.
-    pub(crate) fn delay_ms(&self) -> u64 {
+    pub(crate) fn delay(&self) -> Duration {
         match self {
-            Self::At(at) => at.delay_ms + at.ask.delay_ms(),
-            Self::Tool(tool_call) => tool_call.delay_ms,
-            Self::Child(sub_task) => sub_task.delay_ms,
-            Self::Model(asked) => asked.delay_ms,
-            Self::Decide(_) | Self::Route(_) | Self::Synthesise(_) | Self::Person { .. } => 0,
+            Self::At(at) => Duration::from_millis(at.delay_ms) + at.ask.delay(),
+            Self::Tool(tool_call) => {
+                Duration::from_millis(tool_call.delay_ms) + tool_call.waits().unwrap_or_default()
+            }
+            Self::Child(sub_task) => Duration::from_millis(sub_task.delay_ms),
+            Self::Model(asked) => Duration::from_millis(asked.delay_ms),
+            Self::Decide(_) | Self::Route(_) | Self::Synthesise(_) | Self::Person { .. } => {
+                Duration::ZERO
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_engine::{Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome, Verdict};
 use convoke_llm::ModelClient;
 use convoke_model::{AgentFields, Clock, Injected, McpServer, Name, Role, VerifyFields};
-use convoke_store::Store;
+use convoke_store::{Store, Viewer};
 use convoke_tools::{Caller, FailureCode, ToolDescription, ToolReply, ToolRequest, Tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -22,6 +22,7 @@ use crate::nodes::route::Routing;
 use crate::nodes::{agent, decide};
 use crate::retry_budget::RetryBudget;
 use crate::task_scratch::{ClassifiedTool, History, TaskScratch};
+use crate::toolbox::waited;
 
 /// How stubborn the performer is.
 #[derive(Debug, Clone)]
@@ -112,9 +113,11 @@ impl Performer {
         let Some(earlier) = earlier else {
             return Ok(History::default());
         };
+        let viewer = Viewer::user(facts.owner, self.assistant.app.config.name.as_str());
+        let (before, limit) = (Some(earlier.before), earlier.messages);
         let found = self
             .store
-            .conversation(earlier.conversation, Some(earlier.before), earlier.messages)
+            .conversation(&viewer, earlier.conversation, before, limit)
             .await
             .map_err(|error| Failure::no_effect(error.code(), error.to_string()))?;
         Ok(found.map_or_else(History::default, |found| History {
@@ -519,15 +522,15 @@ impl Executor<Assistant> for Performer {
     }
 
     async fn perform(&self, call_context: &CallContext, call: &Call<Request>) -> Outcome<Reply> {
-        let delay = call.request.0.delay_ms();
-        if delay > 0 {
-            tokio::time::sleep(Duration::from_millis(delay)).await;
-        }
         let given = match call.request.0.itself() {
             CallRequest::Decide(deciding) => self.decide(call_context, deciding).await,
             CallRequest::Route(routing) => self.route(call_context, routing).await,
             CallRequest::Synthesise(facts) => self.synthesise(call_context, facts).await,
             CallRequest::Model(asked) => self.think(call_context, asked).await,
+            CallRequest::Tool(tool_call) if tool_call.waits().is_some() => {
+                // The engine makes the call once the time is over.
+                Ok(CallReply::Tool(Box::new(waited(&tool_call.arguments))))
+            }
             CallRequest::Tool(tool_call) => {
                 let reply = self.use_tool(call_context, call.id, tool_call).await;
                 reply.map(|reply| CallReply::Tool(Box::new(reply)))

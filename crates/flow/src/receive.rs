@@ -1,5 +1,7 @@
 //! The way in: bounds a request before anything works on it, and makes it what the engine accepts.
 
+use std::time::Duration;
+
 use convoke_app::Limits;
 use convoke_engine::{Live, NewRequest, QuestionAnswer, Retention};
 use convoke_model::{Channel, Invalid, Message, Request, RequestLimits, UserId};
@@ -20,6 +22,8 @@ pub struct Incoming {
     key: Option<String>,
     live: Option<Live>,
     keeping: Retention,
+    not_before: Option<Duration>,
+    trace: Option<String>,
 }
 
 impl Incoming {
@@ -34,7 +38,21 @@ impl Incoming {
             key: None,
             live: None,
             keeping: Retention::default(),
+            not_before: None,
+            trace: None,
         }
+    }
+
+    /// It is begun after this time, and not before.
+    pub fn not_before(mut self, delay: impl Into<Option<Duration>>) -> Self {
+        self.not_before = delay.into();
+        self
+    }
+
+    /// The trace that it belongs to, as W3C trace context writes it (`traceparent`).
+    pub fn trace(mut self, traceparent: impl Into<Option<String>>) -> Self {
+        self.trace = traceparent.into();
+        self
     }
 
     /// It is part of this conversation of the user's, which is begun with its first request.
@@ -112,6 +130,8 @@ pub fn receive(incoming: Incoming, limits: &Limits, at: Timestamp) -> Result<New
         input: json!(TaskInput::User),
         live: incoming.live,
         keeping: incoming.keeping,
+        not_before: incoming.not_before,
+        trace: incoming.trace,
     })
 }
 

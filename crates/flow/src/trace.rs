@@ -102,6 +102,7 @@ impl Reader {
                 label,
                 outcome,
                 duration_ms,
+                ..
             } => match self.returned(entry, call, &label, outcome, duration_ms)? {
                 Some(fields) => fields,
                 None => return Ok(None),

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use convoke_engine::{Failure, Options, Question, TaskOutcome};
 use convoke_model::TaskState;
-use convoke_store::{Filter, Page};
+use convoke_store::{Filter, Page, Viewer};
 use convoke_testkit::{RecordedRequest, Reply, Script};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
@@ -224,7 +224,11 @@ async fn every_task_ends_in_time_and_within_its_budget_whatever_fails() {
             ],
             ..Filter::default()
         };
-        let found = office.store.query(filter, Page::default()).await.unwrap();
+        let found = office
+            .store
+            .query(&Viewer::System, filter, Page::default())
+            .await
+            .unwrap();
         panic!("these hang: {:#?}", found.tasks);
     };
 

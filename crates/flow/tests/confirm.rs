@@ -9,6 +9,7 @@ mod office;
 
 use convoke_engine::TaskOutcome;
 use convoke_model::TaskState;
+use convoke_store::Viewer;
 use convoke_testkit::Reply;
 use office::{Office, Setting};
 use serde_json::{Value, json};
@@ -46,7 +47,7 @@ async fn say(office: &Office, conversation: u128, text: &str) -> TaskOutcome {
         .submit_for(7, Some(conversation), text)
         .await
         .unwrap();
-    office.engine.wait(task).await.unwrap()
+    office.engine.wait(&Viewer::System, task).await.unwrap()
 }
 
 fn text(ended: &TaskOutcome) -> &str {
@@ -103,7 +104,7 @@ async fn another_request_is_no_answer_and_a_yes_to_nothing_is_none() {
     // Whoever else says yes elsewhere has been asked nothing.
     say(&office, 2, "open the gate").await;
     let stranger = office.submit_for(8, Some(3), "yes").await.unwrap();
-    office.engine.wait(stranger).await.unwrap();
+    office.engine.wait(&Viewer::System, stranger).await.unwrap();
     assert_eq!(office.calls().len(), 1);
 }
 

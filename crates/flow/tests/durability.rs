@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use convoke_engine::QuestionKind;
 use convoke_model::{Clock, TaskState};
-use convoke_store::{Entry, MemoryStore, SqliteStore, Store};
+use convoke_store::{Entry, MemoryStore, SqliteStore, Store, Viewer};
 use convoke_testkit::{RecordedRequest, Reply, Script, SimClock};
 use office::{Crash, Office, Setting, Side, assert_valid};
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ async fn killed(setting: Setting, clock: &SimClock, fatal: usize, side: Side) ->
     tokio::select! {
         biased;
         () = crash.reached() => {}
-        ended = office.engine.wait(task) => {
+        ended = office.engine.wait(&Viewer::System, task) => {
             assert_eq!(ended.unwrap().status, TaskState::Completed);
             return None;
         }
@@ -123,7 +123,7 @@ async fn pays_for_nothing_twice(
             } = killed;
             let asked_before = office.model.requests().len();
             office.start_worker(again(&path, clock, &store));
-            let ended = office.engine.wait(task).await.unwrap();
+            let ended = office.engine.wait(&Viewer::System, task).await.unwrap();
 
             let place = format!("{side:?} {fatal}");
             assert_eq!(ended.status, TaskState::Completed, "{place}");
@@ -179,7 +179,7 @@ async fn an_effect_that_may_have_happened_is_not_repeated_without_leave() {
             let killed = killed(setting, &clock, fatal, side).await.unwrap();
             let Killed { office, task, .. } = killed;
             office.start_worker(store);
-            let waiting = office.engine.wait(task).await.unwrap();
+            let waiting = office.engine.wait(&Viewer::System, task).await.unwrap();
             let payments = office.calls().into_iter().filter(|(tool, _)| tool == "pay");
             let payments = counted(payments.map(|(_, arguments)| arguments));
             assert!(payments.values().all(|count| *count == 1), "{payments:?}");

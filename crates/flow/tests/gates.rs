@@ -11,6 +11,7 @@ mod office;
 use convoke_engine::{QuestionAnswer, TaskOutcome};
 use convoke_flow::trace;
 use convoke_model::{Redaction, TaskState};
+use convoke_store::Viewer;
 use convoke_testkit::{Reply, Script};
 use office::{Office, Setting, lost};
 use serde_json::{Map, Value, json};
@@ -173,8 +174,12 @@ async fn a_fork_goes_on_from_its_point_with_the_state_it_was_given() {
     let task = waiting.facts.id;
     let at = office.entries(task).await.last().unwrap().seq;
     let set = Map::from_iter([("sum".to_owned(), json!(7))]);
-    let fork = office.engine.fork(task, at, set).await.unwrap();
-    let asked = office.engine.wait(fork).await.unwrap();
+    let fork = office
+        .engine
+        .fork(&Viewer::System, task, at, set)
+        .await
+        .unwrap();
+    let asked = office.engine.wait(&Viewer::System, fork).await.unwrap();
     assert_eq!(asked.questions[0].prompt, "Pay 7?");
     for useless in [
         json!({}),
@@ -182,13 +187,21 @@ async fn a_fork_goes_on_from_its_point_with_the_state_it_was_given() {
         json!({ "state_updates": { "sum": 1 }, "sum": 1 }),
     ] {
         let answer = QuestionAnswer::Modify { value: useless };
-        let refused = office.engine.answer(fork, None, answer).await.unwrap_err();
+        let refused = office
+            .engine
+            .answer(&Viewer::System, fork, None, answer)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code(), "answer.unusable");
     }
     let approve = QuestionAnswer::Approve {
         message: Some("thank you".into()),
     };
-    office.engine.answer(fork, None, approve).await.unwrap();
+    office
+        .engine
+        .answer(&Viewer::System, fork, None, approve)
+        .await
+        .unwrap();
     let ended = office
         .see_through(fork, |_| json!({ "action": "approve" }))
         .await;
@@ -322,17 +335,27 @@ async fn a_trace_tells_every_step_with_its_calls_tokens_and_sessions() {
     let ended = office
         .answer(&waiting, json!({ "action": "approve" }))
         .await;
-    let task = office.store.load(ended.facts.id, 1).await.unwrap().unwrap();
+    let task = office
+        .store
+        .load(&Viewer::System, ended.facts.id, 1)
+        .await
+        .unwrap()
+        .unwrap();
     let filter = convoke_store::Filter {
         parent: Some(ended.facts.id),
         ..convoke_store::Filter::default()
     };
     let page = office
         .store
-        .query(filter, convoke_store::Page::default())
+        .query(&Viewer::System, filter, convoke_store::Page::default())
         .await;
     let child = page.unwrap().tasks.remove(0);
-    let child = office.store.load(child.id, 1).await.unwrap().unwrap();
+    let child = office
+        .store
+        .load(&Viewer::System, child.id, 1)
+        .await
+        .unwrap()
+        .unwrap();
     let traced = trace(&task, &[&child], &Redaction::default()).unwrap();
     let names: Vec<_> = traced
         .steps

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use convoke_engine::{Options, Question, TaskOutcome};
 use convoke_model::TaskState;
-use convoke_store::{Filter, MemoryStore, Page, Store};
+use convoke_store::{Filter, MemoryStore, Page, Store, Viewer};
 use convoke_testkit::{Reply, Script, SimClock};
 use futures::FutureExt;
 use office::{Crash, Office, Setting, Side, failure, lost};
@@ -369,7 +369,11 @@ async fn agents_and_workflows_are_nodes_with_journals_of_their_own() {
         parent: Some(ended.facts.id),
         ..Filter::default()
     };
-    let children = office.store.query(filter, Page::default()).await.unwrap();
+    let children = office
+        .store
+        .query(&Viewer::System, filter, Page::default())
+        .await
+        .unwrap();
     assert_eq!(children.tasks.len(), 2);
     let asked = &office.shown(0);
     assert_eq!(
@@ -448,7 +452,7 @@ async fn a_worker_killed_at_any_entry_ends_the_same_with_every_effect_once() {
             let crash = Arc::new(Crash::at(Arc::clone(&store), fatal, side));
             office.start_worker(crash.clone());
             let ended = tokio::select! {
-                ended = office.engine.wait(task) => Some(ended.unwrap()),
+                ended = office.engine.wait(&Viewer::System, task) => Some(ended.unwrap()),
                 () = crash.reached() => None,
             };
             office.kill_worker().await;
@@ -461,7 +465,7 @@ async fn a_worker_killed_at_any_entry_ends_the_same_with_every_effect_once() {
                     deaths += 1;
                     clock.advance(Duration::from_mins(1));
                     office.start_worker(Arc::clone(&store));
-                    office.engine.wait(task).await.unwrap()
+                    office.engine.wait(&Viewer::System, task).await.unwrap()
                 }
             };
             let place = format!("{side:?} {fatal}");

@@ -338,6 +338,7 @@ fn returned(call: &Call<Request>, outcome: Outcome<Reply>) -> Event<Reply> {
         call: call.id,
         label: call.label.clone(),
         outcome,
+        started_at: None,
         duration_ms: 1,
     }
 }

@@ -8,6 +8,7 @@
 mod office;
 
 use convoke_model::TaskState;
+use convoke_store::Viewer;
 use convoke_testkit::{RecordedRequest, Reply, Script};
 use office::Office;
 use serde_json::json;
@@ -36,7 +37,7 @@ async fn one_users_words_are_in_no_request_for_another() {
             for turn in 0..10 {
                 let text = format!("{secret} {turn}");
                 let task = office.submit_for(user, Some(user), &text).await.unwrap();
-                let ended = office.engine.wait(task).await.unwrap();
+                let ended = office.engine.wait(&Viewer::System, task).await.unwrap();
                 assert_eq!(ended.status, TaskState::Completed);
                 assert_eq!(ended.answer.unwrap().text, format!("You said {text}"));
             }
@@ -67,7 +68,7 @@ async fn one_users_words_are_in_no_request_for_another() {
 async fn nobody_can_speak_in_another_users_conversation() {
     let office = Office::open(json!({}), echo()).await;
     let task = office.submit_for(1, Some(9), "heron").await.unwrap();
-    office.engine.wait(task).await.unwrap();
+    office.engine.wait(&Viewer::System, task).await.unwrap();
     let asked = office.model.requests().len();
     assert!(
         office

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use convoke_engine::TaskOutcome;
 use convoke_model::TaskState;
-use convoke_store::MemoryStore;
+use convoke_store::{MemoryStore, Viewer};
 use convoke_testkit::{RecordedRequest, Reply, Script, SimClock};
 use office::{Office, Setting};
 use serde_json::{Value, json};
@@ -92,7 +92,12 @@ async fn a_model_chooses_from_the_catalogue_and_its_reasons_are_kept() {
         })
     );
     assert_eq!(metadata(&ended, "spent")["model_calls"], 2);
-    let loaded = office.store.load(ended.facts.id, 1).await.unwrap().unwrap();
+    let loaded = office
+        .store
+        .load(&Viewer::System, ended.facts.id, 1)
+        .await
+        .unwrap()
+        .unwrap();
     let trace = convoke_flow::trace(&loaded, &[], &convoke_model::Redaction::default()).unwrap();
     let step = trace
         .steps
@@ -401,7 +406,7 @@ async fn a_task_killed_while_it_is_routed_goes_on_and_pays_for_no_attempt_twice(
     office.kill_worker().await;
     clock.advance(Duration::from_mins(1));
     office.start_worker(Arc::clone(&office.store));
-    let ended = office.engine.wait(task).await.unwrap();
+    let ended = office.engine.wait(&Viewer::System, task).await.unwrap();
     assert!(ended.status.is_final());
     let asked = office.model.requests().len();
     // A reply that was under way when the worker died is asked for again; one that was journaled is not.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use convoke_engine::TaskOutcome;
 use convoke_model::TaskState;
-use convoke_store::{Filter, Page};
+use convoke_store::{Filter, Page, Viewer};
 use convoke_testkit::Reply;
 use futures::FutureExt;
 use office::{Office, Setting, failure, kill_everywhere};
@@ -410,7 +410,11 @@ async fn what_a_part_may_read_is_a_field_of_its_input() {
         parent: Some(ended.facts.id),
         ..Filter::default()
     };
-    let parts = office.store.query(filter, Page::default()).await.unwrap();
+    let parts = office
+        .store
+        .query(&Viewer::System, filter, Page::default())
+        .await
+        .unwrap();
     assert_eq!(parts.tasks.len(), 2);
     for part in parts.tasks {
         let input = office.entries(part.id).await[0].event["input"].clone();
@@ -418,7 +422,12 @@ async fn what_a_part_may_read_is_a_field_of_its_input() {
         let excerpt = &input["earlier"];
         assert_eq!(excerpt["conversation"], json!(ended.facts.conversation));
         assert_eq!(excerpt["before"], json!(ended.facts.id));
-        let loaded = office.store.load(part.id, 1).await.unwrap().unwrap();
+        let loaded = office
+            .store
+            .load(&Viewer::System, part.id, 1)
+            .await
+            .unwrap()
+            .unwrap();
         assert!(loaded.messages[0].message.metadata.is_empty());
     }
 }

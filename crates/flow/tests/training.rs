@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use convoke_model::SystemClock;
-use convoke_store::{Batch, ConversationRecord, Fence, MemoryStore, Store, StoreFuture};
+use convoke_store::{Batch, ConversationRecord, Fence, MemoryStore, Store, StoreFuture, Viewer};
 use convoke_testkit::Reply;
 use office::{Office, Setting};
 use serde_json::{Value, json};
@@ -30,16 +30,17 @@ struct DecisionGauge {
 impl Store for DecisionGauge {
     fn conversation(
         &self,
+        viewer: &Viewer,
         id: Uuid,
         before: Option<Uuid>,
         limit: usize,
     ) -> StoreFuture<Option<ConversationRecord>> {
         let turns = self.turns.load(Ordering::SeqCst);
         self.begun_at.store(turns, Ordering::SeqCst);
-        self.inner.conversation(id, before, limit)
+        self.inner.conversation(viewer, id, before, limit)
     }
 
-    fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64> {
+    fn append(&self, fence: Fence, batch: Arc<Batch>) -> StoreFuture<u64> {
         if batch.entries.iter().any(|entry| entry.kind == "returned") {
             let turns = self.turns.load(Ordering::SeqCst);
             let during = turns - self.begun_at.load(Ordering::SeqCst);
@@ -48,7 +49,7 @@ impl Store for DecisionGauge {
         self.inner.append(fence, batch)
     }
 
-    convoke_testkit::passes_on!(inner: submit claim renew load newest rest);
+    convoke_testkit::passes_on!(inner: now submit claim renew signal task load newest rest);
 }
 
 /// Many skills, none of which has a sentence.

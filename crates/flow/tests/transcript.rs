@@ -17,6 +17,7 @@ use convoke_engine::{
 };
 use convoke_flow::{Assistant, Progress, Reply as Given, Request};
 use convoke_model::{Channel, Message, Role};
+use convoke_store::Viewer;
 use convoke_testkit::Reply;
 use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
@@ -276,6 +277,7 @@ fn returned(call: &Call<Request>, outcome: Outcome<Given>) -> Event<Given> {
         call: call.id,
         label: call.label.clone(),
         outcome,
+        started_at: None,
         duration_ms: 5,
     }
 }
@@ -380,7 +382,7 @@ async fn results_are_shown_in_the_order_of_the_calls_whatever_order_they_came_in
             office.until_journaled(task, 2 + done).await;
             gates[number].add_permits(1);
         }
-        office.engine.wait(task).await.unwrap();
+        office.engine.wait(&Viewer::System, task).await.unwrap();
         let shown = office.shown(1);
         assert_valid(&shown);
         for number in 0..3 {

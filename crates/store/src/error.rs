@@ -1,5 +1,6 @@
 //! What can go wrong, split by what the caller does next.
 
+use rusqlite::ErrorCode;
 use uuid::Uuid;
 
 /// Why a store call did not do what it was asked.
@@ -39,14 +40,26 @@ pub enum StoreError {
         /// The task that was submitted under it.
         task: Uuid,
     },
-    /// Something in the store cannot be read as what it should be. It stays with what it is part of: the
-    /// rest of the store is as good as before.
+    /// A stored value cannot be read. Only the task it belongs to is affected: set that task aside and go on.
     #[error("a stored value cannot be read: {0}")]
     Corrupt(String),
-    /// The store itself failed. Nothing of the call took effect unless it was a lost connection
-    /// during a commit, in which case the caller reads before it writes again.
-    #[error("the store failed: {0}")]
+    /// The store cannot be used right now, and nothing of the call happened. The same call may work later.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// The store failed during a commit: the call may have happened or not. Read back before writing again: of a task,
+    /// its epoch and sequence tell.
+    #[error("the store failed during a commit, and the outcome is unknown: {0}")]
+    Uncertain(String),
+    /// There is no room left, on the disk or in the database, and nothing of the call happened. It works again once
+    /// somebody has made room.
+    #[error("the store is full: {0}")]
+    Full(String),
+    /// The file or database is damaged as a whole, or is none. No call works until somebody has restored it.
+    #[error("the store is damaged: {0}")]
     Broken(String),
+    /// The store is open for reading only. No change works until it is opened where it can be written.
+    #[error("the store is open for reading only")]
+    ReadOnly,
 }
 
 impl StoreError {
@@ -59,8 +72,20 @@ impl StoreError {
             Self::TooNew { .. } => "store.too_new",
             Self::KeyReused { .. } => "store.key_reused",
             Self::Corrupt(_) => "store.corrupt",
+            Self::Unavailable(_) => "store.unavailable",
+            Self::Uncertain(_) => "store.uncertain",
+            Self::Full(_) => "store.full",
             Self::Broken(_) => "store.broken",
+            Self::ReadOnly => "store.read_only",
         }
+    }
+
+    /// Whether the same call may work later without anybody changing it: whoever holds a task waits and tries again.
+    pub fn is_outage(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable(_) | Self::Uncertain(_) | Self::Full(_)
+        )
     }
 }
 
@@ -72,7 +97,14 @@ impl From<rusqlite::Error> for StoreError {
             | Sqlite::IntegralValueOutOfRange(..)
             | Sqlite::InvalidColumnType(..)
             | Sqlite::Utf8Error(..) => Self::Corrupt(error.to_string()),
-            error => Self::Broken(error.to_string()),
+            error => match error.sqlite_error_code() {
+                Some(ErrorCode::DiskFull) => Self::Full(error.to_string()),
+                Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                    Self::Broken(error.to_string())
+                }
+                Some(ErrorCode::ReadOnly) => Self::ReadOnly,
+                _ => Self::Unavailable(error.to_string()),
+            },
         }
     }
 }

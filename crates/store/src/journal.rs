@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::time::Duration;
 
 use convoke_model::{Message, Stage, TaskState};
 use jiff::Timestamp;
@@ -36,6 +37,19 @@ pub struct Entry {
     pub event: Value,
     /// The state after it.
     pub state: StateText,
+}
+
+/// What happened in one step, without the state after it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JournalEvent {
+    /// As in [`Entry`].
+    pub seq: u64,
+    /// As in [`Entry`].
+    pub at: Timestamp,
+    /// As in [`Entry`].
+    pub kind: String,
+    /// As in [`Entry`].
+    pub event: Value,
 }
 
 /// An entry on its way in; the store numbers it.
@@ -114,10 +128,10 @@ pub struct StoredMessage {
 pub enum LeaseAction {
     /// The worker goes on with the task.
     Keep,
-    /// The task is put down until a signal comes or the time is reached.
+    /// The worker gives the task up. It is ready again when a signal comes or the time has passed.
     Release {
-        /// When it is ready again by itself, if ever.
-        wake_at: Option<Timestamp>,
+        /// How long until it is ready by itself, by the store's clock. `None`: only a signal makes it ready.
+        wake_in: Option<Duration>,
     },
 }
 

@@ -1,18 +1,25 @@
 //! The journal's port and its backends.
 //!
 //! A task is a row that says who owns it and where it stands, and an append-only list of entries,
-//! each with the messages that it added. Three habits of the port matter to everything above it:
+//! each with the messages that it added. The port's promises:
 //!
 //! - **Complete, fail and pause are all an append with a status.** There is no second way to change
 //!   a task, so there is no second way to get it wrong.
 //! - **Every append carries a fence**: the epoch under which the worker claimed the task and the
-//!   sequence it last saw. A worker that lost its lease can no longer write.
+//!   sequence it last saw. A worker that lost its lease cannot write.
+//! - **Calls about one task take effect in the order in which they are made.** The future of a call only says when its
+//!   change is durable: dropping the future cancels nothing.
+//! - **Errors stick to the hold.** An append is refused while one before it, under the same epoch, was not taken. So a
+//!   worker may send several appends ahead, and none of them is written over a gap.
+//! - **Time is relative.** Callers give durations. Leases and due times are judged by the store's clock alone; a claim
+//!   carries its time, and [`Store::now`] asks for it.
+//! - **Every read says who looks.** What a [`Viewer`] cannot see is missing, like what does not exist.
 //! - **Notifications are hints, polling is the truth.** Whoever waits for a change asks the store
 //!   again; a hint only says that now is a good moment.
 //!
-//! To add a backend, implement [`Store`] and run `tests/contract` against it. What a caller does
-//! next decides how an outcome is told: a missing task is `None`, a lost lease is
-//! [`StoreError::Fenced`], and everything the caller cannot mend is [`StoreError::Broken`].
+//! Errors are split by what the caller does next, see [`StoreError`]. A missing or invisible task is `None`.
+//!
+//! To add a backend, implement [`Store`] and run `tests/contract` against it.
 
 mod archive;
 mod conversation;
@@ -25,11 +32,15 @@ mod signal;
 pub mod sqlite;
 mod state;
 mod task;
+mod viewer;
 mod watch;
 
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use uuid::Uuid;
 
 pub use archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
@@ -37,91 +48,117 @@ pub use conversation::ConversationRecord;
 pub use definition::Definition;
 pub use error::StoreError;
 pub use journal::{
-    Batch, Entry, Fence, LeaseAction, NewEntry, NewMessage, StatusUpdate, StoredMessage, text_of,
+    Batch, Entry, Fence, JournalEvent, LeaseAction, NewEntry, NewMessage, StatusUpdate,
+    StoredMessage, text_of,
 };
 pub use memory::{MemoryLimits, MemoryStore};
 pub use signal::{NewSignal, Signal, SignalKind, SignalReceipt, UnknownSignalKind};
 pub use sqlite::SqliteStore;
 pub use state::{StateText, StateWriter};
 pub use task::{
-    Claim, ClaimedTask, FIRST_EPOCH, Filter, Lease, LoadedTask, NewTask, Page, RenewedLease,
-    Submission, Sweep, SweepReport, TaskPage, TaskRecord,
+    Claim, Claimed, ClaimedTask, FIRST_EPOCH, Filter, Lease, LoadedTask, NewTask, Page, PageCursor,
+    RenewedLease, SUMMARY_CHARACTERS, Submission, Sweep, SweepReport, TaskPage, TaskRecord,
+    TaskSummary,
 };
+pub use viewer::Viewer;
 pub use watch::{Hint, Scope};
 
 /// What a store call gives back, once it is durable.
 pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
 
-/// A durable place for tasks, their journals and their conversations.
-///
-/// Calls that change something take effect in the order in which they are made, from the moment of
-/// the call: the future only says when the change is durable. A caller that does not need to wait
-/// may go on and look at the future later.
+/// A durable place for tasks, their journals and their conversations. See the crate's documentation for what every
+/// implementation promises.
 pub trait Store: Send + Sync + 'static {
-    /// Accepts a task, or finds the one that the same owner submitted under the same key. A worker that
-    /// is named holds it from the start, unless it has to wait its turn in its conversation. A conversation
-    /// of somebody else, or with another app, is refused as one that is not there.
-    /// A trusted definition takes the place of one with its hash that is not.
+    /// The store's time.
+    fn now(&self) -> StoreFuture<Timestamp>;
+
+    /// Accepts a task, or finds the one that the same owner submitted to the same app under the same key. The worker
+    /// that the task names holds it from the start, unless it has to wait its turn in its conversation. A conversation
+    /// of another owner or another app is refused as one that does not exist.
+    /// A trusted definition replaces an untrusted one with the same hash.
     fn submit(&self, task: NewTask) -> StoreFuture<Submission>;
 
-    /// Takes ownership of tasks that are ready. Of a conversation one task is held at a time: the one that
-    /// was at work goes on first, then the earliest that is ready. A task that waits for a person holds up
-    /// nobody, and takes its turn once it is answered. Claiming raises a task's epoch in the same step.
-    fn claim(&self, claim: Claim) -> StoreFuture<Vec<ClaimedTask>>;
+    /// Takes ownership of tasks that are ready, and raises their epochs in the same step. At most one task of a
+    /// conversation is held at a time: the one that was at work goes on first, then the earliest that is ready. A task
+    /// that waits for a person or a timer keeps no other one waiting, and takes its turn once it is ready.
+    fn claim(&self, claim: Claim) -> StoreFuture<Claimed>;
 
     /// Adds entries and messages to a task's journal and sets where it stands, all or nothing.
     /// Gives the new sequence.
-    fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64>;
+    fn append(&self, fence: Fence, batch: Arc<Batch>) -> StoreFuture<u64>;
 
-    /// Prolongs leases, and tells of each whether it is still held and whether signals wait.
+    /// Prolongs leases, and says of each whether it is still held and whether signals wait. A lease that ran out is
+    /// prolonged too, unless somebody else has claimed the task since.
     fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<RenewedLease>>;
 
-    /// Puts an answer, a cancellation or the like into a task's inbox. Needs no lease.
-    fn signal(&self, signal: NewSignal) -> StoreFuture<SignalReceipt>;
+    /// Puts an answer, a cancellation or the like into a task's inbox. Needs no lease. A task that the viewer cannot see
+    /// is unknown.
+    fn signal(&self, viewer: &Viewer, signal: NewSignal) -> StoreFuture<SignalReceipt>;
 
-    /// A task with its entries from sequence `from` on, all its messages and its waiting signals.
-    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>>;
+    /// A task's row.
+    fn task(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<TaskRecord>>;
 
-    /// A task and the newest entry of its journal: where it stands, at the least cost.
-    fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>>;
+    /// A task's row and its newest entry, read at one moment.
+    fn newest(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>>;
+
+    /// A task with its entries from sequence `from` on, all its messages and its waiting signals, read at one moment.
+    fn load(&self, viewer: &Viewer, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>>;
+
+    /// A range of a task's entries, oldest first.
+    fn entries(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        seqs: RangeInclusive<u64>,
+    ) -> StoreFuture<Vec<Entry>>;
+
+    /// The same without the states, which are the larger part.
+    fn events(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        seqs: RangeInclusive<u64>,
+    ) -> StoreFuture<Vec<JournalEvent>>;
+
+    /// Signals that a task has not taken in yet, in the order in which they came.
+    fn signals(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Vec<Signal>>;
 
     /// Tasks that fit a filter, newest first.
-    fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage>;
+    fn query(&self, viewer: &Viewer, filter: Filter, page: Page) -> StoreFuture<TaskPage>;
+
+    /// How many tasks fit a filter. Counting stops at `at_most`, which bounds the cost.
+    fn count(&self, viewer: &Viewer, filter: Filter, at_most: usize) -> StoreFuture<usize>;
 
     /// A conversation, and the newest `limit` messages that were spoken in it before the given task
     /// (or at all), oldest first.
     fn conversation(
         &self,
+        viewer: &Viewer,
         id: Uuid,
         before: Option<Uuid>,
         limit: usize,
     ) -> StoreFuture<Option<ConversationRecord>>;
 
-    /// Conversations of one owner with one app, the one spoken in last first.
-    fn conversations(
-        &self,
-        owner: Uuid,
-        app: &str,
-        limit: usize,
-    ) -> StoreFuture<Vec<ConversationRecord>>;
+    /// Conversations without their messages, the one spoken in last first.
+    fn conversations(&self, viewer: &Viewer, limit: usize) -> StoreFuture<Vec<ConversationRecord>>;
 
-    /// What tasks were begun with, by its hash. It is kept while there is a task that names it.
+    /// The app's files that tasks started with, by their hash. It is kept while a task names it. It holds no user's data.
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>>;
 
-    /// A task with all that is its own, to be brought into another store.
-    fn take_out(&self, task: Uuid) -> StoreFuture<Option<Archive>>;
+    /// A task with everything that belongs to it, to be moved to another store.
+    fn take_out(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<Archive>>;
 
-    /// Says that a definition may run here, and tells whether there is such a definition.
+    /// Lets a definition run here. Gives whether there is such a definition.
     fn trust(&self, hash: &str) -> StoreFuture<bool>;
 
-    /// Brings a task in as it was taken out, with what it was begun with. Nobody holds it. A definition
-    /// that is not here yet is kept as one that is not trusted, whatever it says itself.
+    /// Adds a task as it was taken out, with the definition that it started with. Nobody holds it. A definition
+    /// that is new here is kept as untrusted, whatever it says itself.
     fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<Imported>;
 
     /// A hint that something in the scope may have changed.
     fn watch(&self, scope: Scope) -> Hint;
 
-    /// Removes an app's ended tasks whose time is over, and definitions that no task names any more; never
+    /// Removes an app's ended tasks whose retention is over, and definitions that no task names any more; never
     /// a live task, nor the child of a live one.
     fn sweep(&self, sweep: Sweep) -> StoreFuture<SweepReport>;
 }

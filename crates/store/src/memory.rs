@@ -8,6 +8,7 @@ mod kept;
 mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,12 +21,13 @@ use crate::archive::{Archive, Imported};
 use crate::conversation::ConversationRecord;
 use crate::definition::Definition;
 use crate::error::StoreError;
-use crate::journal::{Batch, Entry, Fence, NewEntry, NewMessage, StatusUpdate};
+use crate::journal::{Batch, Entry, Fence, JournalEvent, NewEntry, NewMessage, StatusUpdate};
 use crate::signal::{NewSignal, Signal, SignalReceipt};
 use crate::task::{
-    Claim, ClaimedTask, FIRST_EPOCH, Filter, LoadedTask, NewTask, Page, RenewedLease, Submission,
-    Sweep, SweepReport, TaskPage, TaskRecord, lease_end,
+    Claim, Claimed, FIRST_EPOCH, Filter, LoadedTask, NewTask, Page, PageCursor, RenewedLease,
+    Submission, Sweep, SweepReport, TaskPage, TaskRecord, TaskSummary, later,
 };
+use crate::viewer::Viewer;
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
 use conversation::Conversation;
@@ -120,10 +122,10 @@ impl MemoryStore {
         &self,
         work: impl FnOnce(&mut Inner, Timestamp) -> Result<T, StoreError>,
     ) -> StoreFuture<T> {
-        std::future::ready(self.now(work)).boxed()
+        std::future::ready(self.at_once(work)).boxed()
     }
 
-    fn now<T>(&self, work: impl FnOnce(&mut Inner, Timestamp) -> T) -> T {
+    fn at_once<T>(&self, work: impl FnOnce(&mut Inner, Timestamp) -> T) -> T {
         let now = self.clock.now();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         work(&mut inner, now)
@@ -138,7 +140,7 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn submit(&self, task: NewTask) -> StoreFuture<Submission> {
-        let (submitted, scopes) = self.now(|inner, now| match inner.submit(task, now) {
+        let (submitted, scopes) = self.at_once(|inner, now| match inner.submit(task, now) {
             Ok(submitted @ Submission::Created { held: true, .. }) => (Ok(submitted), Vec::new()),
             outcome => (outcome, vec![Scope::Work]),
         });
@@ -146,15 +148,23 @@ impl Store for MemoryStore {
         std::future::ready(submitted).boxed()
     }
 
-    fn claim(&self, claim: Claim) -> StoreFuture<Vec<ClaimedTask>> {
-        self.with(|inner, now| inner.claim(&claim, now))
+    fn now(&self) -> StoreFuture<Timestamp> {
+        std::future::ready(Ok(self.clock.now())).boxed()
     }
 
-    fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64> {
-        let (appended, scopes) = self.now(|inner, now| match inner.append(fence, batch, now) {
-            Ok((seq, scopes)) => (Ok(seq), scopes),
-            Err(error) => (Err(error), Vec::new()),
-        });
+    fn claim(&self, claim: Claim) -> StoreFuture<Claimed> {
+        self.with(|inner, now| {
+            let tasks = inner.claim(&claim, now)?;
+            Ok(Claimed { now, tasks })
+        })
+    }
+
+    fn append(&self, fence: Fence, batch: Arc<Batch>) -> StoreFuture<u64> {
+        let (appended, scopes) =
+            self.at_once(|inner, now| match inner.append(fence, &batch, now) {
+                Ok((seq, scopes)) => (Ok(seq), scopes),
+                Err(error) => (Err(error), Vec::new()),
+            });
         self.tell(scopes);
         std::future::ready(appended).boxed()
     }
@@ -163,59 +173,95 @@ impl Store for MemoryStore {
         self.with(|inner, now| {
             Ok(fences
                 .into_iter()
-                .map(|fence| inner.renew(fence, lease_end(now, lease)))
+                .map(|fence| inner.renew(fence, later(now, lease)))
                 .collect())
         })
     }
 
-    fn signal(&self, signal: NewSignal) -> StoreFuture<SignalReceipt> {
+    fn signal(&self, viewer: &Viewer, signal: NewSignal) -> StoreFuture<SignalReceipt> {
         let task = signal.task;
-        let done = self.with(|inner, now| Ok(inner.signal(signal, now)));
+        let done = self.with(|inner, now| {
+            if inner.seen(viewer, task).is_none() {
+                return Ok(SignalReceipt::Unknown);
+            }
+            Ok(inner.signal(signal, now))
+        });
         self.hints.tell(Scope::Inbox(task));
         self.hints.tell(Scope::Work);
         done
     }
 
-    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>> {
+    fn task(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<TaskRecord>> {
+        self.with(|inner, _| Ok(inner.seen(viewer, task).map(|kept| kept.record.clone())))
+    }
+
+    fn newest(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
         self.with(|inner, _| {
-            let Some(kept) = inner.kept(task) else {
+            let Some(kept) = inner.seen(viewer, task) else {
+                return Ok(None);
+            };
+            let entry = kept.entries(kept.record.seq..=u64::MAX)?.pop();
+            Ok(entry.map(|entry| (kept.record.clone(), entry)))
+        })
+    }
+
+    fn load(&self, viewer: &Viewer, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>> {
+        self.with(|inner, _| {
+            let Some(kept) = inner.seen(viewer, task) else {
                 return Ok(None);
             };
             Ok(Some(LoadedTask {
                 record: kept.record.clone(),
-                entries: kept.entries_from(from)?,
+                entries: kept.entries(from..=u64::MAX)?,
                 messages: kept.messages()?,
                 signals: kept.waiting(),
             }))
         })
     }
 
-    fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
+    fn entries(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        seqs: RangeInclusive<u64>,
+    ) -> StoreFuture<Vec<Entry>> {
         self.with(|inner, _| {
-            let Some(kept) = inner.kept(task) else {
-                return Ok(None);
-            };
-            let entry = kept.entries_from(kept.record.seq)?.pop();
-            Ok(entry.map(|entry| (kept.record.clone(), entry)))
+            let kept = inner.seen(viewer, task);
+            kept.map_or_else(|| Ok(Vec::new()), |kept| kept.entries(seqs))
         })
     }
 
-    fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage> {
+    fn events(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        seqs: RangeInclusive<u64>,
+    ) -> StoreFuture<Vec<JournalEvent>> {
+        self.with(|inner, _| {
+            let kept = inner.seen(viewer, task);
+            kept.map_or_else(|| Ok(Vec::new()), |kept| kept.events(&seqs))
+        })
+    }
+
+    fn signals(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Vec<Signal>> {
+        self.with(|inner, _| {
+            let kept = inner.seen(viewer, task);
+            Ok(kept.map(StoredTask::waiting).unwrap_or_default())
+        })
+    }
+
+    fn query(&self, viewer: &Viewer, filter: Filter, page: Page) -> StoreFuture<TaskPage> {
         self.with(|inner, _| {
             let mut tasks: Vec<_> = inner
-                .tasks
-                .values()
-                .rev()
-                .map(|kept| &kept.record)
-                .filter(|record| filter.fits(record))
-                .filter(|record| page.before.is_none_or(|before| record.ordinal < before))
+                .fitting(viewer, &filter)
+                .filter(|record| page.after.is_none_or(|after| record.ordinal < after.0))
                 .take(page.limit + 1)
-                .cloned()
+                .map(TaskSummary::from)
                 .collect();
             let more = tasks.len() > page.limit;
             tasks.truncate(page.limit);
             let next = if more {
-                tasks.last().map(|record| record.ordinal)
+                tasks.last().map(|task| PageCursor(task.ordinal))
             } else {
                 None
             };
@@ -223,29 +269,31 @@ impl Store for MemoryStore {
         })
     }
 
+    fn count(&self, viewer: &Viewer, filter: Filter, at_most: usize) -> StoreFuture<usize> {
+        self.with(|inner, _| Ok(inner.fitting(viewer, &filter).take(at_most).count()))
+    }
+
     fn conversation(
         &self,
+        viewer: &Viewer,
         id: Uuid,
         before: Option<Uuid>,
         limit: usize,
     ) -> StoreFuture<Option<ConversationRecord>> {
-        self.with(|inner, _| inner.conversation(id, before, limit))
+        self.with(|inner, _| {
+            let found = inner.conversation(id, before, limit)?;
+            Ok(found.filter(|conversation| viewer.sees_conversation(conversation)))
+        })
     }
 
-    fn conversations(
-        &self,
-        owner: Uuid,
-        app: &str,
-        limit: usize,
-    ) -> StoreFuture<Vec<ConversationRecord>> {
+    fn conversations(&self, viewer: &Viewer, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
         self.with(|inner, _| {
-            let found: Result<Vec<_>, _> = inner
-                .conversations
-                .iter()
-                .filter(|(_, conversation)| conversation.owner == owner && conversation.app == app)
-                .filter_map(|(id, _)| inner.conversation(*id, None, 0).transpose())
+            let ids = inner.conversations.keys();
+            let found: Result<Vec<_>, _> = ids
+                .filter_map(|id| inner.conversation(*id, None, 0).transpose())
                 .collect();
             let mut found = found?;
+            found.retain(|conversation| viewer.sees_conversation(conversation));
             found.sort_by_key(|conversation| {
                 std::cmp::Reverse((conversation.updated_at, conversation.id))
             });
@@ -264,8 +312,11 @@ impl Store for MemoryStore {
         known
     }
 
-    fn take_out(&self, task: Uuid) -> StoreFuture<Option<Archive>> {
-        self.with(|inner, _| inner.take_out(task))
+    fn take_out(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<Archive>> {
+        self.with(|inner, _| match inner.seen(viewer, task) {
+            Some(_) => inner.take_out(task),
+            None => Ok(None),
+        })
     }
 
     fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<Imported> {
@@ -286,6 +337,18 @@ impl Store for MemoryStore {
 impl Inner {
     fn kept(&self, task: Uuid) -> Option<&StoredTask> {
         self.tasks.get(self.ordinals.get(&task)?)
+    }
+
+    /// A task, if it is there and the viewer sees it.
+    fn seen(&self, viewer: &Viewer, task: Uuid) -> Option<&StoredTask> {
+        self.kept(task)
+            .filter(|kept| viewer.sees_task(&kept.record))
+    }
+
+    /// Tasks that the viewer sees and that fit, newest first.
+    fn fitting(&self, viewer: &Viewer, filter: &Filter) -> impl Iterator<Item = &TaskRecord> {
+        let records = self.tasks.values().rev().map(|kept| &kept.record);
+        records.filter(move |record| viewer.sees_task(record) && filter.fits(record))
     }
 
     fn kept_mut(&mut self, task: Uuid) -> Option<&mut StoredTask> {
@@ -324,7 +387,7 @@ impl Inner {
             epoch: 0,
             seq: 0,
             worker: None,
-            ready_at: Some(now),
+            ready_at: Some(task.not_before.map_or(now, |delay| later(now, delay))),
             claims: 0,
             created_at: task.entry.at,
             started_at: None,
@@ -332,6 +395,7 @@ impl Inner {
             deadline: task.deadline,
             retention_days: task.retention_days,
             tags: task.tags,
+            trace: task.trace,
             result: None,
             error: None,
         };
@@ -347,13 +411,13 @@ impl Inner {
         kept.write(vec![task.entry], task.messages);
         let lease = task
             .hold
-            .filter(|_| !self.waits_its_turn(&kept.record, now));
+            .filter(|_| task.not_before.is_none() && !self.waits_its_turn(&kept.record, now));
         let held = lease.is_some();
         if let Some(lease) = lease {
             kept.record.epoch = FIRST_EPOCH;
             kept.record.status = TaskState::Working;
             kept.record.worker = Some(lease.worker.to_string());
-            kept.record.ready_at = Some(lease_end(now, lease.time));
+            kept.record.ready_at = Some(later(now, lease.time));
             kept.record.started_at = Some(now);
         }
         self.insert(kept);
@@ -367,7 +431,7 @@ impl Inner {
     fn append(
         &mut self,
         fence: Fence,
-        batch: Batch,
+        batch: &Batch,
         now: Timestamp,
     ) -> Result<(u64, Vec<Scope>), StoreError> {
         let fenced = StoreError::Fenced { task: fence.task };
@@ -377,12 +441,12 @@ impl Inner {
             return Err(fenced);
         }
         let spoken = batch.messages.iter().any(|message| message.spoken);
-        kept.write(batch.entries, batch.messages);
+        kept.write(batch.entries.clone(), batch.messages.clone());
         for kept in &mut kept.inbox {
             kept.consumed |= batch.consumed.contains(&kept.signal.id);
         }
         let rests = batch.standing.as_ref().is_some_and(StatusUpdate::rests);
-        if let Some(standing) = batch.standing {
+        if let Some(standing) = &batch.standing {
             kept.stand(standing, now);
         }
         let record = &kept.record;

@@ -1,5 +1,8 @@
 //! Tasks as the store keeps them, and the questions that can be asked about them.
 
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,10 +41,14 @@ pub struct NewTask {
     pub parent: Option<Uuid>,
     /// When the best partial answer must go out.
     pub deadline: Timestamp,
+    /// How long nobody works on it, by the store's clock. It then keeps no other task of its conversation waiting.
+    pub not_before: Option<Duration>,
     /// How long to keep it once ended, where it has a wish of its own.
     pub retention_days: Option<u32>,
     /// Words that retention and people find it by.
     pub tags: Vec<String>,
+    /// The trace that the request belongs to, as W3C trace context writes it (`traceparent`).
+    pub trace: Option<String>,
     /// The finer step that it begins with.
     pub stage: Option<Stage>,
     /// The journal's first entry.
@@ -150,10 +157,89 @@ pub struct TaskRecord {
     pub retention_days: Option<u32>,
     /// Words to find it by.
     pub tags: Vec<String>,
+    /// The trace that the request belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
     /// The text of the answer.
     pub result: Option<String>,
     /// What went wrong.
     pub error: Option<String>,
+}
+
+/// The most characters of a text in a [`TaskSummary`].
+pub const SUMMARY_CHARACTERS: usize = 200;
+
+/// A task in a list. It holds no payload: texts are cut to [`SUMMARY_CHARACTERS`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskSummary {
+    /// As in [`TaskRecord`].
+    pub id: Uuid,
+    /// As in [`TaskRecord`].
+    pub ordinal: u64,
+    /// As in [`TaskRecord`].
+    pub owner: Uuid,
+    /// As in [`TaskRecord`].
+    pub conversation: Option<Uuid>,
+    /// As in [`TaskRecord`].
+    pub channel: Channel,
+    /// As in [`TaskRecord`].
+    pub app: String,
+    /// As in [`TaskRecord`].
+    pub definition: String,
+    /// The beginning of what is to be done.
+    pub description: String,
+    /// As in [`TaskRecord`].
+    pub parent: Option<Uuid>,
+    /// As in [`TaskRecord`].
+    pub status: TaskState,
+    /// As in [`TaskRecord`].
+    pub stage: Option<Stage>,
+    /// As in [`TaskRecord`].
+    pub worker: Option<String>,
+    /// As in [`TaskRecord`].
+    pub ready_at: Option<Timestamp>,
+    /// As in [`TaskRecord`].
+    pub created_at: Timestamp,
+    /// As in [`TaskRecord`].
+    pub started_at: Option<Timestamp>,
+    /// As in [`TaskRecord`].
+    pub completed_at: Option<Timestamp>,
+    /// As in [`TaskRecord`].
+    pub retention_days: Option<u32>,
+    /// As in [`TaskRecord`].
+    pub tags: Vec<String>,
+    /// The beginning of the answer's text.
+    pub result: Option<String>,
+    /// The beginning of what went wrong.
+    pub error: Option<String>,
+}
+
+impl From<&TaskRecord> for TaskSummary {
+    fn from(record: &TaskRecord) -> Self {
+        let cut = |text: &String| text.chars().take(SUMMARY_CHARACTERS).collect();
+        Self {
+            id: record.id,
+            ordinal: record.ordinal,
+            owner: record.owner,
+            conversation: record.conversation,
+            channel: record.channel,
+            app: record.app.clone(),
+            definition: record.definition.clone(),
+            description: cut(&record.description),
+            parent: record.parent,
+            status: record.status,
+            stage: record.stage,
+            worker: record.worker.clone(),
+            ready_at: record.ready_at,
+            created_at: record.created_at,
+            started_at: record.started_at,
+            completed_at: record.completed_at,
+            retention_days: record.retention_days,
+            tags: record.tags.clone(),
+            result: record.result.as_ref().map(cut),
+            error: record.error.as_ref().map(cut),
+        }
+    }
 }
 
 /// Who wants work, how much, and for how long.
@@ -169,6 +255,15 @@ pub struct Claim {
     pub lease: Duration,
     /// How many tasks at most.
     pub limit: usize,
+}
+
+/// What a claim gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimed {
+    /// The store's time, by which leases and due times are judged.
+    pub now: Timestamp,
+    /// The tasks that are now the worker's.
+    pub tasks: Vec<ClaimedTask>,
 }
 
 /// A task that is now the worker's, with all it needs to go on.
@@ -236,11 +331,30 @@ pub struct Filter {
     pub tag: Option<String>,
 }
 
+/// A place in a list of tasks: right after a task. It stays right when tasks come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PageCursor(pub(crate) u64);
+
+impl fmt::Display for PageCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for PageCursor {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        text.parse().map(Self)
+    }
+}
+
 /// Which part of a long list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// Only tasks older than this ordinal.
-    pub before: Option<u64>,
+    /// Only tasks after this place.
+    pub after: Option<PageCursor>,
     /// How many at most.
     pub limit: usize,
 }
@@ -248,7 +362,7 @@ pub struct Page {
 impl Default for Page {
     fn default() -> Self {
         Self {
-            before: None,
+            after: None,
             limit: 50,
         }
     }
@@ -258,9 +372,9 @@ impl Default for Page {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskPage {
     /// The tasks.
-    pub tasks: Vec<TaskRecord>,
-    /// What to ask for next, where there is more.
-    pub next: Option<u64>,
+    pub tasks: Vec<TaskSummary>,
+    /// Where the next page begins, if there is more.
+    pub next: Option<PageCursor>,
 }
 
 /// Which ended tasks are removed.
@@ -305,9 +419,9 @@ pub(crate) fn unreadable(cause: &str) -> String {
     format!("set aside: the task cannot be read: {cause}")
 }
 
-/// When a lease taken now runs out.
-pub(crate) fn lease_end(now: Timestamp, lease: Duration) -> Timestamp {
-    now.checked_add(lease).unwrap_or(Timestamp::MAX)
+/// The store's time after a while, such as when a lease taken now runs out.
+pub(crate) fn later(now: Timestamp, by: Duration) -> Timestamp {
+    now.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
 /// What decides how long an ended task is kept.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_model::TaskState;
-use convoke_store::{Filter, NewTask, Page, SqliteStore, Store};
+use convoke_store::{Filter, NewTask, Page, SqliteStore, Store, Viewer};
 use convoke_testkit::SimClock;
 use support::{claim, task};
 use uuid::Uuid;
@@ -92,7 +92,9 @@ async fn one_row_that_cannot_be_read_stops_neither_claims_nor_lists() {
         let claimed = claim(&store, "w").await;
         let ids: Vec<_> = claimed.iter().map(|task| task.record.id).collect();
         assert_eq!(ids, [1, 3].map(Uuid::from_u128), "after {statement}");
-        let listed = store.query(Filter::default(), Page::default()).await;
+        let listed = store
+            .query(&Viewer::System, Filter::default(), Page::default())
+            .await;
         let listed = listed.unwrap().tasks;
         let healthy = listed
             .iter()
@@ -120,15 +122,18 @@ async fn a_page_goes_on_after_a_row_that_cannot_be_read() {
     let damaged = Damaged::by(4, statement).await;
     let store = damaged.open();
     let mut page = Page {
-        before: None,
+        after: None,
         limit: 2,
     };
     let mut found = Vec::new();
     loop {
-        let next = store.query(Filter::default(), page).await.unwrap();
+        let next = store
+            .query(&Viewer::System, Filter::default(), page)
+            .await
+            .unwrap();
         found.extend(next.tasks.iter().map(|task| task.ordinal));
-        page.before = next.next;
-        if page.before.is_none() {
+        page.after = next.next;
+        if page.after.is_none() {
             break;
         }
     }
@@ -141,7 +146,10 @@ async fn a_conversation_with_a_wrong_count_of_messages_is_read_all_the_same() {
                      json(json_extract(messages, '$[0]'))) WHERE task = 1";
     let damaged = Damaged::by(1, statement).await;
     let store = damaged.open();
-    let conversation = store.conversation(CONVERSATION, None, 10).await.unwrap();
+    let conversation = store
+        .conversation(&Viewer::System, CONVERSATION, None, 10)
+        .await
+        .unwrap();
     let conversation = conversation.unwrap();
     assert_eq!(conversation.messages.len(), 2);
     assert_eq!(conversation.older, 0);
@@ -170,7 +178,9 @@ fn reopened(path: &Path) -> SqliteStore {
 }
 
 async fn tasks_in(store: &SqliteStore) -> usize {
-    let page = store.query(Filter::default(), Page::default()).await;
+    let page = store
+        .query(&Viewer::System, Filter::default(), Page::default())
+        .await;
     page.unwrap().tasks.len()
 }
 

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_model::{Clock, Message};
-use convoke_store::{Batch, Filter, NewEntry, NewMessage, Page, SqliteStore, Store, StoreError};
+use convoke_store::{
+    Batch, Filter, NewEntry, NewMessage, Page, SqliteStore, Store, StoreError, Viewer,
+};
 use convoke_testkit::SimClock;
 use support::{claim, task};
 use uuid::Uuid;
@@ -49,10 +51,19 @@ async fn what_was_written_is_there_after_opening_again() {
     let clock = Arc::new(SimClock::new());
     let store = open(&path, &clock);
     store.submit(task(1, &clock)).await.unwrap();
-    let before = store.load(Uuid::from_u128(1), 1).await.unwrap();
+    let before = store
+        .load(&Viewer::System, Uuid::from_u128(1), 1)
+        .await
+        .unwrap();
     drop(store);
     let store = open(&path, &clock);
-    assert_eq!(store.load(Uuid::from_u128(1), 1).await.unwrap(), before);
+    assert_eq!(
+        store
+            .load(&Viewer::System, Uuid::from_u128(1), 1)
+            .await
+            .unwrap(),
+        before
+    );
     assert!(before.is_some());
 }
 
@@ -83,7 +94,7 @@ fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
         refused,
         StoreError::TooNew {
             found: 99,
-            known: 5
+            known: 6
         }
     );
     let version: i64 = file
@@ -127,7 +138,7 @@ async fn a_step_of_a_long_task_costs_no_more_than_one_of_a_short_task() {
                 consumed: Vec::new(),
                 standing: None,
             };
-            fence.seq = store.append(fence, batch).await.unwrap();
+            fence.seq = store.append(fence, batch.into()).await.unwrap();
         }
         drop(store);
         sizes.push(std::fs::metadata(&path).unwrap().len());
@@ -148,16 +159,25 @@ async fn a_file_of_the_first_version_keeps_everything() {
         .unwrap();
     drop(old);
     let store = open(&path, &Arc::new(SimClock::new()));
-    let tasks = store.query(Filter::default(), Page::default()).await;
+    let tasks = store
+        .query(&Viewer::System, Filter::default(), Page::default())
+        .await;
     let record = tasks.unwrap().tasks.remove(0);
-    assert_eq!((record.seq, record.description.as_str()), (8, "add it"));
-    let loaded = store.load(record.id, 1).await.unwrap().unwrap();
-    assert_eq!(loaded.entries.len(), 8);
+    assert_eq!(record.description, "add it");
+    let loaded = store
+        .load(&Viewer::System, record.id, 1)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((loaded.record.seq, loaded.entries.len()), (8, 8));
     let told: Vec<_> = loaded.messages.iter().map(|stored| stored.seq).collect();
     assert_eq!(told, (1..=8).collect::<Vec<_>>());
     assert_eq!(loaded.messages[1].message.tool_calls[0].tool, "calculate");
     let conversation = record.conversation.unwrap();
-    let conversation = store.conversation(conversation, None, 9).await.unwrap();
+    let conversation = store
+        .conversation(&Viewer::System, conversation, None, 9)
+        .await
+        .unwrap();
     let spoken = conversation.unwrap().messages;
     assert_eq!(spoken.len(), 2, "the request and the answer");
     assert_eq!(spoken[0].content, "add it");
@@ -172,7 +192,9 @@ async fn what_tasks_of_an_older_file_were_begun_with_stays_trusted() {
         .unwrap();
     drop(old);
     let store = open(&path, &Arc::new(SimClock::new()));
-    let tasks = store.query(Filter::default(), Page::default()).await;
+    let tasks = store
+        .query(&Viewer::System, Filter::default(), Page::default())
+        .await;
     let record = tasks.unwrap().tasks.remove(0);
     let kept = store.definition(&record.definition).await.unwrap().unwrap();
     assert!(kept.trusted);
@@ -186,21 +208,36 @@ async fn a_file_can_be_read_without_leave_to_write_it() {
     let path = folder.path().join("a %41?mode=rw#\u{e4}.db");
     let clock = Arc::new(SimClock::new());
     let missing = SqliteStore::open_read_only(&path, clock.clone());
-    assert!(matches!(missing, Err(StoreError::Broken(_))), "{missing:?}");
+    assert!(
+        matches!(missing, Err(StoreError::Unavailable(_))),
+        "{missing:?}"
+    );
     assert!(!path.exists(), "reading makes nothing");
     let store = open(&path, &clock);
     store.submit(task(1, &clock)).await.unwrap();
-    let written = store.load(Uuid::from_u128(1), 1).await.unwrap();
+    let written = store
+        .load(&Viewer::System, Uuid::from_u128(1), 1)
+        .await
+        .unwrap();
     let reading = SqliteStore::open_read_only(&path, clock.clone()).unwrap();
-    assert_eq!(reading.load(Uuid::from_u128(1), 1).await.unwrap(), written);
+    assert_eq!(
+        reading
+            .load(&Viewer::System, Uuid::from_u128(1), 1)
+            .await
+            .unwrap(),
+        written
+    );
     store.submit(task(2, &clock)).await.unwrap();
-    let second = reading.load(Uuid::from_u128(2), 1).await.unwrap();
+    let second = reading
+        .load(&Viewer::System, Uuid::from_u128(2), 1)
+        .await
+        .unwrap();
     assert!(second.is_some(), "what others write meanwhile is read");
     let refused = reading.submit(task(3, &clock)).await;
-    assert!(matches!(refused, Err(StoreError::Broken(_))), "{refused:?}");
+    assert_eq!(refused, Err(StoreError::ReadOnly));
     drop((store, reading));
     let reading = SqliteStore::open_read_only(&path, clock.clone()).unwrap();
-    let page = reading.query(Filter::default(), Page::default());
+    let page = reading.query(&Viewer::System, Filter::default(), Page::default());
     assert_eq!(page.await.unwrap().tasks.len(), 2);
 }
 

@@ -5,22 +5,37 @@ use std::time::Duration;
 
 use convoke_model::{Clock, Ids};
 use jiff::Timestamp;
+use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Time stands still until [`SimClock::advance`].
+/// Time stands still until [`SimClock::advance`], unless the clock runs.
 #[derive(Debug)]
-pub struct SimClock(AtomicI64);
+pub struct SimClock {
+    millis: AtomicI64,
+    running_since: Option<Instant>,
+}
 
 impl SimClock {
     /// A clock at some day in 2026.
     pub fn new() -> Self {
-        Self(AtomicI64::new(1_780_000_000_000))
+        Self {
+            millis: AtomicI64::new(1_780_000_000_000),
+            running_since: None,
+        }
+    }
+
+    /// A clock on which time passes as in the runtime, and may be advanced besides.
+    pub fn running() -> Self {
+        Self {
+            running_since: Some(Instant::now()),
+            ..Self::new()
+        }
     }
 
     /// Lets time pass.
     pub fn advance(&self, by: Duration) {
         let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-        self.0.fetch_add(millis, Ordering::SeqCst);
+        self.millis.fetch_add(millis, Ordering::SeqCst);
     }
 }
 
@@ -32,7 +47,11 @@ impl Default for SimClock {
 
 impl Clock for SimClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millisecond(self.0.load(Ordering::SeqCst)).unwrap_or(Timestamp::UNIX_EPOCH)
+        let passed = self
+            .running_since
+            .map_or(0, |since| since.elapsed().as_millis());
+        let millis = self.millis.load(Ordering::SeqCst) + i64::try_from(passed).unwrap_or(0);
+        Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 }
 

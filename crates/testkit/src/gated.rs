@@ -1,5 +1,7 @@
 //! A store whose appends can be held up, as a slow disk would.
 
+use std::sync::Arc;
+
 use convoke_store::{Batch, Fence, Store, StoreFuture};
 use futures::FutureExt;
 use tokio::sync::watch;
@@ -45,7 +47,7 @@ impl<S: Store> GatedStore<S> {
 }
 
 impl<S: Store> Store for GatedStore<S> {
-    fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64> {
+    fn append(&self, fence: Fence, batch: Arc<Batch>) -> StoreFuture<u64> {
         let done = self.inner.append(fence, batch);
         self.appended.send_modify(|count| *count += 1);
         let mut open = self.open.subscribe();
@@ -56,5 +58,5 @@ impl<S: Store> Store for GatedStore<S> {
         .boxed()
     }
 
-    crate::passes_on!(inner: submit claim renew load newest conversation rest);
+    crate::passes_on!(inner: now submit claim renew signal task newest load conversation rest);
 }

@@ -2,6 +2,7 @@
 
 mod clock;
 mod corpus;
+mod faulty;
 mod gated;
 mod passes_on;
 mod peak_memory;
@@ -10,6 +11,7 @@ mod scripted_reply;
 
 pub use clock::{CountedIds, SimClock};
 pub use corpus::replay;
+pub use faulty::{Fault, FaultyStore};
 pub use gated::GatedStore;
 pub use peak_memory::peak_memory;
 pub use scripted_model::{RecordedRequest, Script, ScriptedModel};

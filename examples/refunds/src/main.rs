@@ -105,7 +105,7 @@ async fn serve() -> Result<Outcome, Box<dyn Error>> {
     let incoming = Incoming::new(user, "A-2").tags(["refund"]).keep_days(90);
     let task = runtime.submit(incoming).await?;
     let question = until_asked(&runtime, user, task).await?;
-    let asked = runtime.task(user, task).await?.info.cursor;
+    let asked = runtime.task(user, task).await?.cursor;
     let approve = QuestionAnswer::approve().saying("the parcel came back");
     let refunded = runtime.answer(user, task, question, approve).await?;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use convoke::StoreChoice;
 use convoke_engine::EngineError;
 use convoke_model::{Clock, SystemClock, TaskState};
-use convoke_store::{Filter, Page, Store, StoreError, TaskRecord};
+use convoke_store::{Filter, Page, Store, StoreError, TaskSummary, Viewer};
 use serde_json::json;
 
 use super::tasks::questions;
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
     }
     let mut exit = Exit::Done;
     for task in found {
-        let Some((record, newest)) = store.newest(task.id).await? else {
+        let Some((record, newest)) = store.newest(&Viewer::System, task.id).await? else {
             continue;
         };
         let questions = questions(&newest.state.value());
@@ -96,24 +96,22 @@ pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Every task that a worker has something to do for: one that waits for a person only once somebody
-/// has answered.
-async fn unfinished(store: &dyn Store, filter: &Filter) -> Result<Vec<TaskRecord>, StoreError> {
+/// Every task that a worker has something to do for now: one that waits for a person only once somebody has answered,
+/// and one that waits for a timer only once that is due.
+async fn unfinished(store: &dyn Store, filter: &Filter) -> Result<Vec<TaskSummary>, StoreError> {
     let now = SystemClock.now();
     let mut tasks = Vec::new();
     let mut page = Page {
-        before: None,
+        after: None,
         limit: 500,
     };
     loop {
-        let found = store.query(filter.clone(), page).await?;
+        let found = store.query(&Viewer::System, filter.clone(), page).await?;
         tasks.extend(found.tasks.into_iter().filter(|task| {
-            !task.status.awaits_person()
-                || task.worker.is_some()
-                || task.ready_at.is_some_and(|ready| ready <= now)
+            task.worker.is_some() || task.ready_at.is_some_and(|ready| ready <= now)
         }));
         match found.next {
-            Some(next) => page.before = Some(next),
+            Some(next) => page.after = Some(next),
             None => return Ok(tasks),
         }
     }

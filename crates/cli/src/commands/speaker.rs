@@ -25,7 +25,7 @@ impl Speaker {
             None if args.r#continue => {
                 let last = runtime
                     .store()
-                    .conversations(user.uuid(), runtime.app().config.name.as_str(), 1)
+                    .conversations(&runtime.viewer(user), 1)
                     .await?;
                 last.first().map(|conversation| conversation.id).ok_or_else(|| {
                     UsageError::new(

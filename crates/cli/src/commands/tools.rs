@@ -8,23 +8,22 @@ use anyhow::Context;
 use crate::cli::{ListenArgs, ToolsCommand};
 use crate::exit::Exit;
 use crate::output;
-use crate::start;
 
 pub(crate) async fn run(command: &ToolsCommand) -> anyhow::Result<Exit> {
     match command {
         ToolsCommand::Todo { db, listen } => {
-            let db = place(db.as_deref(), listen, "todo.db");
+            let db = place(db.as_deref(), listen, "todo.db")?;
             make_folder_of(&db)?;
             announce("to-do", listen);
             convoke_todo::serve(&db, listen.http).await?;
         }
         ToolsCommand::Operations { dir, listen } => {
-            let dir = place(dir.as_deref(), listen, "operations");
+            let dir = place(dir.as_deref(), listen, "operations")?;
             announce("operations", listen);
             convoke_operations::serve(&dir, listen.http).await?;
         }
         ToolsCommand::Home { db, listen } => {
-            let db = place(db.as_deref(), listen, "home.db");
+            let db = place(db.as_deref(), listen, "home.db")?;
             make_folder_of(&db)?;
             announce("home", listen);
             convoke_home::serve(&db, listen.http).await?;
@@ -34,7 +33,7 @@ pub(crate) async fn run(command: &ToolsCommand) -> anyhow::Result<Exit> {
             answer_within_ms,
             listen,
         } => {
-            let db = place(db.as_deref(), listen, "retail.db");
+            let db = place(db.as_deref(), listen, "retail.db")?;
             make_folder_of(&db)?;
             announce("retail", listen);
             let options = convoke_retail::Options {
@@ -47,8 +46,9 @@ pub(crate) async fn run(command: &ToolsCommand) -> anyhow::Result<Exit> {
 }
 
 /// Where a server keeps its data: where it was told to, or under this name in the data folder.
-fn place(told: Option<&Path>, listen: &ListenArgs, name: &str) -> PathBuf {
-    start::absolute(&told.map_or_else(|| listen.data.join(name), Path::to_owned))
+fn place(told: Option<&Path>, listen: &ListenArgs, name: &str) -> anyhow::Result<PathBuf> {
+    let place = told.map_or_else(|| listen.data.join(name), Path::to_owned);
+    std::path::absolute(&place).with_context(|| format!("{} is no place", place.display()))
 }
 
 /// A database file needs its folder before it can be made.

@@ -89,7 +89,7 @@ mod tests {
         let error = RuntimeError::Open { path, source };
         assert_eq!(
             message(error),
-            "the store /a cannot be opened: the store failed: disk full"
+            "the store /a cannot be opened: the store is damaged: disk full"
         );
         let error = Err::<(), _>(std::io::Error::other("disk full")).context("no report");
         assert_eq!(message(error.unwrap_err()), "no report: disk full");

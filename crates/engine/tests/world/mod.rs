@@ -13,7 +13,7 @@ use convoke_engine::{
     Program, QuestionAnswer, Snapshot, Step, TaskOutcome, Verdict, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
-use convoke_store::{Claim, ClaimedTask, Definition, MemoryStore, Store};
+use convoke_store::{Claim, ClaimedTask, Definition, MemoryStore, Store, Viewer};
 use convoke_testkit::{CountedIds, GatedStore, SimClock};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -144,6 +144,36 @@ pub(crate) struct Hands {
     pub(crate) classification: Gate,
     pub(crate) verification: Gate,
     pub(crate) at_work: Gauge,
+}
+
+impl Hands {
+    pub(crate) fn set(&self, word: &str, behaviour: Behaviour) {
+        self.behaviours
+            .lock()
+            .unwrap()
+            .insert(word.into(), behaviour);
+    }
+
+    pub(crate) fn hang_on(&self, word: &str) {
+        self.hanging.send_replace(Some(word.into()));
+    }
+
+    pub(crate) fn release(&self) {
+        self.hanging.send_replace(None);
+    }
+
+    pub(crate) fn performed(&self) -> Vec<String> {
+        let performed = self.performed.lock().unwrap();
+        performed.iter().map(|(word, _)| word.clone()).collect()
+    }
+
+    pub(crate) async fn until_performed(&self, word: &str) {
+        let mut changed = self.changed.subscribe();
+        changed
+            .wait_for(|_| self.performed().iter().any(|other| other == word))
+            .await
+            .unwrap();
+    }
 }
 
 /// How many are at work, and how many were at the most.
@@ -310,20 +340,16 @@ impl World {
     }
 
     pub(crate) fn set(&self, word: &str, behaviour: Behaviour) {
-        self.hands
-            .behaviours
-            .lock()
-            .unwrap()
-            .insert(word.into(), behaviour);
+        self.hands.set(word, behaviour);
     }
 
     /// Makes a word hang once it is performed, until [`Self::release`].
     pub(crate) fn hang_on(&self, word: &str) {
-        self.hands.hanging.send_replace(Some(word.into()));
+        self.hands.hang_on(word);
     }
 
     pub(crate) fn release(&self) {
-        self.hands.hanging.send_replace(None);
+        self.hands.release();
     }
 
     pub(crate) fn close_gate(&self) {
@@ -339,13 +365,7 @@ impl World {
     }
 
     pub(crate) fn performed(&self) -> Vec<String> {
-        self.hands
-            .performed
-            .lock()
-            .unwrap()
-            .iter()
-            .map(|(word, _)| word.clone())
-            .collect()
+        self.hands.performed()
     }
 
     /// The arguments of the last call.
@@ -361,10 +381,13 @@ impl World {
 
     /// Waits for a task's question and answers it.
     pub(crate) async fn answer(&self, task: Uuid, answer: QuestionAnswer) {
-        let waiting = self.engine.wait(task).await.unwrap();
+        let waiting = self.engine.wait(&Viewer::System, task).await.unwrap();
         assert_eq!(waiting.status, TaskState::InputRequired);
         let question = Some(waiting.questions[0].id);
-        self.engine.answer(task, question, answer).await.unwrap();
+        self.engine
+            .answer(&Viewer::System, task, question, answer)
+            .await
+            .unwrap();
     }
 
     pub(crate) fn ids_of(&self, word: &str) -> Vec<Uuid> {
@@ -377,11 +400,7 @@ impl World {
     }
 
     pub(crate) async fn until_performed(&self, word: &str) {
-        let mut changed = self.hands.changed.subscribe();
-        changed
-            .wait_for(|_| self.performed().iter().any(|other| other == word))
-            .await
-            .unwrap();
+        self.hands.until_performed(word).await;
     }
 
     pub(crate) async fn submit(&self, text: &str) -> Uuid {
@@ -391,6 +410,10 @@ impl World {
 
     #[expect(clippy::unused_self, reason = "reads as what this world is asked")]
     pub(crate) fn request(&self, text: &str) -> NewRequest {
+        Self::request_of(text)
+    }
+
+    pub(crate) fn request_of(text: &str) -> NewRequest {
         let message = Message::user(text, jiff::Timestamp::UNIX_EPOCH).unwrap();
         NewRequest {
             owner: Uuid::from_u128(7),
@@ -401,6 +424,8 @@ impl World {
             input: json!({}),
             live: None,
             keeping: convoke_engine::Retention::default(),
+            not_before: None,
+            trace: None,
         }
     }
 
@@ -449,14 +474,14 @@ impl World {
             lease: Duration::from_secs(10),
             limit: 10,
         };
-        let claimed = self.store.claim(claim).await.unwrap();
+        let claimed = self.store.claim(claim).await.unwrap().tasks;
         assert!(!claimed.is_empty());
         claimed
     }
 
     pub(crate) async fn until_ended(&self, task: Uuid) -> TaskOutcome {
         loop {
-            let ended = self.engine.wait(task).await.unwrap();
+            let ended = self.engine.wait(&Viewer::System, task).await.unwrap();
             if ended.status.is_final() {
                 return ended;
             }
@@ -466,7 +491,12 @@ impl World {
 
     /// Applies every event of the journal anew and compares each state with the one written.
     pub(crate) async fn assert_replays(&self, task: Uuid) {
-        let journal = self.store.load(task, 1).await.unwrap().unwrap();
+        let journal = self
+            .store
+            .load(&Viewer::System, task, 1)
+            .await
+            .unwrap()
+            .unwrap();
         let facts = Facts::from(&journal.record);
         let mut machine = Machine::new(Arc::new(Words), facts);
         machine.begin_with(journal.messages.iter().map(|stored| stored.message.clone()));

@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use convoke_app::BUILTIN_SERVER;
 use convoke_model::Clock;
+use convoke_tools::ToolReply;
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::calculate::{self, MAX_EXPRESSION_CHARACTERS};
 use super::rust_tool::{RustTool, ToolError};
 
 /// The longest that `wait` waits. A tool's own time limit may be shorter.
-pub const MAX_WAIT_SECONDS: u32 = 60;
+pub const MAX_WAIT_SECONDS: u32 = 86_400;
 
 /// What is written after an RFC 3339 date and time without it.
 const RFC_3339: &str = "%Y-%m-%dT%H:%M:%S%:z";
@@ -84,6 +85,27 @@ pub(super) fn tools(clock: Arc<dyn Clock>) -> Vec<RustTool> {
     .into_iter()
     .map(|tool| tool.server(BUILTIN_SERVER).read_only())
     .collect()
+}
+
+/// How long a call of `builtin.wait` waits. Nothing for any other tool, or for arguments that the tool refuses.
+pub(crate) fn wait_time(tool: &str, arguments: &Map<String, Value>) -> Option<Duration> {
+    let is_wait = tool.split_once('.') == Some((BUILTIN_SERVER, "wait")) && arguments.len() == 1;
+    let seconds = arguments.get("seconds").filter(|_| is_wait)?.as_f64()?;
+    if !(0.0..=f64::from(MAX_WAIT_SECONDS)).contains(&seconds) {
+        return None;
+    }
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// What `builtin.wait` gives once its time is over.
+pub(crate) fn waited(arguments: &Map<String, Value>) -> ToolReply {
+    let mut reply = ToolReply::of(
+        BUILTIN_SERVER,
+        "wait",
+        json!({ "waited_seconds": arguments.get("seconds") }),
+    );
+    reply.changed_nothing = true;
+    reply
 }
 
 fn calculate_schema() -> Value {

@@ -24,6 +24,7 @@ use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout_at};
 
 use self::rust_tool::{CheckedTool, HandlerOutcome};
+pub(crate) use builtin::{wait_time, waited};
 
 pub use approval::Approvals;
 pub use builtin::MAX_WAIT_SECONDS;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use convoke_engine::TaskOutcome;
 use convoke_store::{
-    Batch, Claim, ClaimedTask, ConversationRecord, Entry, Fence, LoadedTask, MemoryStore,
-    RenewedLease, Store, StoreFuture, TaskRecord,
+    Batch, Claim, Claimed, ConversationRecord, Entry, Fence, LoadedTask, MemoryStore, RenewedLease,
+    Store, StoreFuture, TaskRecord, Viewer,
 };
 use convoke_testkit::{Reply, SimClock};
 use futures::FutureExt;
@@ -37,7 +37,7 @@ pub(crate) async fn kill_everywhere(
     let mut deaths = 0;
     for side in [Side::Before, Side::After] {
         for fatal in 0..MOST_ENTRIES {
-            let clock = Arc::new(SimClock::new());
+            let clock = Arc::new(SimClock::running());
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock.clone()));
             let setting = Setting {
                 store: Some(Arc::clone(&store)),
@@ -50,13 +50,13 @@ pub(crate) async fn kill_everywhere(
             let crash = Arc::new(Crash::at(Arc::clone(&store), fatal, side));
             office.start_worker(crash.clone());
             let survived = tokio::select! {
-                _ = office.engine.wait(task) => true,
+                _ = office.engine.wait(&Viewer::System, task) => true,
                 () = crash.reached() => false,
             };
             office.kill_worker().await;
             clock.advance(Duration::from_mins(1));
             office.start_worker(Arc::clone(&store));
-            let ended = office.engine.wait(task).await.unwrap();
+            let ended = office.engine.wait(&Viewer::System, task).await.unwrap();
             look(&office, &ended, &format!("{side:?} {fatal}"));
             if survived {
                 break;
@@ -103,7 +103,7 @@ impl Crash {
 }
 
 impl Store for Crash {
-    fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64> {
+    fn append(&self, fence: Fence, batch: Arc<Batch>) -> StoreFuture<u64> {
         let number = self.appended.fetch_add(1, Ordering::SeqCst);
         if number < self.fatal {
             return self.inner.append(fence, batch);
@@ -116,7 +116,7 @@ impl Store for Crash {
         pending().boxed()
     }
 
-    fn claim(&self, claim: Claim) -> StoreFuture<Vec<ClaimedTask>> {
+    fn claim(&self, claim: Claim) -> StoreFuture<Claimed> {
         if self.alive() {
             self.inner.claim(claim)
         } else {
@@ -132,17 +132,17 @@ impl Store for Crash {
         }
     }
 
-    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>> {
+    fn load(&self, viewer: &Viewer, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>> {
         if self.alive() {
-            self.inner.load(task, from)
+            self.inner.load(viewer, task, from)
         } else {
             pending().boxed()
         }
     }
 
-    fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
+    fn newest(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
         if self.alive() {
-            self.inner.newest(task)
+            self.inner.newest(viewer, task)
         } else {
             pending().boxed()
         }
@@ -150,16 +150,25 @@ impl Store for Crash {
 
     fn conversation(
         &self,
+        viewer: &Viewer,
         id: Uuid,
         before: Option<Uuid>,
         limit: usize,
     ) -> StoreFuture<Option<ConversationRecord>> {
         if self.alive() {
-            self.inner.conversation(id, before, limit)
+            self.inner.conversation(viewer, id, before, limit)
         } else {
             pending().boxed()
         }
     }
 
-    convoke_testkit::passes_on!(inner: submit rest);
+    fn task(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<TaskRecord>> {
+        if self.alive() {
+            self.inner.task(viewer, task)
+        } else {
+            pending().boxed()
+        }
+    }
+
+    convoke_testkit::passes_on!(inner: now submit signal rest);
 }

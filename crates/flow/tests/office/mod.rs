@@ -22,7 +22,7 @@ use convoke_engine::{
 use convoke_flow::{Assistant, Incoming, Performer, PerformerOptions, receive};
 use convoke_llm::ModelClient;
 use convoke_model::UserId;
-use convoke_store::{Entry, Scope, Store};
+use convoke_store::{Entry, Scope, Store, Viewer};
 use convoke_testkit::{Script, ScriptedModel};
 use futures::FutureExt;
 use serde_json::Value;
@@ -213,21 +213,27 @@ impl Office {
     }
 
     pub(crate) async fn cancel(&self, task: Uuid) {
-        self.engine.cancel(task, None).await.unwrap();
+        self.engine
+            .cancel(&Viewer::System, task, None)
+            .await
+            .unwrap();
     }
 
     pub(crate) async fn ask(&self, text: &str) -> TaskOutcome {
         let task = self.submit(text).await;
-        self.engine.wait(task).await.unwrap()
+        self.engine.wait(&Viewer::System, task).await.unwrap()
     }
 
     pub(crate) async fn answer(&self, waiting: &TaskOutcome, answer: Value) -> TaskOutcome {
         let task = waiting.facts.id;
         let question = Some(waiting.questions[0].id);
         let answer = serde_json::from_value(answer).unwrap();
-        self.engine.answer(task, question, answer).await.unwrap();
+        self.engine
+            .answer(&Viewer::System, task, question, answer)
+            .await
+            .unwrap();
         loop {
-            let ended = self.engine.wait(task).await.unwrap();
+            let ended = self.engine.wait(&Viewer::System, task).await.unwrap();
             if ended.status.is_final() {
                 return ended;
             }
@@ -244,7 +250,7 @@ impl Office {
         let mut answered = HashSet::new();
         let mut hint = self.store.watch(Scope::Task(task));
         loop {
-            let ended = self.engine.wait(task).await.unwrap();
+            let ended = self.engine.wait(&Viewer::System, task).await.unwrap();
             if ended.status.is_final() {
                 return ended;
             }
@@ -253,7 +259,10 @@ impl Office {
                 let key = format!("{} of {}", question.id, question.seq);
                 if answered.insert(key) {
                     let answer = serde_json::from_value(answer(question)).unwrap();
-                    let said = self.engine.answer(task, Some(question.id), answer).await;
+                    let said = self
+                        .engine
+                        .answer(&Viewer::System, task, Some(question.id), answer)
+                        .await;
                     // Somebody else may have answered since.
                     if let Err(error) = said {
                         assert_eq!(error.code(), "question.answered", "{error}");
@@ -266,7 +275,7 @@ impl Office {
 
     /// A task's entries.
     pub(crate) async fn entries(&self, task: Uuid) -> Vec<Entry> {
-        let loaded = self.store.load(task, 1).await.unwrap();
+        let loaded = self.store.load(&Viewer::System, task, 1).await.unwrap();
         loaded.unwrap().entries
     }
 
@@ -288,7 +297,12 @@ impl Office {
 
     /// The kinds of a task's entries.
     pub(crate) async fn journal(&self, task: Uuid) -> Vec<String> {
-        let loaded = self.store.load(task, 1).await.unwrap().unwrap();
+        let loaded = self
+            .store
+            .load(&Viewer::System, task, 1)
+            .await
+            .unwrap()
+            .unwrap();
         loaded
             .entries
             .iter()

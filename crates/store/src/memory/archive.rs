@@ -50,7 +50,7 @@ impl Inner {
                 created_at: kept.created_at,
                 updated_at: kept.updated_at,
             }),
-            entries: kept.entries_from(1)?,
+            entries: kept.entries(1..=u64::MAX)?,
             messages: kept.messages()?,
             signals: signals.collect(),
         }))

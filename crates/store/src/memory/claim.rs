@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::Inner;
 use crate::error::StoreError;
-use crate::task::{Claim, ClaimedTask, TaskRecord, lease_end, unreadable};
+use crate::task::{Claim, ClaimedTask, TaskRecord, later, unreadable};
 
 impl Inner {
     pub(super) fn claim(
@@ -48,14 +48,14 @@ impl Inner {
             return Ok(None);
         };
         // All is read before anything is changed.
-        let entry = kept.entries_from(kept.record.seq)?.pop();
+        let entry = kept.entries(kept.record.seq..=u64::MAX)?.pop();
         let entry = entry.ok_or_else(|| StoreError::Corrupt("the task has no entry".into()))?;
         let (messages, signals) = (kept.messages()?, kept.waiting());
         let record = &mut kept.record;
         record.epoch += 1;
         record.claims += 1;
         record.worker = Some(claim.worker.clone());
-        record.ready_at = Some(lease_end(now, claim.lease));
+        record.ready_at = Some(later(now, claim.lease));
         record.started_at.get_or_insert(now);
         if record.status == TaskState::Submitted {
             record.status = TaskState::Working;
@@ -110,6 +110,5 @@ impl Inner {
 
 /// Whether a task that nobody holds is to be worked on before later ones.
 fn is_ready(record: &TaskRecord, now: Timestamp) -> bool {
-    matches!(record.status, TaskState::Submitted | TaskState::Working)
-        || record.ready_at.is_some_and(|ready| ready <= now)
+    record.ready_at.is_some_and(|ready| ready <= now)
 }

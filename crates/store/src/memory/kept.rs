@@ -1,13 +1,18 @@
 //! One task as it is kept in memory.
 
+use std::ops::RangeInclusive;
+
 use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::StoredTask;
 use crate::error::StoreError;
-use crate::journal::{Entry, LeaseAction, NewEntry, NewMessage, StatusUpdate, StoredMessage};
+use crate::journal::{
+    Entry, JournalEvent, LeaseAction, NewEntry, NewMessage, StatusUpdate, StoredMessage,
+};
 use crate::signal::Signal;
 use crate::state::{StateReader, misfit};
+use crate::task::later;
 
 impl StoredTask {
     /// The owner's key for it, which no other task has.
@@ -17,8 +22,14 @@ impl StoredTask {
         Some((record.app.clone(), record.owner, key))
     }
 
-    pub(super) fn entries_from(&self, from: u64) -> Result<Vec<Entry>, StoreError> {
-        let first = self.record.seq + 1 - self.entries.len() as u64;
+    /// The sequence of the oldest entry that is kept.
+    fn first_seq(&self) -> u64 {
+        self.record.seq + 1 - self.entries.len() as u64
+    }
+
+    pub(super) fn entries(&self, seqs: RangeInclusive<u64>) -> Result<Vec<Entry>, StoreError> {
+        let (from, to) = seqs.into_inner();
+        let first = self.first_seq();
         let skipped = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
         let skipped = skipped.min(self.entries.len());
         // What changed can be told only from the last state that was written in full.
@@ -28,7 +39,7 @@ impl StoredTask {
             .find(|place| !self.entries.get(*place).is_some_and(needs_earlier))
             .unwrap_or(0);
         let mut states = StateReader::default();
-        let entries = (first..).zip(&self.entries).skip(read_from);
+        let entries = (first..=to).zip(&self.entries).skip(read_from);
         let read = entries.map(|(seq, entry)| {
             Ok(Entry {
                 seq,
@@ -39,6 +50,25 @@ impl StoredTask {
             })
         });
         read.skip(skipped - read_from).collect()
+    }
+
+    pub(super) fn events(
+        &self,
+        seqs: &RangeInclusive<u64>,
+    ) -> Result<Vec<JournalEvent>, StoreError> {
+        let entries = (self.first_seq()..).zip(&self.entries);
+        let read = |(seq, entry): (u64, &NewEntry)| {
+            Ok(JournalEvent {
+                seq,
+                at: entry.at,
+                kind: entry.kind.to_string(),
+                event: serde_json::from_str(&entry.event)?,
+            })
+        };
+        entries
+            .filter(|(seq, _)| seqs.contains(seq))
+            .map(read)
+            .collect()
     }
 
     pub(super) fn messages(&self) -> Result<Vec<StoredMessage>, StoreError> {
@@ -64,7 +94,7 @@ impl StoredTask {
 
     /// Keeps the newest entry and what was spoken.
     pub(super) fn forget_journal(&mut self) {
-        let newest = self.entries_from(self.record.seq);
+        let newest = self.entries(self.record.seq..=u64::MAX);
         if let Ok(mut newest) = newest
             && let (Some(newest), Some(last)) = (newest.pop(), self.entries.last_mut())
         {
@@ -84,13 +114,13 @@ impl StoredTask {
             .extend(messages.into_iter().map(|message| (seq, message)));
     }
 
-    pub(super) fn stand(&mut self, standing: StatusUpdate, now: Timestamp) {
+    pub(super) fn stand(&mut self, standing: &StatusUpdate, now: Timestamp) {
         let waiting = self.is_signalled();
         let record = &mut self.record;
         record.status = standing.status;
         record.stage = standing.stage;
-        record.result = standing.result.or(record.result.take());
-        record.error = standing.error.or(record.error.take());
+        record.result = standing.result.clone().or(record.result.take());
+        record.error = standing.error.clone().or(record.error.take());
         if standing.progress {
             record.claims = 0;
         }
@@ -98,9 +128,10 @@ impl StoredTask {
             record.worker = None;
             record.ready_at = None;
             record.completed_at = Some(now);
-        } else if let LeaseAction::Release { wake_at } = standing.hold {
+        } else if let LeaseAction::Release { wake_in } = standing.hold {
             record.worker = None;
             // A signal that came while the task was at work must not wait for the next one.
+            let wake_at = wake_in.map(|delay| later(now, delay));
             record.ready_at = if waiting { Some(now) } else { wake_at };
         }
     }

@@ -8,6 +8,7 @@ use super::{read, write};
 use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
 use crate::definition::Definition;
 use crate::error::StoreError;
+use crate::viewer::Viewer;
 
 /// Keeps a definition, unless it is kept already, which it nearly always is. What is trusted takes the
 /// place of what is not: two sets of files may have one hash, and only one of them is its user's.
@@ -69,8 +70,12 @@ pub(super) fn forget_unused(connection: &Connection) -> Result<(), StoreError> {
 }
 
 /// All of a task, from one snapshot of the file.
-pub(super) fn take_out(connection: &Connection, task: Uuid) -> Result<Option<Archive>, StoreError> {
-    let Some(loaded) = read::load_in_snapshot(connection, task, 1)? else {
+pub(super) fn take_out(
+    connection: &Connection,
+    viewer: &Viewer,
+    task: Uuid,
+) -> Result<Option<Archive>, StoreError> {
+    let Some(loaded) = read::load_in_snapshot(connection, viewer, task, 1)? else {
         return Ok(None);
     };
     let (key, fingerprint) = connection
@@ -148,9 +153,9 @@ pub(super) fn bring_in(
         .prepare_cached(
             "INSERT INTO tasks (id, key, owner, conversation, channel, app, definition, \
              description, parent, status, stage, epoch, ready_at, claims, created_at, started_at, \
-             completed_at, deadline, retention_days, tags, result, error, fingerprint) VALUES (?1, \
+             completed_at, deadline, retention_days, tags, result, error, fingerprint, trace) VALUES (?1, \
              ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-             ?21, ?22, ?23)",
+             ?21, ?22, ?23, ?24)",
         )?
         .execute(params![
             record.id.to_string(),
@@ -176,6 +181,7 @@ pub(super) fn bring_in(
             record.result,
             record.error,
             archive.fingerprint,
+            record.trace,
         ])?;
     let ordinal = connection.last_insert_rowid();
     for (before, (entry, messages)) in (0..).zip(archive.steps()) {

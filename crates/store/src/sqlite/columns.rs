@@ -8,49 +8,37 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::StoreError;
-use crate::journal::{Entry, NewMessage, StoredMessage};
+use crate::journal::{Entry, JournalEvent, NewMessage, StoredMessage};
 use crate::signal::Signal;
 use crate::state::{StateReader, misfit};
-use crate::task::TaskRecord;
+use crate::task::{SUMMARY_CHARACTERS, TaskRecord, TaskSummary};
 
 /// The columns of a task's row `t`, in the order in which [`task`] reads them. Its sequence is that of
 /// its newest entry.
 pub(super) const TASK: &str = "id, ordinal, owner, conversation, channel, app, definition, \
      description, parent, status, stage, epoch, \
      (SELECT max(seq) FROM entries WHERE task = t.ordinal), worker, ready_at, claims, created_at, \
-     started_at, completed_at, deadline, retention_days, tags, result, error";
+     started_at, completed_at, deadline, retention_days, tags, result, error, trace";
 
 /// Which of them is its place in the store.
 pub(super) const ORDINAL: usize = 1;
 
 /// How many columns those are.
-pub(super) const TASK_COLUMNS: usize = 24;
+pub(super) const TASK_COLUMNS: usize = 25;
 
 pub(super) fn task(row: &Row<'_>) -> Result<TaskRecord, StoreError> {
     Ok(TaskRecord {
         id: id(&row.get::<_, String>(0)?)?,
         ordinal: row.get(ORDINAL)?,
         owner: id(&row.get::<_, String>(2)?)?,
-        conversation: row
-            .get::<_, Option<String>>(3)?
-            .as_deref()
-            .map(id)
-            .transpose()?,
+        conversation: optional_id(row, 3)?,
         channel: value(&row.get::<_, String>(4)?)?,
         app: row.get(5)?,
         definition: row.get(6)?,
         description: row.get(7)?,
-        parent: row
-            .get::<_, Option<String>>(8)?
-            .as_deref()
-            .map(id)
-            .transpose()?,
+        parent: optional_id(row, 8)?,
         status: value(&row.get::<_, String>(9)?)?,
-        stage: row
-            .get::<_, Option<String>>(10)?
-            .as_deref()
-            .map(value)
-            .transpose()?,
+        stage: optional_value(row, 10)?,
         epoch: row.get(11)?,
         seq: row.get(12)?,
         worker: row.get(13)?,
@@ -64,6 +52,43 @@ pub(super) fn task(row: &Row<'_>) -> Result<TaskRecord, StoreError> {
         tags: serde_json::from_str(&row.get::<_, String>(21)?)?,
         result: row.get(22)?,
         error: row.get(23)?,
+        trace: row.get(24)?,
+    })
+}
+
+/// The columns of a task in a list, in the order in which [`summary`] reads them.
+pub(super) fn summary_columns() -> String {
+    let cut = SUMMARY_CHARACTERS;
+    format!(
+        "id, ordinal, owner, conversation, channel, app, definition, \
+         substr(description, 1, {cut}), parent, status, stage, created_at, started_at, \
+         completed_at, retention_days, tags, substr(result, 1, {cut}), substr(error, 1, {cut}), \
+         worker, ready_at"
+    )
+}
+
+pub(super) fn summary(row: &Row<'_>) -> Result<TaskSummary, StoreError> {
+    Ok(TaskSummary {
+        id: id(&row.get::<_, String>(0)?)?,
+        ordinal: row.get(ORDINAL)?,
+        owner: id(&row.get::<_, String>(2)?)?,
+        conversation: optional_id(row, 3)?,
+        channel: value(&row.get::<_, String>(4)?)?,
+        app: row.get(5)?,
+        definition: row.get(6)?,
+        description: row.get(7)?,
+        parent: optional_id(row, 8)?,
+        status: value(&row.get::<_, String>(9)?)?,
+        stage: optional_value(row, 10)?,
+        created_at: time(row.get(11)?)?,
+        started_at: optional_time(row.get(12)?)?,
+        completed_at: optional_time(row.get(13)?)?,
+        retention_days: row.get(14)?,
+        tags: serde_json::from_str(&row.get::<_, String>(15)?)?,
+        result: row.get(16)?,
+        error: row.get(17)?,
+        worker: row.get(18)?,
+        ready_at: optional_time(row.get(19)?)?,
     })
 }
 
@@ -137,6 +162,17 @@ pub(super) fn messages_text(messages: &[NewMessage]) -> Option<String> {
     Some(text)
 }
 
+/// Reads `seq, at, kind, event`.
+pub(super) fn event(row: &Row<'_>) -> Result<JournalEvent, StoreError> {
+    let event = row.get_ref(3)?;
+    Ok(JournalEvent {
+        seq: row.get(0)?,
+        at: time(row.get(1)?)?,
+        kind: row.get(2)?,
+        event: serde_json::from_str(event.as_str().map_err(rusqlite::Error::from)?)?,
+    })
+}
+
 /// Reads `id, kind, payload, at`.
 pub(super) fn signal(row: &Row<'_>) -> Result<Signal, StoreError> {
     Ok(Signal {
@@ -151,11 +187,24 @@ pub(super) fn id(text: &str) -> Result<Uuid, StoreError> {
     Uuid::parse_str(text).map_err(|error| StoreError::Corrupt(format!("id `{text}`: {error}")))
 }
 
+fn optional_id(row: &Row<'_>, column: usize) -> Result<Option<Uuid>, StoreError> {
+    let text: Option<String> = row.get(column)?;
+    text.as_deref().map(id).transpose()
+}
+
+fn optional_value<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+) -> Result<Option<T>, StoreError> {
+    let word: Option<String> = row.get(column)?;
+    word.as_deref().map(value).transpose()
+}
+
 /// The one word that a unit variant is written as.
 pub(super) fn word(value: &impl Serialize) -> Result<String, StoreError> {
     match serde_json::to_value(value)? {
         serde_json::Value::String(word) => Ok(word),
-        other => Err(StoreError::Broken(format!("`{other}` is not a word"))),
+        other => Err(StoreError::Corrupt(format!("`{other}` is not a word"))),
     }
 }
 

@@ -11,12 +11,14 @@ mod workers;
 mod write;
 mod writer;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_model::Clock;
 use futures::FutureExt;
+use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
@@ -25,12 +27,13 @@ use crate::archive::{Archive, Imported};
 use crate::conversation::ConversationRecord;
 use crate::definition::Definition;
 use crate::error::StoreError;
-use crate::journal::{Batch, Entry, Fence};
-use crate::signal::{NewSignal, SignalReceipt};
+use crate::journal::{Batch, Entry, Fence, JournalEvent};
+use crate::signal::{NewSignal, Signal, SignalReceipt};
 use crate::task::{
-    Claim, ClaimedTask, Filter, LoadedTask, NewTask, Page, RenewedLease, Submission, Sweep,
-    SweepReport, TaskPage, TaskRecord, lease_end,
+    Claim, Claimed, Filter, LoadedTask, NewTask, Page, RenewedLease, Submission, Sweep,
+    SweepReport, TaskPage, TaskRecord, later,
 };
+use crate::viewer::Viewer;
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
 pub use lost::LostChanges;
@@ -48,6 +51,9 @@ const PAGE_SIZE: u32 = 16_384;
 
 /// Connections that read at a time.
 const READERS: usize = 4;
+
+/// Limit of changes that wait to be written. Beyond it a change is refused as `store.unavailable`.
+const QUEUED_WRITES: usize = 100_000;
 
 /// Ended tasks looked at in one step of a sweep, and so removed in one transaction, so that other writers
 /// get their turn.
@@ -121,7 +127,7 @@ impl SqliteStore {
         let mut connection = open_connection(path)?;
         schema::migrate(&mut connection)?;
         tell_lost(path, &connection, lost)?;
-        let writer = Writer::start(path.to_owned(), connection)?;
+        let writer = Writer::start(path.to_owned(), connection, QUEUED_WRITES)?;
         Ok(Self::over(path, clock, Access::Write, Some(writer), lost))
     }
 
@@ -173,11 +179,13 @@ impl SqliteStore {
                 .turns
                 .acquire()
                 .await
-                .map_err(|error| StoreError::Broken(error.to_string()))?;
+                .map_err(|error| StoreError::Unavailable(error.to_string()))?;
             let asked = Arc::clone(&inner);
             tokio::task::spawn_blocking(move || asked.ask(question))
                 .await
-                .map_err(|error| StoreError::Broken(format!("a read did not finish: {error}")))?
+                .map_err(|error| {
+                    StoreError::Unavailable(format!("a read did not finish: {error}"))
+                })?
         }
         .boxed()
     }
@@ -190,18 +198,23 @@ impl SqliteStore {
     ) -> StoreFuture<T> {
         match &self.inner.writer {
             Some(writer) => writer.run(operation, &self.inner.hints),
-            None => async { Err(read_only::refused()) }.boxed(),
+            None => std::future::ready(Err(StoreError::ReadOnly)).boxed(),
         }
     }
 }
 
 impl Store for SqliteStore {
+    fn now(&self) -> StoreFuture<Timestamp> {
+        std::future::ready(Ok(self.inner.clock.now())).boxed()
+    }
+
     fn submit(&self, task: NewTask) -> StoreFuture<Submission> {
         let now = self.inner.clock.now();
-        if let Some(lease) = &task.hold {
-            self.inner.workers.register(&lease.worker);
-        }
+        let workers = Arc::clone(&self.inner.workers);
         self.write(move |connection| {
+            if let Some(lease) = &task.hold {
+                workers.register(&lease.worker);
+            }
             let submitted = write::submit(connection, &task, now)?;
             let waits = matches!(submitted, Submission::Created { held: false, .. });
             Ok((
@@ -211,31 +224,33 @@ impl Store for SqliteStore {
         })
     }
 
-    fn claim(&self, claim: Claim) -> StoreFuture<Vec<ClaimedTask>> {
+    fn claim(&self, claim: Claim) -> StoreFuture<Claimed> {
         let now = self.inner.clock.now();
-        self.inner.workers.register(&claim.worker);
-        let dead = self.inner.workers.dead(now);
         let workers = Arc::clone(&self.inner.workers);
-        let buried = dead.clone();
         let claimed = self.write(move |connection| {
+            // The marks of workers are files: they are looked at here, on the writer's own thread.
+            workers.register(&claim.worker);
+            let dead = workers.dead(now);
             write::void_leases(connection, &dead, now)?;
-            Ok((write::claim(connection, &claim, now)?, Vec::new()))
+            let tasks = write::claim(connection, &claim, now)?;
+            Ok(((Claimed { now, tasks }, dead), Vec::new()))
         });
+        let workers = Arc::clone(&self.inner.workers);
         async move {
-            let claimed = claimed.await?;
-            workers.forget(&buried);
+            let (claimed, dead) = claimed.await?;
+            workers.forget(&dead);
             Ok(claimed)
         }
         .boxed()
     }
 
-    fn append(&self, fence: Fence, batch: Batch) -> StoreFuture<u64> {
+    fn append(&self, fence: Fence, batch: Arc<Batch>) -> StoreFuture<u64> {
         let now = self.inner.clock.now();
         self.write(move |connection| write::append(connection, fence, &batch, now))
     }
 
     fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<RenewedLease>> {
-        let until = lease_end(self.inner.clock.now(), lease);
+        let until = later(self.inner.clock.now(), lease);
         self.write(move |connection| {
             let renewed: Result<_, StoreError> = fences
                 .into_iter()
@@ -245,43 +260,79 @@ impl Store for SqliteStore {
         })
     }
 
-    fn signal(&self, signal: NewSignal) -> StoreFuture<SignalReceipt> {
+    fn signal(&self, viewer: &Viewer, signal: NewSignal) -> StoreFuture<SignalReceipt> {
         let now = self.inner.clock.now();
+        let viewer = viewer.clone();
         self.write(move |connection| {
             let scopes = vec![Scope::Inbox(signal.task), Scope::Work];
-            Ok((write::signal(connection, &signal, now)?, scopes))
+            Ok((write::signal(connection, &viewer, &signal, now)?, scopes))
         })
     }
 
-    fn load(&self, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>> {
-        self.read(move |connection| read::load(connection, task, from))
+    fn task(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<TaskRecord>> {
+        let viewer = viewer.clone();
+        self.read(move |connection| read::task(connection, &viewer, task))
     }
 
-    fn newest(&self, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
-        self.read(move |connection| read::newest(connection, task))
+    fn newest(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
+        let viewer = viewer.clone();
+        self.read(move |connection| read::newest(connection, &viewer, task))
     }
 
-    fn query(&self, filter: Filter, page: Page) -> StoreFuture<TaskPage> {
-        self.read(move |connection| read::query(connection, &filter, page))
+    fn load(&self, viewer: &Viewer, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>> {
+        let viewer = viewer.clone();
+        self.read(move |connection| read::load(connection, &viewer, task, from))
+    }
+
+    fn entries(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        seqs: RangeInclusive<u64>,
+    ) -> StoreFuture<Vec<Entry>> {
+        let viewer = viewer.clone();
+        self.read(move |connection| read::entries_of(connection, &viewer, task, &seqs))
+    }
+
+    fn events(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        seqs: RangeInclusive<u64>,
+    ) -> StoreFuture<Vec<JournalEvent>> {
+        let viewer = viewer.clone();
+        self.read(move |connection| read::events_of(connection, &viewer, task, &seqs))
+    }
+
+    fn signals(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Vec<Signal>> {
+        let viewer = viewer.clone();
+        self.read(move |connection| read::signals_of(connection, &viewer, task))
+    }
+
+    fn query(&self, viewer: &Viewer, filter: Filter, page: Page) -> StoreFuture<TaskPage> {
+        let viewer = viewer.clone();
+        self.read(move |connection| read::query(connection, &viewer, &filter, page))
+    }
+
+    fn count(&self, viewer: &Viewer, filter: Filter, at_most: usize) -> StoreFuture<usize> {
+        let viewer = viewer.clone();
+        self.read(move |connection| read::count(connection, &viewer, &filter, at_most))
     }
 
     fn conversation(
         &self,
+        viewer: &Viewer,
         id: Uuid,
         before: Option<Uuid>,
         limit: usize,
     ) -> StoreFuture<Option<ConversationRecord>> {
-        self.read(move |connection| read::conversation(connection, id, before, limit))
+        let viewer = viewer.clone();
+        self.read(move |connection| read::conversation(connection, &viewer, id, before, limit))
     }
 
-    fn conversations(
-        &self,
-        owner: Uuid,
-        app: &str,
-        limit: usize,
-    ) -> StoreFuture<Vec<ConversationRecord>> {
-        let app = app.to_owned();
-        self.read(move |connection| read::conversations(connection, owner, &app, limit))
+    fn conversations(&self, viewer: &Viewer, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
+        let viewer = viewer.clone();
+        self.read(move |connection| read::conversations(connection, &viewer, limit))
     }
 
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>> {
@@ -294,9 +345,10 @@ impl Store for SqliteStore {
         self.write(move |connection| Ok((archive::trust(connection, &hash)?, vec![Scope::Work])))
     }
 
-    fn take_out(&self, task: Uuid) -> StoreFuture<Option<Archive>> {
+    fn take_out(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<Archive>> {
+        let viewer = viewer.clone();
         self.read(move |connection| {
-            read::in_snapshot(connection, || archive::take_out(connection, task))
+            read::in_snapshot(connection, || archive::take_out(connection, &viewer, task))
         })
     }
 
@@ -409,7 +461,7 @@ mod tests {
         let store = SqliteStore::open(&path, Arc::new(SimClock::new())).unwrap();
         let failed = store.inner.ask(|connection| {
             connection.execute_batch("BEGIN")?;
-            Err::<(), _>(StoreError::Broken("the commit failed".into()))
+            Err::<(), _>(StoreError::Unavailable("the commit failed".into()))
         });
         assert!(failed.is_err());
         let outside = store

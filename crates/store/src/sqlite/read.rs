@@ -1,6 +1,7 @@
 //! Questions, each answered over a connection that never writes.
 
 use std::cell::RefCell;
+use std::ops::RangeInclusive;
 
 use convoke_model::TaskState;
 use jiff::Timestamp;
@@ -11,12 +12,14 @@ use uuid::Uuid;
 use super::columns;
 use crate::conversation::ConversationRecord;
 use crate::error::StoreError;
-use crate::journal::{Entry, StoredMessage};
+use crate::journal::{Entry, JournalEvent, StoredMessage};
 use crate::signal::Signal;
 use crate::state::StateReader;
 use crate::task::{
-    EndedTask, Filter, LoadedTask, Page, Sweep, TaskPage, TaskRecord, expired as is_expired,
+    EndedTask, Filter, LoadedTask, Page, PageCursor, Sweep, TaskPage, TaskRecord, TaskSummary,
+    expired as is_expired,
 };
+use crate::viewer::Viewer;
 
 /// Reads every row of a query.
 pub(super) fn rows<T>(
@@ -34,9 +37,89 @@ pub(super) fn rows<T>(
     Ok(found)
 }
 
-pub(super) fn task(connection: &Connection, id: Uuid) -> Result<Option<TaskRecord>, StoreError> {
-    let sql = format!("SELECT {} FROM tasks t WHERE id = ?1", columns::TASK);
-    Ok(rows(connection, &sql, [id.to_string()], columns::task)?.pop())
+/// Holds for the tasks and conversations that a viewer sees; the parameters are those of [`seen_by`].
+pub(super) const SEEN: &str = "id = ?1 AND (?2 IS NULL OR owner = ?2) AND (?3 IS NULL OR app = ?3)";
+
+/// The id of what is looked for, and who looks.
+pub(super) fn seen_by(viewer: &Viewer, id: Uuid) -> [Option<String>; 3] {
+    let (owner, app) = viewer.bounds();
+    [
+        Some(id.to_string()),
+        owner.map(|owner| owner.to_string()),
+        app.map(str::to_owned),
+    ]
+}
+
+pub(super) fn task(
+    connection: &Connection,
+    viewer: &Viewer,
+    id: Uuid,
+) -> Result<Option<TaskRecord>, StoreError> {
+    let sql = format!("SELECT {} FROM tasks t WHERE {SEEN}", columns::TASK);
+    Ok(rows(connection, &sql, seen_by(viewer, id), columns::task)?.pop())
+}
+
+/// A task's place in the store.
+fn ordinal(connection: &Connection, viewer: &Viewer, id: Uuid) -> Result<Option<u64>, StoreError> {
+    let sql = format!("SELECT ordinal FROM tasks WHERE {SEEN}");
+    let place = |row: &Row<'_>| Ok(row.get(0)?);
+    Ok(rows(connection, &sql, seen_by(viewer, id), place)?.pop())
+}
+
+/// Reads a part of a task that is there and that the viewer sees; nothing of any other.
+fn part_of<T>(
+    connection: &Connection,
+    viewer: &Viewer,
+    id: Uuid,
+    read: impl FnOnce(u64) -> Result<Vec<T>, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    in_snapshot(connection, || {
+        let ordinal = ordinal(connection, viewer, id)?;
+        ordinal.map_or_else(|| Ok(Vec::new()), read)
+    })
+}
+
+pub(super) fn entries_of(
+    connection: &Connection,
+    viewer: &Viewer,
+    id: Uuid,
+    seqs: &RangeInclusive<u64>,
+) -> Result<Vec<Entry>, StoreError> {
+    part_of(connection, viewer, id, |ordinal| {
+        entries(connection, ordinal, seqs)
+    })
+}
+
+pub(super) fn events_of(
+    connection: &Connection,
+    viewer: &Viewer,
+    id: Uuid,
+    seqs: &RangeInclusive<u64>,
+) -> Result<Vec<JournalEvent>, StoreError> {
+    part_of(connection, viewer, id, |ordinal| {
+        rows(
+            connection,
+            "SELECT seq, at, kind, event FROM entries WHERE task = ?1 AND seq BETWEEN ?2 AND ?3 \
+             ORDER BY seq",
+            params![ordinal, column(*seqs.start()), column(*seqs.end())],
+            columns::event,
+        )
+    })
+}
+
+pub(super) fn signals_of(
+    connection: &Connection,
+    viewer: &Viewer,
+    id: Uuid,
+) -> Result<Vec<Signal>, StoreError> {
+    part_of(connection, viewer, id, |ordinal| {
+        signals(connection, ordinal)
+    })
+}
+
+/// A number as a column holds it.
+fn column(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// The same by its place in the store.
@@ -49,8 +132,8 @@ pub(super) fn task_at(
 }
 
 /// Reads a task of a list. One that cannot be read keeps nobody from the others: the log tells of it.
-fn listed_task(row: &Row<'_>) -> Result<Option<TaskRecord>, StoreError> {
-    match columns::task(row) {
+fn listed_task(row: &Row<'_>) -> Result<Option<TaskSummary>, StoreError> {
+    match columns::summary(row) {
         Err(StoreError::Corrupt(cause)) => {
             tracing::error!(cause, "a task cannot be read and is left out");
             Ok(None)
@@ -69,13 +152,14 @@ pub(super) fn newest_time(connection: &Connection) -> Result<Option<Timestamp>, 
 pub(super) fn entries(
     connection: &Connection,
     ordinal: u64,
-    from: u64,
+    seqs: &RangeInclusive<u64>,
 ) -> Result<Vec<Entry>, StoreError> {
     let states = RefCell::default();
     rows(
         connection,
-        "SELECT seq, at, kind, event, state FROM entries WHERE task = ?1 AND seq >= ?2 ORDER BY seq",
-        params![ordinal, i64::try_from(from).unwrap_or(i64::MAX)],
+        "SELECT seq, at, kind, event, state FROM entries \
+         WHERE task = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq",
+        params![ordinal, column(*seqs.start()), column(*seqs.end())],
         |row| {
             let earlier = |seq| states_before(connection, ordinal, seq);
             columns::entry(row, 0, &mut states.borrow_mut(), earlier)
@@ -133,11 +217,14 @@ pub(super) fn signals(connection: &Connection, ordinal: u64) -> Result<Vec<Signa
 
 pub(super) fn load(
     connection: &Connection,
+    viewer: &Viewer,
     id: Uuid,
     from: u64,
 ) -> Result<Option<LoadedTask>, StoreError> {
     // One snapshot for the four queries, or the row and its journal could disagree.
-    in_snapshot(connection, || load_in_snapshot(connection, id, from))
+    in_snapshot(connection, || {
+        load_in_snapshot(connection, viewer, id, from)
+    })
 }
 
 /// Asks several questions of one and the same state of the file.
@@ -154,11 +241,12 @@ pub(super) fn in_snapshot<T>(
 /// Both in one query, so that they cannot disagree.
 pub(super) fn newest(
     connection: &Connection,
+    viewer: &Viewer,
     id: Uuid,
 ) -> Result<Option<(TaskRecord, Entry)>, StoreError> {
     let sql = format!(
         "SELECT {}, e.seq, e.at, e.kind, e.event, e.state \
-         FROM (SELECT * FROM tasks WHERE id = ?1) t JOIN entries e ON e.task = t.ordinal \
+         FROM (SELECT * FROM tasks WHERE {SEEN}) t JOIN entries e ON e.task = t.ordinal \
          ORDER BY e.seq DESC LIMIT 1",
         columns::TASK
     );
@@ -171,118 +259,166 @@ pub(super) fn newest(
     };
     // What an entry's state builds on must be of the same moment.
     in_snapshot(connection, || {
-        Ok(rows(connection, &sql, [id.to_string()], read)?.pop())
+        Ok(rows(connection, &sql, seen_by(viewer, id), read)?.pop())
     })
 }
 
 pub(super) fn load_in_snapshot(
     connection: &Connection,
+    viewer: &Viewer,
     id: Uuid,
     from: u64,
 ) -> Result<Option<LoadedTask>, StoreError> {
-    let Some(record) = task(connection, id)? else {
+    let Some(record) = task(connection, viewer, id)? else {
         return Ok(None);
     };
     Ok(Some(LoadedTask {
-        entries: entries(connection, record.ordinal, from)?,
+        entries: entries(connection, record.ordinal, &(from..=u64::MAX))?,
         messages: messages(connection, record.ordinal)?,
         signals: signals(connection, record.ordinal)?,
         record,
     }))
 }
 
+/// The conditions of a filter, as SQL with its parameters.
+struct Conditions {
+    sql: String,
+    parameters: Vec<Column>,
+}
+
+impl Conditions {
+    fn of(viewer: &Viewer, filter: &Filter) -> Self {
+        let mut all = Self {
+            sql: String::new(),
+            parameters: Vec::new(),
+        };
+        let (only_owner, only_app) = viewer.bounds();
+        for owner in filter.owner.iter().chain(&only_owner) {
+            all.add("owner = ?", owner.to_string().into());
+        }
+        for app in filter.app.as_deref().into_iter().chain(only_app) {
+            all.add("app = ?", app.to_owned().into());
+        }
+        if let Some(conversation) = filter.conversation {
+            all.add("conversation = ?", conversation.to_string().into());
+        }
+        if let Some(parent) = filter.parent {
+            all.add("parent = ?", parent.to_string().into());
+        }
+        if let Some(tag) = &filter.tag {
+            // Tags that cannot be read are no tags.
+            let tagged = "EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(tags) THEN tags END) \
+                          WHERE value = ?)";
+            all.add(tagged, tag.clone().into());
+        }
+        all
+    }
+
+    fn add(&mut self, condition: &str, value: Column) {
+        self.parameters.push(value);
+        let place = format!("?{}", self.parameters.len());
+        self.sql.push_str(" AND ");
+        self.sql.push_str(&condition.replace('?', &place));
+    }
+
+    /// Which tasks fit, newest first and `limit` at most, as a condition.
+    fn newest(&self, viewer: &Viewer, filter: &Filter, limit: usize) -> Result<String, StoreError> {
+        let conditions = &self.sql;
+        // Within one state an index has the tasks in their order, so that each walk ends after a page. A
+        // conversation and a parent have few tasks: the `+` keeps SQLite from walking all of a state for them.
+        let few = filter.conversation.is_some() || filter.parent.is_some();
+        let column = if few { "+status" } else { "status" };
+        let by_state = |state: &TaskState| -> Result<String, StoreError> {
+            let state = columns::word(state)?;
+            Ok(format!(
+                "SELECT * FROM (SELECT ordinal FROM tasks WHERE {column} = '{state}'{conditions} \
+                 ORDER BY ordinal DESC LIMIT {limit})"
+            ))
+        };
+        let narrowed = filter.owner.is_some() || filter.app.is_some() || *viewer != Viewer::System;
+        let states = match filter.states.as_slice() {
+            [] if narrowed => &TaskState::ALL,
+            states => states,
+        };
+        let parts: Result<Vec<_>, _> = states.iter().map(by_state).collect();
+        let parts = parts?.join(" UNION ALL ");
+        Ok(if states.is_empty() {
+            format!("1{conditions}")
+        } else {
+            format!("ordinal IN ({parts})")
+        })
+    }
+}
+
 pub(super) fn query(
     connection: &Connection,
+    viewer: &Viewer,
     filter: &Filter,
     page: Page,
 ) -> Result<TaskPage, StoreError> {
-    let mut conditions = String::new();
-    let mut parameters: Vec<Column> = Vec::new();
-    let mut add = |condition: &str, value: Column| {
-        parameters.push(value);
-        conditions.push_str(" AND ");
-        conditions.push_str(&condition.replace('?', &format!("?{}", parameters.len())));
-    };
-    if let Some(owner) = filter.owner {
-        add("owner = ?", owner.to_string().into());
-    }
-    if let Some(conversation) = filter.conversation {
-        add("conversation = ?", conversation.to_string().into());
-    }
-    if let Some(app) = &filter.app {
-        add("app = ?", app.clone().into());
-    }
-    if let Some(parent) = filter.parent {
-        add("parent = ?", parent.to_string().into());
-    }
-    if let Some(tag) = &filter.tag {
-        // Tags that cannot be read are no tags.
-        let tagged = "EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(tags) THEN tags END) \
-                      WHERE value = ?)";
-        add(tagged, tag.clone().into());
-    }
-    if let Some(before) = page.before {
-        let before = i64::try_from(before).unwrap_or(i64::MAX);
-        add("ordinal < ?", before.into());
+    let mut conditions = Conditions::of(viewer, filter);
+    if let Some(PageCursor(after)) = page.after {
+        conditions.add("ordinal < ?", column(after).into());
     }
     let limit = page.limit.saturating_add(1).min(usize::from(u16::MAX));
-    // Within one state an index has the tasks in their order, so that each walk ends after a page. A
-    // conversation and a parent have few tasks: the `+` keeps SQLite from walking all of a state for them.
-    let few = filter.conversation.is_some() || filter.parent.is_some();
-    let column = if few { "+status" } else { "status" };
-    let by_state = |state: &TaskState| -> Result<String, StoreError> {
-        let state = columns::word(state)?;
-        Ok(format!(
-            "SELECT * FROM (SELECT ordinal FROM tasks WHERE {column} = '{state}'{conditions} \
-             ORDER BY ordinal DESC LIMIT {limit})"
-        ))
-    };
-    let states = match filter.states.as_slice() {
-        [] if filter.owner.is_some() || filter.app.is_some() => &TaskState::ALL,
-        states => states,
-    };
-    let part: Result<Vec<_>, _> = states.iter().map(by_state).collect();
-    let part = part?.join(" UNION ALL ");
-    let which = if states.is_empty() {
-        format!("1{conditions}")
-    } else {
-        format!("ordinal IN ({part})")
-    };
     let sql = format!(
-        "SELECT {} FROM tasks t WHERE {which} ORDER BY ordinal DESC LIMIT {limit}",
-        columns::TASK,
+        "SELECT {} FROM tasks t WHERE {} ORDER BY ordinal DESC LIMIT {limit}",
+        columns::summary_columns(),
+        conditions.newest(viewer, filter, limit)?,
     );
-    let mut found = rows(connection, &sql, params_from_iter(parameters), |row| {
+    let parameters = params_from_iter(conditions.parameters);
+    let mut found = rows(connection, &sql, parameters, |row| {
         Ok((row.get(columns::ORDINAL)?, listed_task(row)?))
     })?;
     let more = found.len() > page.limit;
     found.truncate(page.limit);
-    let next = found.last().filter(|_| more).map(|(ordinal, _)| *ordinal);
+    let next = found.last().filter(|_| more);
+    let next = next.map(|(ordinal, _)| PageCursor(*ordinal));
     let tasks = found.into_iter().filter_map(|(_, task)| task).collect();
     Ok(TaskPage { tasks, next })
 }
 
+pub(super) fn count(
+    connection: &Connection,
+    viewer: &Viewer,
+    filter: &Filter,
+    at_most: usize,
+) -> Result<usize, StoreError> {
+    let conditions = Conditions::of(viewer, filter);
+    let sql = format!(
+        "SELECT count(*) FROM (SELECT 1 FROM tasks WHERE {} LIMIT {at_most})",
+        conditions.newest(viewer, filter, at_most)?,
+    );
+    Ok(connection
+        .prepare_cached(&sql)?
+        .query_row(params_from_iter(conditions.parameters), |row| row.get(0))?)
+}
+
 pub(super) fn conversation(
     connection: &Connection,
+    viewer: &Viewer,
     id: Uuid,
     before: Option<Uuid>,
     limit: usize,
 ) -> Result<Option<ConversationRecord>, StoreError> {
     // One snapshot, or what is older could be counted of other messages than those that are read.
     in_snapshot(connection, || {
-        conversation_in_snapshot(connection, id, before, limit)
+        conversation_in_snapshot(connection, viewer, id, before, limit)
     })
 }
 
 fn conversation_in_snapshot(
     connection: &Connection,
+    viewer: &Viewer,
     id: Uuid,
     before: Option<Uuid>,
     limit: usize,
 ) -> Result<Option<ConversationRecord>, StoreError> {
-    let sql =
-        "SELECT id, owner, channel, created_at, updated_at, app FROM conversations WHERE id = ?1";
-    let Some(mut record) = rows(connection, sql, [id.to_string()], conversation_row)?.pop() else {
+    let sql = format!(
+        "SELECT id, owner, channel, created_at, updated_at, app FROM conversations WHERE {SEEN}"
+    );
+    let found = rows(connection, &sql, seen_by(viewer, id), conversation_row)?.pop();
+    let Some(mut record) = found else {
         return Ok(None);
     };
     let end: Option<i64> = match before {
@@ -328,24 +464,32 @@ fn conversation_in_snapshot(
 
 pub(super) fn conversations(
     connection: &Connection,
-    owner: Uuid,
-    app: &str,
+    viewer: &Viewer,
     limit: usize,
 ) -> Result<Vec<ConversationRecord>, StoreError> {
-    let ids = rows(
-        connection,
-        "SELECT id FROM conversations WHERE owner = ?1 AND app = ?2 \
-         ORDER BY updated_at DESC, id DESC LIMIT ?3",
-        params![
-            owner.to_string(),
-            app,
-            i64::try_from(limit).unwrap_or(i64::MAX)
-        ],
-        |row| columns::id(&row.get::<_, String>(0)?),
-    )?;
+    let (owner, app) = viewer.bounds();
+    let mut conditions = Conditions {
+        sql: String::new(),
+        parameters: Vec::new(),
+    };
+    if let Some(owner) = owner {
+        conditions.add("owner = ?", owner.to_string().into());
+    }
+    if let Some(app) = app {
+        conditions.add("app = ?", app.to_owned().into());
+    }
+    let sql = format!(
+        "SELECT id FROM conversations WHERE 1{} ORDER BY updated_at DESC, id DESC LIMIT {}",
+        conditions.sql,
+        i64::try_from(limit).unwrap_or(i64::MAX),
+    );
+    let parameters = conditions.parameters;
+    let ids = rows(connection, &sql, params_from_iter(parameters), |row| {
+        columns::id(&row.get::<_, String>(0)?)
+    })?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
-        found.extend(conversation(connection, id, None, 0)?);
+        found.extend(conversation(connection, viewer, id, None, 0)?);
     }
     Ok(found)
 }

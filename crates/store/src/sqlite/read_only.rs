@@ -15,7 +15,8 @@ use crate::error::StoreError;
 /// A connection that reads, and how others are opened.
 pub(super) fn open(path: &Path) -> Result<(Connection, Access), StoreError> {
     let mut failure = match checked(path, Access::Read) {
-        Err(StoreError::Broken(failure)) => failure,
+        Err(StoreError::Unavailable(failure)) => failure,
+        Err(StoreError::ReadOnly) => StoreError::ReadOnly.to_string(),
         opened => return opened,
     };
     // Whoever writes has a log, so without one nobody does.
@@ -26,7 +27,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Access), StoreError> {
             "; {} holds changes that cannot be read without writing: copy both to where that can be done",
             log.display()
         );
-        return Err(StoreError::Broken(failure));
+        return Err(StoreError::Unavailable(failure));
     }
     checked(path, Access::ReadUnchanging)
 }
@@ -57,9 +58,4 @@ pub(super) fn connect(path: &Path, access: Access) -> Result<Connection, StoreEr
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
-}
-
-/// What whoever wants to change something is told.
-pub(super) fn refused() -> StoreError {
-    StoreError::Broken("it is open for reading only".into())
 }

@@ -11,6 +11,7 @@ const MIGRATIONS: &[&str] = &[
     DEFINITIONS,
     ONE_APP_EACH,
     TRUST_IN_DEFINITIONS,
+    TRACES,
 ];
 
 const FIRST: &str = "
@@ -144,6 +145,12 @@ const TRUST_IN_DEFINITIONS: &str = "
 ALTER TABLE definitions ADD COLUMN trusted INTEGER NOT NULL DEFAULT 1;
 ";
 
+/// A task remembers the trace that its request belongs to, and conversations are listed by app.
+const TRACES: &str = "
+ALTER TABLE tasks ADD COLUMN trace TEXT;
+CREATE INDEX conversations_by_app ON conversations (app, updated_at);
+";
+
 /// Brings a file up to the newest version, or refuses one that is newer than this program.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
@@ -176,7 +183,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), StoreError> {
         let message = format!(
             "the file has schema version {found} and cannot be brought to {known}, because it cannot be written"
         );
-        return Err(StoreError::Broken(message));
+        return Err(StoreError::Unavailable(message));
     }
     Ok(())
 }

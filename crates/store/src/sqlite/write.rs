@@ -12,8 +12,9 @@ use crate::error::StoreError;
 use crate::journal::{Batch, Fence, LeaseAction, NewEntry, NewMessage, StatusUpdate};
 use crate::signal::{NewSignal, SignalReceipt};
 use crate::task::{
-    Claim, ClaimedTask, FIRST_EPOCH, NewTask, RenewedLease, Submission, lease_end, unreadable,
+    Claim, ClaimedTask, FIRST_EPOCH, NewTask, RenewedLease, Submission, later, unreadable,
 };
+use crate::viewer::Viewer;
 use crate::watch::Scope;
 
 pub(super) fn submit(
@@ -40,7 +41,7 @@ pub(super) fn submit(
     if taken {
         return Err(StoreError::IdTaken { task: task.id });
     }
-    let mut lease = task.hold.as_ref();
+    let mut lease = task.hold.as_ref().filter(|_| task.not_before.is_none());
     if let Some(conversation) = task.conversation {
         touch_conversation(connection, conversation, task, millis(now))?;
         if is_busy(connection, conversation, now)? {
@@ -53,13 +54,14 @@ pub(super) fn submit(
     } else {
         TaskState::Submitted
     };
-    let ready_at = lease.map_or(now, |lease| lease_end(now, lease.time));
+    let delay = lease.map(|lease| lease.time).or(task.not_before);
+    let ready_at = delay.map_or(now, |delay| later(now, delay));
     connection
         .prepare_cached(
             "INSERT INTO tasks (id, key, owner, conversation, channel, app, definition, \
              description, parent, status, stage, epoch, worker, ready_at, created_at, started_at, \
-             deadline, retention_days, tags, fingerprint) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, \
-             ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
+             deadline, retention_days, tags, fingerprint, trace) VALUES (?1, ?2, ?3, ?4, ?5, ?6, \
+             ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)",
         )?
         .execute(params![
             task.id.to_string(),
@@ -82,6 +84,7 @@ pub(super) fn submit(
             task.retention_days,
             serde_json::to_string(&task.tags)?,
             task.fingerprint,
+            task.trace,
         ])?;
     let ordinal = connection.last_insert_rowid();
     archive::keep(connection, &task.definition, task.definition.trusted)?;
@@ -95,7 +98,12 @@ pub(super) fn submit(
     if let Some(parent) = task.parent
         && has_ended(connection, parent)?
     {
-        signal(connection, &NewSignal::parent_ended(task.id), now)?;
+        signal(
+            connection,
+            &Viewer::System,
+            &NewSignal::parent_ended(task.id),
+            now,
+        )?;
     }
     Ok(Submission::Created { id: task.id, held })
 }
@@ -106,7 +114,7 @@ fn has_ended(connection: &Connection, task: Uuid) -> Result<bool, StoreError> {
         .exists([task.to_string()])?)
 }
 
-/// Whether a task of a conversation is at work or comes before a new one.
+/// Whether a task of a conversation is at work, or is ready and comes before a new one.
 fn is_busy(
     connection: &Connection,
     conversation: Uuid,
@@ -115,7 +123,7 @@ fn is_busy(
     Ok(connection
         .prepare_cached(
             "SELECT 1 FROM tasks WHERE conversation = ?1 AND completed_at IS NULL \
-             AND (worker IS NOT NULL OR status IN ('submitted', 'working') OR ready_at <= ?2)",
+             AND (worker IS NOT NULL OR ready_at <= ?2)",
         )?
         .exists(params![conversation.to_string(), millis(now)])?)
 }
@@ -187,7 +195,7 @@ pub(super) fn claim(
                 WHEN e.ordinal = t.ordinal THEN 0 \
                 WHEN e.worker IS NOT NULL THEN t.worker IS NULL OR e.ordinal < t.ordinal \
                 WHEN t.worker IS NOT NULL OR e.ordinal > t.ordinal THEN 0 \
-                ELSE e.status IN ('submitted', 'working') OR e.ready_at <= ?1 END)) \
+                ELSE e.ready_at <= ?1 END)) \
          ORDER BY ready_at, ordinal LIMIT ?3";
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
     let apps = serde_json::to_string(&claim.apps)?;
@@ -214,7 +222,7 @@ fn read_claimable(connection: &Connection, ordinal: i64) -> Result<ClaimedTask, 
     let missing = || StoreError::Corrupt("the task has no entry".into());
     let record = read::task_at(connection, ordinal)?.ok_or_else(missing)?;
     Ok(ClaimedTask {
-        entry: read::entries(connection, record.ordinal, record.seq)?
+        entry: read::entries(connection, record.ordinal, &(record.seq..=u64::MAX))?
             .pop()
             .ok_or_else(missing)?,
         messages: read::messages(connection, record.ordinal)?,
@@ -230,7 +238,7 @@ fn hold(
     claim: &Claim,
     now: Timestamp,
 ) -> Result<ClaimedTask, StoreError> {
-    let until = lease_end(now, claim.lease);
+    let until = later(now, claim.lease);
     let record = &mut task.record;
     record.epoch += 1;
     record.claims += 1;
@@ -345,7 +353,12 @@ fn call_off_children(
     let mut scopes = Vec::new();
     // A child whose very id cannot be read is never claimed either.
     for child in children.iter().filter_map(|id| columns::id(id).ok()) {
-        signal(connection, &NewSignal::parent_ended(child), now)?;
+        signal(
+            connection,
+            &Viewer::System,
+            &NewSignal::parent_ended(child),
+            now,
+        )?;
         scopes.extend([Scope::Inbox(child), Scope::Work]);
     }
     Ok(scopes)
@@ -389,10 +402,9 @@ fn stand(
     standing: &StatusUpdate,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let now = millis(now);
     let ends = standing.status.is_final();
     let wake_at = match standing.hold {
-        LeaseAction::Release { wake_at } if !ends => wake_at.map(millis),
+        LeaseAction::Release { wake_in } if !ends => wake_in.map(|delay| millis(later(now, delay))),
         _ => None,
     };
     // A signal that came while the task was at work must not wait for the next one.
@@ -401,6 +413,7 @@ fn stand(
         && connection
             .prepare_cached("SELECT 1 FROM signals WHERE task = ?1 AND consumed = 0")?
             .exists([ordinal])?;
+    let now = millis(now);
     let ready_at = if waiting { Some(now) } else { wake_at };
     connection
         .prepare_cached(
@@ -483,14 +496,17 @@ pub(super) fn renew(
 
 pub(super) fn signal(
     connection: &Connection,
+    viewer: &Viewer,
     signal: &NewSignal,
     now: Timestamp,
 ) -> Result<SignalReceipt, StoreError> {
+    let sql = format!(
+        "SELECT ordinal, completed_at IS NOT NULL, worker IS NOT NULL FROM tasks WHERE {}",
+        read::SEEN
+    );
     let found: Option<(i64, bool, bool)> = connection
-        .prepare_cached(
-            "SELECT ordinal, completed_at IS NOT NULL, worker IS NOT NULL FROM tasks WHERE id = ?1",
-        )?
-        .query_row([signal.task.to_string()], |row| {
+        .prepare_cached(&sql)?
+        .query_row(read::seen_by(viewer, signal.task), |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })
         .optional()?;

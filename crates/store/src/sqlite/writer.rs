@@ -3,73 +3,104 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures::FutureExt;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use crate::StoreFuture;
 use crate::error::StoreError;
 use crate::watch::{Hints, Scope};
 
-/// Operations in one transaction at most, so that the first of them does not wait for ever.
+/// Limit of operations in one transaction, which bounds how long the first of them waits.
 const GROUP_LIMIT: usize = 1_024;
 
-/// A group of so many means that many tasks are at work.
+/// A group of this size means that many tasks are at work.
 const BUSY_GROUP: usize = 16;
 
-/// How long a busy writer waits for company before it commits: half as many commits write the same steps.
+/// How long a busy writer waits for more operations before it commits: half as many commits write the same steps.
 const COMPANY: Duration = Duration::from_millis(1);
 
-/// Groups that are written at once after company did not come, because everybody waits for the commit.
+/// Groups that are written without that wait after one in which nothing came.
 const ALONE: u32 = 256;
 
-/// Does its work inside the open transaction and gives back how to tell the caller afterwards.
-type Job = Box<dyn FnOnce(&Connection) -> Result<Acknowledge, (Acknowledge, StoreError)> + Send>;
+/// How long to wait before a file that cannot be opened is tried again.
+const REOPEN_PAUSE: Duration = Duration::from_millis(200);
 
-/// Called once, with whether the commit held.
+/// Does its work inside the open transaction. Gives how to tell the caller, and what is wrong with the store if the
+/// whole group fails with it.
+type Job = Box<dyn FnOnce(Option<&Connection>) -> (Acknowledge, Option<StoreError>) + Send>;
+
+/// Called once, with what became of the transaction.
 type Acknowledge = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 #[derive(Debug)]
 pub(super) struct Writer {
     jobs: Option<Sender<Job>>,
+    /// Operations that wait or are being written.
+    queued: Arc<AtomicUsize>,
+    queue_limit: usize,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    pub(super) fn start(path: PathBuf, connection: Connection) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        path: PathBuf,
+        connection: Connection,
+        queue_limit: usize,
+    ) -> Result<Self, StoreError> {
         let (jobs, queue) = channel();
+        let queued = Arc::new(AtomicUsize::new(0));
+        let written = Arc::clone(&queued);
         let thread = std::thread::Builder::new()
             .name("convoke-store".into())
-            .spawn(move || write_all(&path, connection, &queue))
-            .map_err(|error| StoreError::Broken(format!("cannot start the writer: {error}")))?;
+            .spawn(move || write_all(&path, connection, &queue, &written))
+            .map_err(|error| {
+                StoreError::Unavailable(format!("cannot start the writer: {error}"))
+            })?;
         Ok(Self {
             jobs: Some(jobs),
+            queued,
+            queue_limit,
             thread: Some(thread),
         })
     }
 
-    /// Queues an operation now; the future resolves when it is durable, which is also when the scopes
-    /// that the operation gives are hinted at. An operation that refuses
-    /// (any error but `Broken`) must have changed nothing: the transaction goes on without it.
+    /// Queues an operation now. The future resolves when it is durable, which is also when its scopes
+    /// are hinted at. An operation that refuses must have changed nothing: the transaction goes on without it.
+    /// An outage fails the whole group.
     pub(super) fn run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Connection) -> Result<(T, Vec<Scope>), StoreError> + Send + 'static,
         hints: &Hints,
     ) -> StoreFuture<T> {
+        if self.queued.fetch_add(1, Ordering::Relaxed) >= self.queue_limit {
+            self.queued.fetch_sub(1, Ordering::Relaxed);
+            let limit = self.queue_limit;
+            let error = StoreError::Unavailable(format!("{limit} changes wait to be written"));
+            return std::future::ready(Err(error)).boxed();
+        }
         let (reply, outcome) = oneshot::channel();
         let hints = hints.clone();
         let job: Job = Box::new(move |connection| {
-            let result = operation(connection);
-            let broken = match &result {
-                Err(error @ StoreError::Broken(_)) => Some(error.clone()),
+            let result = connection.map(operation);
+            let outage = match &result {
+                Some(Err(error))
+                    if error.is_outage()
+                        || matches!(error, StoreError::ReadOnly | StoreError::Broken(_)) =>
+                {
+                    Some(error.clone())
+                }
                 _ => None,
             };
             let tell: Acknowledge = Box::new(move |committed| {
-                let outcome = committed.and(result).map(|(value, scopes)| {
+                let outcome = committed.and(result.unwrap_or_else(|| Err(gone())));
+                let outcome = outcome.map(|(value, scopes)| {
                     for scope in scopes {
                         hints.tell(scope);
                     }
@@ -78,17 +109,14 @@ impl Writer {
                 // The caller may have stopped waiting, which is its right.
                 let _ = reply.send(outcome);
             });
-            match broken {
-                None => Ok(tell),
-                Some(error) => Err((tell, error)),
-            }
+            (tell, outage)
         });
-        let queued = self
+        let sent = self
             .jobs
             .as_ref()
             .is_some_and(|jobs| jobs.send(job).is_ok());
         async move {
-            if !queued {
+            if !sent {
                 return Err(gone());
             }
             outcome.await.unwrap_or_else(|_| Err(gone()))
@@ -108,20 +136,14 @@ impl Drop for Writer {
 }
 
 fn gone() -> StoreError {
-    StoreError::Broken("the store's writer has stopped".into())
+    StoreError::Unavailable("the store's writer has stopped".into())
 }
 
-fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>) {
+fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>, queued: &AtomicUsize) {
     let mut alone = 0;
-    // What is left of a group that failed is written with the next.
     let mut jobs = VecDeque::new();
-    loop {
-        if jobs.is_empty() {
-            match queue.recv() {
-                Ok(first) => jobs.push_back(first),
-                Err(_) => return,
-            }
-        }
+    while let Ok(first) = queue.recv() {
+        jobs.push_back(first);
         gather(&mut jobs, queue);
         if alone > 0 {
             alone -= 1;
@@ -133,15 +155,28 @@ fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>) {
                 alone = ALONE;
             }
         }
-        if write_group(&connection, &mut jobs).is_ok() {
+        queued.fetch_sub(jobs.len(), Ordering::Relaxed);
+        let Err(error) = write_group(&connection, &mut jobs) else {
+            continue;
+        };
+        if matches!(error, GroupError::NotBegun) {
             continue;
         }
-        // After a failed commit the connection's own idea of the file cannot be trusted.
-        match super::open_connection(path) {
-            Ok(fresh) => connection = fresh,
-            Err(error) => {
-                tracing::error!(%error, "the store cannot be opened again; nothing more is written");
-                return;
+        // After a failed transaction the connection's own idea of the file cannot be trusted.
+        loop {
+            match super::open_connection(path) {
+                Ok(fresh) => {
+                    connection = fresh;
+                    break;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the store cannot be opened again and is tried later");
+                    // Nobody waits for longer than one attempt.
+                    gather(&mut jobs, queue);
+                    queued.fetch_sub(jobs.len(), Ordering::Relaxed);
+                    fail_all(&mut jobs, &error);
+                    std::thread::sleep(REOPEN_PAUSE);
+                }
             }
         }
     }
@@ -156,42 +191,65 @@ fn gather(jobs: &mut VecDeque<Job>, queue: &Receiver<Job>) {
     }
 }
 
+/// Answers jobs that were not begun.
+fn fail_all(jobs: &mut VecDeque<Job>, error: &StoreError) {
+    for job in jobs.drain(..) {
+        let (tell, _) = job(None);
+        tell(Err(error.clone()));
+    }
+}
+
+/// Why a group was not written. Everybody in it has been told.
+enum GroupError {
+    /// The transaction did not begin: another process writes, or the file cannot be used. Nothing happened.
+    NotBegun,
+    /// It was begun and failed.
+    Failed,
+}
+
 /// Runs a group of jobs in one transaction.
-fn write_group(connection: &Connection, jobs: &mut VecDeque<Job>) -> Result<(), StoreError> {
+fn write_group(connection: &Connection, jobs: &mut VecDeque<Job>) -> Result<(), GroupError> {
+    if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
+        let error = StoreError::from(error);
+        tracing::warn!(%error, operations = jobs.len(), "a group of writes could not begin");
+        fail_all(jobs, &error);
+        return Err(GroupError::NotBegun);
+    }
     let mut tells = Vec::with_capacity(jobs.len());
-    let written = begin_and_run(connection, jobs, &mut tells)
-        .and_then(|()| connection.execute_batch("COMMIT").map_err(StoreError::from));
+    let mut outage = None;
+    while let Some(job) = jobs.pop_front() {
+        let (tell, failed) = job(Some(connection));
+        tells.push(tell);
+        if failed.is_some() {
+            outage = failed;
+            break;
+        }
+    }
+    let written = match outage {
+        Some(error) => Err(error),
+        None => connection
+            .execute_batch("COMMIT")
+            .map_err(|error| commit_failed(&error)),
+    };
     if let Err(error) = &written {
-        tracing::error!(%error, operations = tells.len(), "a group of writes failed");
+        tracing::error!(%error, operations = tells.len() + jobs.len(), "a group of writes failed");
         if !connection.is_autocommit() {
             let _ = connection.execute_batch("ROLLBACK");
         }
+        fail_all(jobs, error);
     }
     for tell in tells {
         tell(written.clone());
     }
-    written
+    written.map_err(|_| GroupError::Failed)
 }
 
-fn begin_and_run(
-    connection: &Connection,
-    jobs: &mut VecDeque<Job>,
-    tells: &mut Vec<Acknowledge>,
-) -> Result<(), StoreError> {
-    if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
-        // The first job is given up, or the same would be tried for ever: dropping it drops its reply,
-        // which reads as a store that is gone.
-        jobs.pop_front();
-        return Err(error.into());
-    }
-    while let Some(job) = jobs.pop_front() {
-        match job(connection) {
-            Ok(tell) => tells.push(tell),
-            Err((tell, error)) => {
-                tells.push(tell);
-                return Err(error);
-            }
+/// A commit that finds the file locked did certainly not happen; of any other failure nobody knows.
+fn commit_failed(error: &rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            StoreError::Unavailable(error.to_string())
         }
+        _ => StoreError::Uncertain(error.to_string()),
     }
-    Ok(())
 }

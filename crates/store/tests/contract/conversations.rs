@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use convoke_model::{Clock, TaskState};
-use convoke_store::{ClaimedTask, Lease, NewSignal, NewTask, SignalKind, StoreError, Submission};
+use convoke_store::{
+    ClaimedTask, Lease, NewSignal, NewTask, SignalKind, StoreError, Submission, Viewer,
+};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -25,12 +27,20 @@ fn in_conversation(world: &World, id: u128) -> NewTask {
 
 async fn end(world: &World, claimed: &ClaimedTask) {
     let batch = world.batch(TaskState::Completed);
-    world.store.append(claimed.fence(), batch).await.unwrap();
+    world
+        .store
+        .append(claimed.fence(), batch.into())
+        .await
+        .unwrap();
 }
 
 async fn wait_for_person(world: &World, claimed: &ClaimedTask) {
     let pause = world.pause(None);
-    world.store.append(claimed.fence(), pause).await.unwrap();
+    world
+        .store
+        .append(claimed.fence(), pause.into())
+        .await
+        .unwrap();
 }
 
 async fn answer(world: &World, task: u128) {
@@ -40,7 +50,7 @@ async fn answer(world: &World, task: u128) {
         payload: json!({}),
         key: "a".into(),
     };
-    world.store.signal(signal).await.unwrap();
+    world.store.signal(&Viewer::System, signal).await.unwrap();
 }
 
 pub(crate) async fn one_conversation_is_worked_on_in_order_one_at_a_time(world: &World) {
@@ -55,7 +65,7 @@ pub(crate) async fn one_conversation_is_worked_on_in_order_one_at_a_time(world: 
     assert_eq!(ids(&first), [1, 4]);
     world
         .store
-        .append(first[0].fence(), world.batch(TaskState::Completed))
+        .append(first[0].fence(), world.batch(TaskState::Completed).into())
         .await
         .unwrap();
     let second = world.claim("w", 9).await;
@@ -63,7 +73,7 @@ pub(crate) async fn one_conversation_is_worked_on_in_order_one_at_a_time(world: 
     // A task that waits for a person does not hold up the conversation.
     world
         .store
-        .append(second[0].fence(), world.pause(None))
+        .append(second[0].fence(), world.pause(None).into())
         .await
         .unwrap();
     assert_eq!(ids(&world.claim("w", 9).await), [3]);
@@ -85,7 +95,7 @@ pub(crate) async fn a_foreign_conversation_is_refused(world: &World) {
     assert!(
         world
             .store
-            .load(Uuid::from_u128(2), 1)
+            .load(&Viewer::System, Uuid::from_u128(2), 1)
             .await
             .unwrap()
             .is_none()
@@ -106,7 +116,11 @@ pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &W
     let mut silent = said("not spoken", world.clock.now());
     silent.spoken = false;
     batch.messages.push(silent);
-    world.store.append(claimed.fence(), batch).await.unwrap();
+    world
+        .store
+        .append(claimed.fence(), batch.into())
+        .await
+        .unwrap();
 
     let texts = |record: &convoke_store::ConversationRecord| {
         record
@@ -117,7 +131,7 @@ pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &W
     };
     let all = world
         .store
-        .conversation(conversation, None, 50)
+        .conversation(&Viewer::System, conversation, None, 50)
         .await
         .unwrap()
         .unwrap();
@@ -129,14 +143,14 @@ pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &W
     let before = Some(Uuid::from_u128(2));
     let earlier = world
         .store
-        .conversation(conversation, before, 50)
+        .conversation(&Viewer::System, conversation, before, 50)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(texts(&earlier), ["hello 1", "answer 1"]);
     let newest = world
         .store
-        .conversation(conversation, None, 1)
+        .conversation(&Viewer::System, conversation, None, 1)
         .await
         .unwrap()
         .unwrap();
@@ -147,7 +161,7 @@ pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &W
     assert!(
         world
             .store
-            .conversation(Uuid::from_u128(9), None, 1)
+            .conversation(&Viewer::System, Uuid::from_u128(9), None, 1)
             .await
             .unwrap()
             .is_none()
@@ -155,7 +169,7 @@ pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &W
     assert_eq!(
         world
             .store
-            .conversations(ANN, "todo", 9)
+            .conversations(&Viewer::user(ANN, "todo"), 9)
             .await
             .unwrap()
             .len(),
@@ -164,7 +178,7 @@ pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &W
     assert!(
         world
             .store
-            .conversations(BEN, "todo", 9)
+            .conversations(&Viewer::user(BEN, "todo"), 9)
             .await
             .unwrap()
             .is_empty()
@@ -231,10 +245,16 @@ pub(crate) async fn a_conversation_belongs_to_one_app(world: &World) {
             conversation: CONVERSATION
         })
     );
-    let kept = world.store.conversation(CONVERSATION, None, 9).await;
+    let kept = world
+        .store
+        .conversation(&Viewer::System, CONVERSATION, None, 9)
+        .await;
     let kept = kept.unwrap().unwrap();
     assert_eq!((kept.app.as_str(), kept.messages.len()), ("todo", 1));
-    let with = async |app: &str| world.store.conversations(ANN, app, 9).await.unwrap().len();
+    let with = async |app: &str| {
+        let listed = world.store.conversations(&Viewer::user(ANN, app), 9).await;
+        listed.unwrap().len()
+    };
     assert_eq!((with("todo").await, with("home").await), (1, 0));
 }
 

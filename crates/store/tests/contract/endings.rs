@@ -1,13 +1,13 @@
 //! What a store does with tasks that cannot go on: children of ended tasks, and tasks that cannot be read.
 
 use convoke_model::TaskState;
-use convoke_store::{Filter, NewMessage, Page, Store, StoreError};
+use convoke_store::{Filter, NewMessage, Page, Store, StoreError, Viewer};
 use uuid::Uuid;
 
 use crate::world::World;
 
 async fn signals(store: &dyn Store, task: Uuid) -> Vec<(String, String)> {
-    let loaded = store.load(task, 1).await.unwrap().unwrap();
+    let loaded = store.load(&Viewer::System, task, 1).await.unwrap().unwrap();
     let told = loaded.signals.into_iter().map(|signal| {
         let reason = signal.payload["reason"].as_str().unwrap().to_owned();
         (signal.kind, reason)
@@ -40,14 +40,14 @@ pub(crate) async fn a_task_that_ends_calls_off_its_children(world: &World) {
     // One of them has ended before, and one waits for a person.
     let ended = world.claim_one("w2").await;
     let done = world.batch(TaskState::Completed);
-    store.append(ended.fence(), done).await.unwrap();
+    store.append(ended.fence(), done.into()).await.unwrap();
     let waiting = world.claim_one("w2").await;
     assert_eq!(waiting.record.id, Uuid::from_u128(3));
     let pause = world.pause(None);
-    store.append(waiting.fence(), pause).await.unwrap();
+    store.append(waiting.fence(), pause.into()).await.unwrap();
 
     let end = world.batch(TaskState::Canceled);
-    store.append(held.fence(), end).await.unwrap();
+    store.append(held.fence(), end.into()).await.unwrap();
     assert_eq!(signals(store, Uuid::from_u128(3)).await, called_off());
     assert!(signals(store, Uuid::from_u128(2)).await.is_empty());
     assert!(signals(store, nephew).await.is_empty());
@@ -61,7 +61,7 @@ pub(crate) async fn a_child_of_an_ended_task_is_called_off_from_the_start(world:
     world.submit(world.task(1)).await;
     let held = world.claim_one("w1").await;
     let end = world.batch(TaskState::Failed);
-    world.store.append(held.fence(), end).await.unwrap();
+    world.store.append(held.fence(), end.into()).await.unwrap();
     let mut late = world.task(2);
     late.parent = Some(Uuid::from_u128(1));
     let late = world.submit(late).await;
@@ -85,8 +85,15 @@ pub(crate) async fn a_task_that_cannot_be_read_is_set_aside_and_the_others_go_on
     let claimed = world.claim("w1", 10).await;
     let claimed: Vec<_> = claimed.iter().map(|claimed| claimed.record.id).collect();
     assert_eq!(claimed, [Uuid::from_u128(1), Uuid::from_u128(4)]);
-    let all = store.query(Filter::default(), Page::default()).await;
-    for record in all.unwrap().tasks {
+    let all = store
+        .query(&Viewer::System, Filter::default(), Page::default())
+        .await;
+    for summary in all.unwrap().tasks {
+        let record = store
+            .task(&Viewer::System, summary.id)
+            .await
+            .unwrap()
+            .unwrap();
         let is_aside = [2, 3].map(Uuid::from_u128).contains(&record.id);
         assert_eq!(record.status == TaskState::Failed, is_aside);
         assert_eq!(record.completed_at.is_some(), is_aside);
@@ -96,7 +103,7 @@ pub(crate) async fn a_task_that_cannot_be_read_is_set_aside_and_the_others_go_on
             .is_some_and(|cause| cause.contains("cannot be read"));
         assert_eq!(told, is_aside, "the cause is told");
     }
-    let read = store.load(Uuid::from_u128(2), 1).await;
+    let read = store.load(&Viewer::System, Uuid::from_u128(2), 1).await;
     assert!(
         matches!(read, Err(StoreError::Corrupt(_))),
         "nothing is left out silently"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use convoke_model::{RetentionPolicy, TaskState};
 use convoke_store::{
     Claim, Definition, Filter, Imported, NewSignal, Page, SignalKind, SignalReceipt, StateWriter,
-    Sweep,
+    Sweep, Viewer,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -26,7 +26,11 @@ pub(crate) async fn a_definition_is_kept_while_a_task_names_it(world: &World) {
 
     let claimed = world.claim_one("w").await;
     let batch = world.batch(TaskState::Completed);
-    world.store.append(claimed.fence(), batch).await.unwrap();
+    world
+        .store
+        .append(claimed.fence(), batch.into())
+        .await
+        .unwrap();
     world.clock.advance(Duration::from_hours(24 * 8));
     let sweep = |dry_run| Sweep {
         app: "todo".into(),
@@ -52,7 +56,7 @@ pub(crate) async fn what_a_worker_cannot_run_it_does_not_claim(world: &World) {
         lease: LEASE,
         limit: 10,
     };
-    let claimed = world.store.claim(claim).await.unwrap();
+    let claimed = world.store.claim(claim).await.unwrap().tasks;
     let ids: Vec<Uuid> = claimed.iter().map(|claimed| claimed.record.id).collect();
     assert_eq!(ids, [new]);
 }
@@ -70,20 +74,37 @@ async fn paused(world: &World) -> Uuid {
         payload: json!({ "confidence": 0.123_456_789_012_345_67 }),
         key: key.into(),
     };
-    world.store.signal(signal("first")).await.unwrap();
+    world
+        .store
+        .signal(&Viewer::System, signal("first"))
+        .await
+        .unwrap();
     let claimed = world.claim_one("w").await;
     let mut batch = world.pause(Some(Duration::from_hours(24)));
     batch.consumed = vec![claimed.signals[0].id];
     let at = convoke_model::Clock::now(&*world.clock);
     batch.messages = vec![said("and then?", at)];
-    world.store.append(claimed.fence(), batch).await.unwrap();
-    world.store.signal(signal("second")).await.unwrap();
+    world
+        .store
+        .append(claimed.fence(), batch.into())
+        .await
+        .unwrap();
+    world
+        .store
+        .signal(&Viewer::System, signal("second"))
+        .await
+        .unwrap();
     id
 }
 
 pub(crate) async fn a_task_that_is_taken_out_and_brought_in_is_the_same(world: &World) {
     let id = paused(world).await;
-    let taken = world.store.take_out(id).await.unwrap().unwrap();
+    let taken = world
+        .store
+        .take_out(&Viewer::System, id)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((taken.entries.len(), taken.signals.len()), (2, 2));
     assert_eq!(taken.messages.len(), 2);
     assert!(taken.conversation.is_some());
@@ -91,19 +112,43 @@ pub(crate) async fn a_task_that_is_taken_out_and_brought_in_is_the_same(world: &
     let kept = world.store.definition("d1").await.unwrap();
     let brought_in = other.store.bring_in(taken.clone(), kept).await.unwrap();
     assert_eq!(brought_in, Imported::Created);
-    let again = other.store.take_out(id).await.unwrap().unwrap();
+    let again = other
+        .store
+        .take_out(&Viewer::System, id)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(again, taken);
     assert!(other.store.definition("d1").await.unwrap().is_some());
     // And back again, into a store of this kind.
     let back = World::memory();
     back.store.bring_in(again, None).await.unwrap();
-    assert_eq!(back.store.take_out(id).await.unwrap().unwrap(), taken);
-    assert_eq!(world.store.take_out(Uuid::max()).await.unwrap(), None);
+    assert_eq!(
+        back.store
+            .take_out(&Viewer::System, id)
+            .await
+            .unwrap()
+            .unwrap(),
+        taken
+    );
+    assert_eq!(
+        world
+            .store
+            .take_out(&Viewer::System, Uuid::max())
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 pub(crate) async fn a_task_that_is_there_already_is_not_brought_in(world: &World) {
     let id = paused(world).await;
-    let mut taken = world.store.take_out(id).await.unwrap().unwrap();
+    let mut taken = world
+        .store
+        .take_out(&Viewer::System, id)
+        .await
+        .unwrap()
+        .unwrap();
     taken.record.description = "changed".into();
     let brought_in = world.store.bring_in(taken.clone(), None).await.unwrap();
     assert_eq!(brought_in, Imported::Existing);
@@ -111,7 +156,10 @@ pub(crate) async fn a_task_that_is_there_already_is_not_brought_in(world: &World
     taken.record.id = Uuid::from_u128(2);
     let brought_in = world.store.bring_in(taken, None).await.unwrap();
     assert_eq!(brought_in, Imported::Existing);
-    let page = world.store.query(Filter::default(), Page::default()).await;
+    let page = world
+        .store
+        .query(&Viewer::System, Filter::default(), Page::default())
+        .await;
     let tasks = page.unwrap().tasks;
     assert_eq!(tasks.len(), 1);
     assert_eq!(tasks[0].description, "task 1");
@@ -120,7 +168,12 @@ pub(crate) async fn a_task_that_is_there_already_is_not_brought_in(world: &World
 pub(crate) async fn a_task_brought_in_goes_on_where_it_stood(world: &World) {
     let source = World::memory();
     let id = paused(&source).await;
-    let taken = source.store.take_out(id).await.unwrap().unwrap();
+    let taken = source
+        .store
+        .take_out(&Viewer::System, id)
+        .await
+        .unwrap()
+        .unwrap();
     world.store.bring_in(taken, None).await.unwrap();
     world.clock.advance(Duration::from_secs(1));
     let claimed = world.claim_one("w").await;
@@ -133,17 +186,25 @@ pub(crate) async fn a_task_brought_in_goes_on_where_it_stood(world: &World) {
         payload: json!({}),
         key: "first".into(),
     };
-    let signalled = world.store.signal(again).await.unwrap();
+    let signalled = world.store.signal(&Viewer::System, again).await.unwrap();
     assert_eq!(signalled, SignalReceipt::Duplicate);
     let batch = world.batch(TaskState::Completed);
-    assert_eq!(world.store.append(claimed.fence(), batch).await, Ok(3));
+    assert_eq!(
+        world.store.append(claimed.fence(), batch.into()).await,
+        Ok(3)
+    );
 }
 
 /// Brings a task into a store, with what it was begun with.
 async fn bring_in(world: &World, definition: &Definition) {
     let source = World::memory();
     let id = paused(&source).await;
-    let taken = source.store.take_out(id).await.unwrap().unwrap();
+    let taken = source
+        .store
+        .take_out(&Viewer::System, id)
+        .await
+        .unwrap()
+        .unwrap();
     let definition = Some(definition.clone());
     let brought_in = world.store.bring_in(taken, definition).await.unwrap();
     assert_eq!(brought_in, Imported::Created);
@@ -215,14 +276,19 @@ pub(crate) async fn a_long_state_is_read_back_at_every_point(world: &World) {
         let mut batch = world.batch(TaskState::Working);
         batch.entries[0].state = states.write(long_state(step));
         written += batch.entries[0].state.len();
-        fence.seq = world.store.append(fence, batch).await.unwrap();
+        fence.seq = world.store.append(fence, batch.into()).await.unwrap();
     }
     assert!(
         written < 10 * long_state(STEPS).len(),
         "{written} bytes are more than what changed"
     );
     for from in [1, 2, 17, STEPS - 1, STEPS] {
-        let loaded = world.store.load(id, from).await.unwrap().unwrap();
+        let loaded = world
+            .store
+            .load(&Viewer::System, id, from)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(loaded.entries.len() as u64, STEPS - from + 1);
         for entry in &loaded.entries {
             assert_eq!(
@@ -233,7 +299,12 @@ pub(crate) async fn a_long_state_is_read_back_at_every_point(world: &World) {
             );
         }
     }
-    let (_, newest) = world.store.newest(id).await.unwrap().unwrap();
+    let (_, newest) = world
+        .store
+        .newest(&Viewer::System, id)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(newest.state.as_str(), long_state(STEPS));
     world.clock.advance(LEASE);
     let claimed = world.claim_one("other").await;
@@ -243,11 +314,25 @@ pub(crate) async fn a_long_state_is_read_back_at_every_point(world: &World) {
     let mut batch = world.batch(TaskState::Working);
     batch.entries[0].state = states.write(long_state(STEPS + 1));
     assert!(batch.entries[0].state.len() < 200);
-    world.store.append(claimed.fence(), batch).await.unwrap();
-    let taken = world.store.take_out(id).await.unwrap().unwrap();
+    world
+        .store
+        .append(claimed.fence(), batch.into())
+        .await
+        .unwrap();
+    let taken = world
+        .store
+        .take_out(&Viewer::System, id)
+        .await
+        .unwrap()
+        .unwrap();
     let other = World::sqlite();
     other.store.bring_in(taken.clone(), None).await.unwrap();
-    let again = other.store.take_out(id).await.unwrap().unwrap();
+    let again = other
+        .store
+        .take_out(&Viewer::System, id)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(
         again.entries == taken.entries,
         "what was brought in is what was taken out"

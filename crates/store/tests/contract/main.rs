@@ -11,14 +11,16 @@ mod endings;
 mod keeping;
 mod model;
 mod promises;
+mod reads;
 mod sweeps;
+mod viewers;
 mod world;
 
 /// Runs every promise against one backend.
 macro_rules! backend {
     ($backend:ident, $world:expr) => {
         mod $backend {
-            use crate::{conversations, endings, keeping, promises, sweeps};
+            use crate::{conversations, endings, keeping, promises, reads, sweeps, viewers};
             use crate::world::World;
 
             backend!(@tests $world; keeping;
@@ -57,6 +59,28 @@ macro_rules! backend {
                 a_sweep_touches_no_task_of_another_app,
                 a_sweep_goes_through_more_than_one_group,
                 a_dry_sweep_removes_nothing,
+            );
+
+            backend!(@tests $world; viewers;
+                a_task_of_another_user_or_app_is_missing_for_every_read,
+                a_task_of_another_user_or_app_takes_no_signal,
+                a_conversation_of_another_user_or_app_is_missing,
+                lists_and_counts_hold_what_the_viewer_sees,
+                an_operator_sees_all_of_one_app_and_nothing_of_another,
+            );
+
+            backend!(@tests $world; reads;
+                entries_and_events_are_read_by_range,
+                signals_are_read_without_the_journal,
+                a_list_carries_no_payload,
+                counting_stops_at_its_bound,
+                a_cursor_stays_right_while_tasks_come,
+                a_claim_carries_the_time_of_the_store,
+                a_dropped_call_takes_effect_all_the_same,
+                nothing_is_appended_over_a_gap,
+                a_lapsed_lease_that_nobody_claimed_is_prolonged,
+                a_task_is_not_claimed_before_its_time,
+                a_task_that_is_not_due_keeps_nobody_waiting,
             );
 
             backend!(@tests $world; promises;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use convoke_model::{RetentionPolicy, TaskState};
 use convoke_store::{
     Batch, FIRST_EPOCH, Fence, Filter, Lease, LeaseAction, NewSignal, Page, SignalKind,
-    StatusUpdate, Store, Submission,
+    StatusUpdate, Store, Submission, Viewer,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -130,7 +130,7 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
             let base_standing = base.standing.clone().unwrap();
             let stands = StatusUpdate {
                 hold: if wake.is_none() && outcome == 1 {
-                    LeaseAction::Release { wake_at: None }
+                    LeaseAction::Release { wake_in: None }
                 } else {
                     base_standing.hold
                 },
@@ -139,7 +139,10 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
                 progress,
                 ..base_standing
             };
-            let signals = store.load(claims[index].task, 1).await.unwrap();
+            let signals = store
+                .load(&Viewer::System, claims[index].task, 1)
+                .await
+                .unwrap();
             let batch = Batch {
                 entries: vec![base.entries[0].clone(); entries],
                 messages: if progress {
@@ -158,7 +161,7 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
                 // Some steps change the journal only.
                 standing: (outcome != 0 || wake.is_some()).then_some(stands),
             };
-            let appended = store.append(claims[index], batch).await;
+            let appended = store.append(claims[index], batch.into()).await;
             if let Ok(seq) = appended {
                 claims[index].seq = seq;
             }
@@ -177,7 +180,7 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
                 payload: json!({ "key": key }),
                 key: key.to_string(),
             };
-            format!("{:?}", store.signal(signal).await)
+            format!("{:?}", store.signal(&Viewer::System, signal).await)
         }
         Operation::Sweep { dry_run } => {
             format!(
@@ -202,9 +205,10 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
 async fn content(store: &dyn Store) -> String {
     let page = store
         .query(
+            &Viewer::System,
             Filter::default(),
             Page {
-                before: None,
+                after: None,
                 limit: 1_000,
             },
         )
@@ -212,12 +216,17 @@ async fn content(store: &dyn Store) -> String {
         .unwrap();
     let mut all = Vec::new();
     for task in &page.tasks {
-        all.push(format!("{:?}", store.load(task.id, 1).await.unwrap()));
+        all.push(format!(
+            "{:?}",
+            store.load(&Viewer::System, task.id, 1).await.unwrap()
+        ));
     }
     for id in 100..103 {
         all.push(format!(
             "{:?}",
-            store.conversation(Uuid::from_u128(id), None, 3).await
+            store
+                .conversation(&Viewer::System, Uuid::from_u128(id), None, 3)
+                .await
         ));
     }
     all.join("\n")

@@ -5,7 +5,7 @@ use std::time::Duration;
 use convoke_model::{Clock, TaskState};
 use convoke_store::{
     Claim, FIRST_EPOCH, Fence, Filter, Lease, NewSignal, Page, Scope, SignalKind, SignalReceipt,
-    StoreError, Submission, TaskRecord,
+    StoreError, Submission, TaskRecord, Viewer,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -25,7 +25,12 @@ fn signal(task: Uuid, key: &str) -> NewSignal {
 
 pub(crate) async fn a_submitted_task_is_found_with_its_first_entry(world: &World) {
     let id = world.submit(world.task(1)).await;
-    let loaded = world.store.load(id, 1).await.unwrap().unwrap();
+    let loaded = world
+        .store
+        .load(&Viewer::System, id, 1)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(loaded.record.status, TaskState::Submitted);
     assert_eq!((loaded.record.seq, loaded.record.epoch), (1, 0));
     assert_eq!(loaded.record.created_at, world.clock.now());
@@ -36,7 +41,7 @@ pub(crate) async fn a_submitted_task_is_found_with_its_first_entry(world: &World
     assert!(
         world
             .store
-            .load(Uuid::from_u128(99), 1)
+            .load(&Viewer::System, Uuid::from_u128(99), 1)
             .await
             .unwrap()
             .is_none()
@@ -56,7 +61,7 @@ pub(crate) async fn the_same_key_of_the_same_owner_is_the_same_task(world: &Worl
     assert!(
         world
             .store
-            .load(Uuid::from_u128(2), 1)
+            .load(&Viewer::System, Uuid::from_u128(2), 1)
             .await
             .unwrap()
             .is_none()
@@ -94,7 +99,13 @@ pub(crate) async fn a_task_can_be_held_from_the_start(world: &World) {
     let submitted = world.store.submit(task).await.unwrap();
     let id = Uuid::from_u128(1);
     assert_eq!(submitted, Submission::Created { id, held: true });
-    let record = world.store.load(id, 1).await.unwrap().unwrap().record;
+    let record = world
+        .store
+        .load(&Viewer::System, id, 1)
+        .await
+        .unwrap()
+        .unwrap()
+        .record;
     assert_eq!(record.status, TaskState::Working);
     assert_eq!(record.worker.as_deref(), Some("a"));
     assert_eq!(record.started_at, Some(world.clock.now()));
@@ -104,7 +115,9 @@ pub(crate) async fn a_task_can_be_held_from_the_start(world: &World) {
         epoch: FIRST_EPOCH,
         seq: 1,
     };
-    let appended = world.store.append(fence, world.batch(TaskState::Working));
+    let appended = world
+        .store
+        .append(fence, world.batch(TaskState::Working).into());
     assert_eq!(appended.await, Ok(2));
     world.clock.advance(LEASE);
     assert_eq!(world.claim("b", 9).await.len(), 1, "its lease is over");
@@ -134,8 +147,16 @@ pub(crate) async fn a_step_that_changes_nothing_but_the_journal_leaves_the_row_a
     let mut batch = world.batch(TaskState::Working);
     batch.standing = None;
     batch.messages = vec![said("a thought", world.clock.now())];
-    assert_eq!(world.store.append(claimed.fence(), batch).await, Ok(2));
-    let loaded = world.store.load(id, 2).await.unwrap().unwrap();
+    assert_eq!(
+        world.store.append(claimed.fence(), batch.into()).await,
+        Ok(2)
+    );
+    let loaded = world
+        .store
+        .load(&Viewer::System, id, 2)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(loaded.entries.len(), 1);
     assert_eq!(loaded.messages[1].seq, 2);
     let expected = TaskRecord {
@@ -151,12 +172,22 @@ pub(crate) async fn sequences_are_contiguous_from_one(world: &World) {
     for _ in 0..5 {
         let mut batch = world.batch(TaskState::Working);
         batch.entries.push(batch.entries[0].clone());
-        fence.seq = world.store.append(fence, batch).await.unwrap();
+        fence.seq = world.store.append(fence, batch.into()).await.unwrap();
     }
-    let loaded = world.store.load(id, 1).await.unwrap().unwrap();
+    let loaded = world
+        .store
+        .load(&Viewer::System, id, 1)
+        .await
+        .unwrap()
+        .unwrap();
     let sequences: Vec<_> = loaded.entries.iter().map(|entry| entry.seq).collect();
     assert_eq!(sequences, (1..=11).collect::<Vec<_>>());
-    let tail = world.store.load(id, 10).await.unwrap().unwrap();
+    let tail = world
+        .store
+        .load(&Viewer::System, id, 10)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(
         tail.entries
             .iter()
@@ -164,7 +195,12 @@ pub(crate) async fn sequences_are_contiguous_from_one(world: &World) {
             .collect::<Vec<_>>(),
         [10, 11]
     );
-    let none = world.store.load(id, u64::MAX).await.unwrap().unwrap();
+    let none = world
+        .store
+        .load(&Viewer::System, id, u64::MAX)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(none.entries.is_empty());
 }
 
@@ -185,13 +221,13 @@ pub(crate) async fn an_expired_lease_can_be_claimed_and_fences_the_old_worker(wo
     assert_eq!(new.epoch, old.epoch + 1);
     let late = world
         .store
-        .append(old, world.batch(TaskState::Completed))
+        .append(old, world.batch(TaskState::Completed).into())
         .await;
     assert_eq!(late, Err(StoreError::Fenced { task: old.task }));
     assert_eq!(
         world
             .store
-            .append(new, world.batch(TaskState::Completed))
+            .append(new, world.batch(TaskState::Completed).into())
             .await,
         Ok(2)
     );
@@ -200,16 +236,19 @@ pub(crate) async fn an_expired_lease_can_be_claimed_and_fences_the_old_worker(wo
 pub(crate) async fn a_wrong_sequence_is_fenced_and_changes_nothing(world: &World) {
     let id = world.submit(world.task(1)).await;
     let fence = world.claim_one("w").await.fence();
-    let before = world.store.load(id, 1).await.unwrap();
+    let before = world.store.load(&Viewer::System, id, 1).await.unwrap();
     for seq in [0, 2, 99] {
         let wrong = convoke_store::Fence { seq, ..fence };
         let refused = world
             .store
-            .append(wrong, world.batch(TaskState::Failed))
+            .append(wrong, world.batch(TaskState::Failed).into())
             .await;
         assert_eq!(refused, Err(StoreError::Fenced { task: id }));
     }
-    assert_eq!(world.store.load(id, 1).await.unwrap(), before);
+    assert_eq!(
+        world.store.load(&Viewer::System, id, 1).await.unwrap(),
+        before
+    );
 }
 
 pub(crate) async fn a_delivery_after_completion_is_fenced(world: &World) {
@@ -217,15 +256,21 @@ pub(crate) async fn a_delivery_after_completion_is_fenced(world: &World) {
     let mut fence = world.claim_one("w").await.fence();
     fence.seq = world
         .store
-        .append(fence, world.batch(TaskState::Completed))
+        .append(fence, world.batch(TaskState::Completed).into())
         .await
         .unwrap();
     let again = world
         .store
-        .append(fence, world.batch(TaskState::Working))
+        .append(fence, world.batch(TaskState::Working).into())
         .await;
     assert_eq!(again, Err(StoreError::Fenced { task: id }));
-    let record = world.store.load(id, 1).await.unwrap().unwrap().record;
+    let record = world
+        .store
+        .load(&Viewer::System, id, 1)
+        .await
+        .unwrap()
+        .unwrap()
+        .record;
     assert_eq!(record.status, TaskState::Completed);
     assert_eq!(record.completed_at, Some(world.clock.now()));
     assert_eq!((record.worker, record.ready_at), (None, None));
@@ -241,7 +286,11 @@ pub(crate) async fn a_renewed_lease_holds_and_a_lost_one_does_not(world: &World)
     assert!(renewed[0].held && !renewed[0].signalled);
     world.clock.advance(LEASE / 2);
     assert!(world.claim("b", 9).await.is_empty());
-    world.store.signal(signal(fence.task, "s")).await.unwrap();
+    world
+        .store
+        .signal(&Viewer::System, signal(fence.task, "s"))
+        .await
+        .unwrap();
     assert!(world.store.renew(vec![fence], LEASE).await.unwrap()[0].signalled);
     world.clock.advance(LEASE);
     world.claim_one("b").await;
@@ -252,26 +301,42 @@ pub(crate) async fn a_signal_before_the_wait_is_not_lost(world: &World) {
     let id = world.submit(world.task(1)).await;
     let fence = world.claim_one("w").await.fence();
     assert_eq!(
-        world.store.signal(signal(id, "s")).await,
+        world.store.signal(&Viewer::System, signal(id, "s")).await,
         Ok(SignalReceipt::Accepted)
     );
-    world.store.append(fence, world.pause(None)).await.unwrap();
+    world
+        .store
+        .append(fence, world.pause(None).into())
+        .await
+        .unwrap();
     let claimed = world.claim_one("w").await;
     assert_eq!(claimed.signals.len(), 1);
     assert_eq!(claimed.signals[0].payload, json!({"yes": true}));
     let mut batch = world.pause(None);
     batch.consumed = vec![claimed.signals[0].id];
-    world.store.append(claimed.fence(), batch).await.unwrap();
+    world
+        .store
+        .append(claimed.fence(), batch.into())
+        .await
+        .unwrap();
     assert!(world.claim("w", 9).await.is_empty());
 }
 
 pub(crate) async fn a_signal_wakes_a_waiting_task(world: &World) {
     let id = world.submit(world.task(1)).await;
     let fence = world.claim_one("w").await.fence();
-    world.store.append(fence, world.pause(None)).await.unwrap();
+    world
+        .store
+        .append(fence, world.pause(None).into())
+        .await
+        .unwrap();
     world.clock.advance(A_DAY);
     assert!(world.claim("w", 9).await.is_empty());
-    world.store.signal(signal(id, "s")).await.unwrap();
+    world
+        .store
+        .signal(&Viewer::System, signal(id, "s"))
+        .await
+        .unwrap();
     let claimed = world.claim_one("w").await;
     assert_eq!(claimed.record.status, TaskState::InputRequired);
     assert_eq!(claimed.signals.len(), 1);
@@ -280,30 +345,34 @@ pub(crate) async fn a_signal_wakes_a_waiting_task(world: &World) {
 pub(crate) async fn a_signal_is_taken_once_under_its_key(world: &World) {
     let id = world.submit(world.task(1)).await;
     assert_eq!(
-        world.store.signal(signal(id, "s")).await,
+        world.store.signal(&Viewer::System, signal(id, "s")).await,
         Ok(SignalReceipt::Accepted)
     );
     assert_eq!(
-        world.store.signal(signal(id, "s")).await,
+        world.store.signal(&Viewer::System, signal(id, "s")).await,
         Ok(SignalReceipt::Duplicate)
     );
     assert_eq!(
-        world.store.signal(signal(id, "t")).await,
+        world.store.signal(&Viewer::System, signal(id, "t")).await,
         Ok(SignalReceipt::Accepted)
     );
     let claimed = world.claim_one("w").await;
     assert_eq!(claimed.signals.len(), 2);
     let mut batch = world.batch(TaskState::Working);
     batch.consumed = claimed.signals.iter().map(|signal| signal.id).collect();
-    world.store.append(claimed.fence(), batch).await.unwrap();
+    world
+        .store
+        .append(claimed.fence(), batch.into())
+        .await
+        .unwrap();
     assert_eq!(
-        world.store.signal(signal(id, "s")).await,
+        world.store.signal(&Viewer::System, signal(id, "s")).await,
         Ok(SignalReceipt::Duplicate)
     );
     assert!(
         world
             .store
-            .load(id, 1)
+            .load(&Viewer::System, id, 1)
             .await
             .unwrap()
             .unwrap()
@@ -317,16 +386,16 @@ pub(crate) async fn a_signal_to_an_ended_or_missing_task_is_told_apart(world: &W
     let fence = world.claim_one("w").await.fence();
     world
         .store
-        .append(fence, world.batch(TaskState::Completed))
+        .append(fence, world.batch(TaskState::Completed).into())
         .await
         .unwrap();
     assert_eq!(
-        world.store.signal(signal(id, "s")).await,
+        world.store.signal(&Viewer::System, signal(id, "s")).await,
         Ok(SignalReceipt::Ended)
     );
     let missing = signal(Uuid::from_u128(99), "s");
     assert_eq!(
-        world.store.signal(missing).await,
+        world.store.signal(&Viewer::System, missing).await,
         Ok(SignalReceipt::Unknown)
     );
 }
@@ -336,7 +405,7 @@ pub(crate) async fn a_waiting_task_wakes_at_its_time(world: &World) {
     let fence = world.claim_one("w").await.fence();
     world
         .store
-        .append(fence, world.pause(Some(A_DAY)))
+        .append(fence, world.pause(Some(A_DAY)).into())
         .await
         .unwrap();
     world
@@ -360,7 +429,7 @@ pub(crate) async fn only_known_apps_are_claimed(world: &World) {
         lease: LEASE,
         limit: 9,
     };
-    assert_eq!(world.store.claim(claim).await.unwrap().len(), 1);
+    assert_eq!(world.store.claim(claim).await.unwrap().tasks.len(), 1);
 }
 
 pub(crate) async fn claims_without_progress_are_counted(world: &World) {
@@ -370,13 +439,17 @@ pub(crate) async fn claims_without_progress_are_counted(world: &World) {
         assert_eq!(claimed.record.claims, claims);
         let mut batch = world.batch(TaskState::Working);
         standing(&mut batch).progress = false;
-        world.store.append(claimed.fence(), batch).await.unwrap();
+        world
+            .store
+            .append(claimed.fence(), batch.into())
+            .await
+            .unwrap();
         world.clock.advance(LEASE);
     }
     let claimed = world.claim_one("w").await;
     world
         .store
-        .append(claimed.fence(), world.batch(TaskState::Working))
+        .append(claimed.fence(), world.batch(TaskState::Working).into())
         .await
         .unwrap();
     world.clock.advance(LEASE);
@@ -398,11 +471,15 @@ pub(crate) async fn queries_filter_and_page_newest_first(world: &World) {
     let claimed = world.claim_one("w").await;
     world
         .store
-        .append(claimed.fence(), world.batch(TaskState::Completed))
+        .append(claimed.fence(), world.batch(TaskState::Completed).into())
         .await
         .unwrap();
     let ids = async |filter: Filter, page: Page| {
-        let found = world.store.query(filter, page).await.unwrap();
+        let found = world
+            .store
+            .query(&Viewer::System, filter, page)
+            .await
+            .unwrap();
         (
             found
                 .tasks
@@ -420,7 +497,7 @@ pub(crate) async fn queries_filter_and_page_newest_first(world: &World) {
     let (first, next) = ids(
         all.clone(),
         Page {
-            before: None,
+            after: None,
             limit: 2,
         },
     )
@@ -430,7 +507,7 @@ pub(crate) async fn queries_filter_and_page_newest_first(world: &World) {
         ids(
             all,
             Page {
-                before: next,
+                after: next,
                 limit: 3
             }
         )
@@ -472,11 +549,15 @@ pub(crate) async fn a_watcher_is_told_of_work_and_of_its_task(world: &World) {
     let fence = world.claim_one("w").await.fence();
     world
         .store
-        .append(fence, world.batch(TaskState::Working))
+        .append(fence, world.batch(TaskState::Working).into())
         .await
         .unwrap();
     journal.changed().await;
-    world.store.signal(signal(id, "s")).await.unwrap();
+    world
+        .store
+        .signal(&Viewer::System, signal(id, "s"))
+        .await
+        .unwrap();
     inbox.changed().await;
 }
 
@@ -492,7 +573,9 @@ pub(crate) async fn many_writers_at_once_lose_nothing(world: &World) {
         let mut fence = claimed.fence();
         (0..5).map(move |step| {
             fence.seq = 1 + step;
-            world.store.append(fence, world.batch(TaskState::Working))
+            world
+                .store
+                .append(fence, world.batch(TaskState::Working).into())
         })
     });
     for outcome in futures::future::join_all(appends).await {
@@ -501,7 +584,7 @@ pub(crate) async fn many_writers_at_once_lose_nothing(world: &World) {
     for claimed in &claimed {
         let loaded = world
             .store
-            .load(claimed.record.id, 1)
+            .load(&Viewer::System, claimed.record.id, 1)
             .await
             .unwrap()
             .unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use convoke_model::{RetentionPolicy, TaskState};
-use convoke_store::{NewTask, Sweep};
+use convoke_store::{NewTask, Sweep, Viewer};
 use uuid::Uuid;
 
 use crate::world::World;
@@ -32,13 +32,13 @@ pub(crate) async fn a_sweep_never_touches_live_tasks(world: &World) {
     let done = world.claim_one("w").await;
     world
         .store
-        .append(done.fence(), world.batch(TaskState::Completed))
+        .append(done.fence(), world.batch(TaskState::Completed).into())
         .await
         .unwrap();
     let paused = world.claim_one("w").await;
     world
         .store
-        .append(paused.fence(), world.pause(None))
+        .append(paused.fence(), world.pause(None).into())
         .await
         .unwrap();
     world.clock.advance(6 * A_DAY);
@@ -48,12 +48,19 @@ pub(crate) async fn a_sweep_never_touches_live_tasks(world: &World) {
         world.store.sweep(sweep()).await.unwrap().tasks,
         [done.record.id]
     );
-    assert!(world.store.load(done.record.id, 1).await.unwrap().is_none());
+    assert!(
+        world
+            .store
+            .load(&Viewer::System, done.record.id, 1)
+            .await
+            .unwrap()
+            .is_none()
+    );
     for id in [2, 3] {
         assert!(
             world
                 .store
-                .load(Uuid::from_u128(id), 1)
+                .load(&Viewer::System, Uuid::from_u128(id), 1)
                 .await
                 .unwrap()
                 .is_some()
@@ -69,7 +76,7 @@ pub(crate) async fn a_sweep_keeps_children_of_live_parents(world: &World) {
     let claimed = world.claim("w", 2).await;
     world
         .store
-        .append(claimed[1].fence(), world.batch(TaskState::Completed))
+        .append(claimed[1].fence(), world.batch(TaskState::Completed).into())
         .await
         .unwrap();
     world.clock.advance(365 * A_DAY);
@@ -77,7 +84,7 @@ pub(crate) async fn a_sweep_keeps_children_of_live_parents(world: &World) {
     let parent = world.claim_one("w").await;
     world
         .store
-        .append(parent.fence(), world.batch(TaskState::Failed))
+        .append(parent.fence(), world.batch(TaskState::Failed).into())
         .await
         .unwrap();
     assert_eq!(
@@ -93,16 +100,23 @@ pub(crate) async fn a_dry_sweep_removes_nothing(world: &World) {
     let claimed = world.claim_one("w").await;
     world
         .store
-        .append(claimed.fence(), world.batch(TaskState::Completed))
+        .append(claimed.fence(), world.batch(TaskState::Completed).into())
         .await
         .unwrap();
     world.clock.advance(365 * A_DAY);
     assert_eq!(world.store.sweep(dry()).await.unwrap().tasks, [id]);
-    assert!(world.store.load(id, 1).await.unwrap().is_some());
+    assert!(
+        world
+            .store
+            .load(&Viewer::System, id, 1)
+            .await
+            .unwrap()
+            .is_some()
+    );
     world.store.sweep(sweep()).await.unwrap();
     let conversation = world
         .store
-        .conversation(Uuid::from_u128(500), None, 9)
+        .conversation(&Viewer::System, Uuid::from_u128(500), None, 9)
         .await
         .unwrap();
     assert!(
@@ -128,9 +142,13 @@ pub(crate) async fn a_sweep_touches_no_task_of_another_app(world: &World) {
             lease: crate::world::LEASE,
             limit: 1,
         };
-        let claimed = world.store.claim(claim).await.unwrap().remove(0);
+        let claimed = world.store.claim(claim).await.unwrap().tasks.remove(0);
         let done = world.batch(TaskState::Completed);
-        world.store.append(claimed.fence(), done).await.unwrap();
+        world
+            .store
+            .append(claimed.fence(), done.into())
+            .await
+            .unwrap();
     }
     world.clock.advance(365 * A_DAY);
     assert_eq!(
@@ -139,7 +157,11 @@ pub(crate) async fn a_sweep_touches_no_task_of_another_app(world: &World) {
     );
     let swept = world.store.sweep(sweep()).await.unwrap();
     assert_eq!(swept.tasks, [Uuid::from_u128(1)]);
-    let other = world.store.load(ended[1], 1).await.unwrap();
+    let other = world
+        .store
+        .load(&Viewer::System, ended[1], 1)
+        .await
+        .unwrap();
     assert!(other.is_some(), "its own app says how long it is kept");
 }
 
@@ -151,7 +173,11 @@ pub(crate) async fn a_sweep_goes_through_more_than_one_group(world: &World) {
     for (claimed, place) in world.claim("w", 600).await.iter().zip(0..) {
         if place % 3 > 0 {
             let done = world.batch(TaskState::Completed);
-            world.store.append(claimed.fence(), done).await.unwrap();
+            world
+                .store
+                .append(claimed.fence(), done.into())
+                .await
+                .unwrap();
         }
     }
     world.clock.advance(365 * A_DAY);

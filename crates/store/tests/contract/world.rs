@@ -64,6 +64,8 @@ impl World {
             entry: entry("submitted", at),
             messages: vec![said(&format!("hello {id}"), at)],
             hold: None,
+            not_before: None,
+            trace: None,
         }
     }
 
@@ -85,6 +87,7 @@ impl World {
             })
             .await
             .unwrap()
+            .tasks
     }
 
     pub(crate) async fn claim_one(&self, worker: &str) -> ClaimedTask {
@@ -110,9 +113,9 @@ impl World {
     }
 
     pub(crate) fn pause(&self, wake_after: Option<Duration>) -> Batch {
-        let wake_at = wake_after.map(|after| self.clock.now() + after);
+        let wake_in = wake_after;
         let mut batch = self.batch(TaskState::InputRequired);
-        standing(&mut batch).hold = LeaseAction::Release { wake_at };
+        standing(&mut batch).hold = LeaseAction::Release { wake_in };
         batch
     }
 }

@@ -26,6 +26,8 @@ pub(crate) fn task(id: u128, clock: &SimClock) -> NewTask {
         tags: Vec::new(),
         stage: None,
         hold: None,
+        not_before: None,
+        trace: None,
         entry: NewEntry {
             at,
             kind: "submitted".into(),
@@ -44,5 +46,5 @@ pub(crate) async fn claim(store: &SqliteStore, worker: &str) -> Vec<ClaimedTask>
         lease: Duration::from_hours(1),
         limit: 10,
     };
-    store.claim(claim).await.unwrap()
+    store.claim(claim).await.unwrap().tasks
 }

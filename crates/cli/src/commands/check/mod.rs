@@ -5,6 +5,7 @@ mod connect;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use convoke::RuntimeError;
 use convoke_app::{App, Bounds, Diagnostics, Severity};
 use serde_json::json;
 
@@ -15,7 +16,7 @@ use crate::start;
 
 pub(crate) async fn run(args: &CheckArgs, json: bool) -> anyhow::Result<Exit> {
     let folder = &args.app;
-    match App::load(folder, &start::environment(&args.data)) {
+    match start::loader(&args.data).load_with_evals(folder) {
         Ok(loaded) => {
             // What can only be known by building the app is found here, before it is run.
             convoke_flow::Assistant::new(std::sync::Arc::new(loaded.app.clone()))?;
@@ -58,10 +59,11 @@ pub(crate) async fn run(args: &CheckArgs, json: bool) -> anyhow::Result<Exit> {
             }
             Ok(Exit::Done)
         }
-        Err(diagnostics) => {
+        Err(RuntimeError::App(diagnostics)) => {
             show(folder, &diagnostics, json);
             Ok(Exit::NotDone)
         }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use convoke_app::Limits;
 use convoke_engine::QuestionAnswer;
 use convoke_flow::check_answer;
-use convoke_store::Store;
+use convoke_store::{Store, Viewer};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -37,9 +37,14 @@ pub(super) async fn answer(
         .question
         .map(|text| parse_id("question", text))
         .transpose()?;
-    let (record, _) = store.newest(task).await?.ok_or_else(|| not_found(task))?;
+    let (record, _) = store
+        .newest(&Viewer::System, task)
+        .await?
+        .ok_or_else(|| not_found(task))?;
     let engine = start::engine_of(store, &record, None, args, json).await?;
-    engine.answer(task, question, answer).await?;
+    engine
+        .answer(&Viewer::System, task, question, answer)
+        .await?;
     noted(task, json);
     Ok(Exit::Done)
 }
@@ -89,7 +94,7 @@ pub(super) async fn cancel(
         let message = format!("the reason has more than {most} characters");
         return Err(UsageError::new("cancel.reason_long", message).into());
     }
-    convoke_engine::cancel(store, task, reason).await?;
+    convoke_engine::cancel(store, &Viewer::System, task, reason).await?;
     noted(task, json);
     Ok(Exit::Done)
 }

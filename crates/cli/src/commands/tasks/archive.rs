@@ -113,6 +113,8 @@ pub(super) struct TaskFile {
     claims: u32,
     deadline: Timestamp,
     pub(super) tags: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<String>,
     pub(super) signals: Vec<ArchivedSignal>,
 }
 
@@ -163,6 +165,7 @@ impl TaskFile {
             claims: record.claims,
             deadline: record.deadline,
             tags: record.tags,
+            trace: record.trace,
             signals: archive.signals.clone(),
         }
     }
@@ -197,6 +200,7 @@ impl TaskFile {
                 deadline: self.deadline,
                 retention_days: self.retention_days,
                 tags: self.tags,
+                trace: self.trace,
                 result: self.result,
                 error: self.error,
             },

@@ -1,7 +1,7 @@
 //! `convoke tasks diff`: where two tasks, or two points of one, part.
 
 use convoke_engine::Event;
-use convoke_store::{Entry, LoadedTask, Store};
+use convoke_store::{Entry, LoadedTask, Store, Viewer};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -112,7 +112,10 @@ async fn point(store: &dyn Store, text: &str) -> anyhow::Result<TaskPoint> {
         }
     };
     let id = find(store, name).await?;
-    let mut loaded = store.load(id, 1).await?.ok_or_else(|| not_found(id))?;
+    let mut loaded = store
+        .load(&Viewer::System, id, 1)
+        .await?
+        .ok_or_else(|| not_found(id))?;
     let last = loaded.record.seq;
     let seq = seq.unwrap_or(last);
     if seq == 0 || seq > last {

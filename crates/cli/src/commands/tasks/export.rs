@@ -5,7 +5,7 @@ use std::path::Path;
 
 use convoke_flow::trace as trace_of;
 use convoke_model::{Redaction, Trace};
-use convoke_store::{Archive, Filter, LoadedTask, Page, Store, TaskRecord};
+use convoke_store::{Archive, Filter, LoadedTask, Page, Store, TaskRecord, Viewer};
 use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use super::archive::{TASK_FILE, TRACE_FILE, TaskFile};
 use super::archive_checkpoint::{CheckpointFile, file_name};
 use super::export_folder::{ExportFolder, File};
 use super::{find, not_found};
-use crate::cli::{ModelArgs, StoreArgs};
+use crate::cli::StoreArgs;
 use crate::exit::Exit;
 use crate::{output, progress, start};
 
@@ -79,7 +79,7 @@ impl Export<'_> {
     /// Writes a task, or gives a sentence that says why it stays.
     async fn take_out(&mut self, id: Uuid) -> anyhow::Result<Result<(), String>> {
         // One that was removed in the meantime is nobody's loss.
-        let Some(archive) = self.store.take_out(id).await? else {
+        let Some(archive) = self.store.take_out(&Viewer::System, id).await? else {
             return Ok(Ok(()));
         };
         if let Some(why) = kept_back(self.store, &archive.record).await? {
@@ -117,10 +117,10 @@ impl Export<'_> {
             self.folder.put_definition(definition)?;
         }
         // Where the app cannot be read, everything is taken out that may be.
-        let (folder, model) = (Path::new(""), ModelArgs::default());
-        let app = kept.as_ref().and_then(|definition| {
-            start::read_kept(definition, folder, &self.args.data, &model).ok()
-        });
+        let loader = start::loader(&self.args.data);
+        let app = kept
+            .as_ref()
+            .and_then(|definition| loader.load_kept(definition, Path::new("")).ok());
         let known = ExportedDefinition {
             kept: kept.is_some(),
             redaction: app.map(|app| app.config.redaction).unwrap_or_default(),
@@ -135,7 +135,7 @@ impl Export<'_> {
         let (id, created_at) = (archive.record.id, archive.record.created_at);
         let mut children = Vec::new();
         for child in ordinals(self.store, children_of(id)).await?.into_values() {
-            if let Some(child) = self.store.take_out(child).await?
+            if let Some(child) = self.store.take_out(&Viewer::System, child).await?
                 && kept_back(self.store, &child.record).await?.is_none()
             {
                 children.push(loaded(child));
@@ -187,7 +187,10 @@ async fn kept_back(store: &dyn Store, record: &TaskRecord) -> anyhow::Result<Opt
         return Ok(None);
     };
     // The answer to its question would reach the task here, but what comes of it not the parent there.
-    let parent = store.newest(parent).await?.map(|(parent, _)| parent);
+    let parent = store
+        .newest(&Viewer::System, parent)
+        .await?
+        .map(|(parent, _)| parent);
     let at_work = |parent: &TaskRecord| {
         !parent.status.is_final() && (!parent.status.awaits_person() || parent.worker.is_some())
     };
@@ -203,16 +206,13 @@ async fn kept_back(store: &dyn Store, record: &TaskRecord) -> anyhow::Result<Opt
 /// The tasks that a filter fits, oldest first.
 async fn ordinals(store: &dyn Store, filter: Filter) -> anyhow::Result<BTreeMap<u64, Uuid>> {
     let mut found = BTreeMap::new();
-    let mut before = None;
+    let mut after = None;
     loop {
-        let page = Page {
-            before,
-            limit: PAGE,
-        };
-        let page = store.query(filter.clone(), page).await?;
+        let page = Page { after, limit: PAGE };
+        let page = store.query(&Viewer::System, filter.clone(), page).await?;
         found.extend(page.tasks.iter().map(|task| (task.ordinal, task.id)));
-        before = page.next;
-        if before.is_none() {
+        after = page.next;
+        if after.is_none() {
             return Ok(found);
         }
     }
@@ -224,7 +224,10 @@ async fn families(store: &dyn Store, named: &[String]) -> anyhow::Result<BTreeMa
     let mut next = Vec::new();
     for name in named {
         let id = find(store, name).await?;
-        let (record, _) = store.newest(id).await?.ok_or_else(|| not_found(id))?;
+        let (record, _) = store
+            .newest(&Viewer::System, id)
+            .await?
+            .ok_or_else(|| not_found(id))?;
         next.push((record.ordinal, id));
     }
     while let Some((ordinal, id)) = next.pop() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use convoke_store::Store;
+use convoke_store::{Store, Viewer};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -28,9 +28,12 @@ pub(super) async fn fork(
     json: bool,
 ) -> anyhow::Result<Exit> {
     let set = fields(fork.set)?;
-    let (record, _) = store.newest(task).await?.ok_or_else(|| not_found(task))?;
+    let (record, _) = store
+        .newest(&Viewer::System, task)
+        .await?
+        .ok_or_else(|| not_found(task))?;
     let engine = start::engine_of(store, &record, fork.app, args, json).await?;
-    let id = engine.fork(task, fork.at, set).await?;
+    let id = engine.fork(&Viewer::System, task, fork.at, set).await?;
     if json {
         output::json_line(&json!({ "task": id, "from": task, "at": fork.at }));
     } else {

@@ -1,6 +1,6 @@
 //! `convoke tasks history`: every point of a task's journal, and where the task stood there.
 
-use convoke_store::{Entry, Store};
+use convoke_store::{Entry, Store, Viewer};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -8,7 +8,10 @@ use super::not_found;
 use crate::output;
 
 pub(super) async fn history(store: &dyn Store, task: Uuid, json: bool) -> anyhow::Result<()> {
-    let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
+    let loaded = store
+        .load(&Viewer::System, task, 1)
+        .await?
+        .ok_or_else(|| not_found(task))?;
     if json {
         for entry in &loaded.entries {
             let state = entry.state.value();

@@ -1,19 +1,16 @@
 //! `convoke tasks import`: brings in tasks that were exported from another store.
 
 use std::collections::{HashSet, VecDeque};
-use std::path::Path;
-use std::sync::Arc;
 
-use convoke::StoreChoice;
-use convoke_store::{Imported, Store, StoreFuture};
+use convoke_store::{Imported, Store, StoreFuture, Viewer};
 use serde_json::{Value, json};
 
 use super::archive::refused;
 use super::import_folder::{ImportFolder, ListedTask};
 use super::import_limits::ImportLimits;
 use super::trust::{self, Disclosure};
-use crate::cli::{ImportArgs, StoreArgs};
-use crate::exit::{Exit, UsageError};
+use crate::cli::ImportArgs;
+use crate::exit::Exit;
 use crate::{output, progress, start};
 
 /// Tasks that are on their way into the store at once: one wait for the disk serves them all.
@@ -24,7 +21,7 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> anyhow::Result<Exit
     let folder = ImportFolder::read(&args.dir, args.limits.clone())?;
     let known = folder.definitions.keys().map(String::as_str);
     let trusted = trust::named(&args.trust, &known.collect::<Vec<_>>())?;
-    let store = open(&args.store)?;
+    let store = start::named_store(&args.store)?.open()?;
     check_conversations(&*store, &folder.tasks).await?;
     let mut import = Import {
         store: &*store,
@@ -48,19 +45,6 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> anyhow::Result<Exit
     Ok(Exit::Done)
 }
 
-/// The store that the command line names. It is made if it is not there.
-fn open(args: &StoreArgs) -> anyhow::Result<Arc<dyn Store>> {
-    let choice = match &args.store {
-        Some(url) => StoreChoice::of_url(url, &start::absolute(Path::new("")))?,
-        None => StoreChoice::Sqlite(start::absolute(&args.data).join("store.db")),
-    };
-    if matches!(choice, StoreChoice::Memory) {
-        let message = "a store in memory holds nothing once its process is gone; name a file";
-        return Err(UsageError::new("store.memory", message).into());
-    }
-    Ok(choice.open()?)
-}
-
 /// A conversation belongs to one user and one app, here as there.
 async fn check_conversations(store: &dyn Store, tasks: &[ListedTask]) -> anyhow::Result<()> {
     let mut known = HashSet::new();
@@ -68,7 +52,7 @@ async fn check_conversations(store: &dyn Store, tasks: &[ListedTask]) -> anyhow:
         let Some(id) = task.conversation.filter(|id| known.insert(*id)) else {
             continue;
         };
-        let here = store.conversation(id, None, 0).await?;
+        let here = store.conversation(&Viewer::System, id, None, 0).await?;
         let Some(here) = here else {
             continue;
         };
@@ -121,7 +105,7 @@ struct TrustPolicy {
 impl<'a> Import<'a> {
     async fn take(&mut self, task: &'a ListedTask, take_over: bool) -> anyhow::Result<()> {
         if !task.status.is_final() && !take_over {
-            match self.store.newest(task.id).await? {
+            match self.store.newest(&Viewer::System, task.id).await? {
                 Some(_) => self.existing += 1,
                 None => self.skipped += 1,
             }

@@ -1,7 +1,7 @@
 //! `convoke tasks list`.
 
 use convoke_model::{TaskState, UserId};
-use convoke_store::{Filter, Page, Store, TaskRecord};
+use convoke_store::{Filter, Page, Store, TaskSummary, Viewer};
 
 use crate::commands::speaker::parse_id;
 use crate::output;
@@ -31,13 +31,7 @@ pub(super) async fn list(
     json: bool,
 ) -> anyhow::Result<()> {
     let page = store
-        .query(
-            filter,
-            Page {
-                before: None,
-                limit,
-            },
-        )
+        .query(&Viewer::System, filter, Page { after: None, limit })
         .await?;
     if json {
         for task in &page.tasks {
@@ -60,7 +54,7 @@ pub(super) async fn list(
     Ok(())
 }
 
-fn row(task: &TaskRecord) -> [String; 6] {
+fn row(task: &TaskSummary) -> [String; 6] {
     [
         task.id.to_string(),
         task.app.clone(),

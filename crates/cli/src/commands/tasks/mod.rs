@@ -30,7 +30,7 @@ mod trust;
 
 use std::sync::Arc;
 
-use convoke_store::{Filter, Page, Store};
+use convoke_store::{Filter, Page, Store, Viewer};
 use uuid::Uuid;
 
 pub(crate) use fork::fields;
@@ -164,10 +164,12 @@ async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Uuid> {
         return last(store).await;
     }
     let page = Page {
-        before: None,
+        after: None,
         limit: LOOK_BACK,
     };
-    let page = store.query(Filter::default(), page).await?;
+    let page = store
+        .query(&Viewer::System, Filter::default(), page)
+        .await?;
     let ids: Vec<Uuid> = page.tasks.iter().map(|task| task.id).collect();
     let wanted = text.to_lowercase();
     let fitting: Vec<Uuid> = ids
@@ -189,14 +191,16 @@ async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Uuid> {
 async fn last(store: &dyn Store) -> anyhow::Result<Uuid> {
     let mut page = Page::default();
     loop {
-        let found = store.query(Filter::default(), page).await?;
+        let found = store
+            .query(&Viewer::System, Filter::default(), page)
+            .await?;
         if let Some(task) = found.tasks.iter().find(|task| task.parent.is_none()) {
             return Ok(task.id);
         }
         let Some(next) = found.next else {
             return Err(UsageError::new("task.not_found", "there are no tasks yet").into());
         };
-        page.before = Some(next);
+        page.after = Some(next);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use convoke_engine::Snapshot;
 use convoke_model::Role;
-use convoke_store::Store;
+use convoke_store::{Store, Viewer};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -15,7 +15,10 @@ use crate::output;
 const LOOK_BACK: usize = 50;
 
 pub(super) async fn record(store: &dyn Store, task: Uuid, json: bool) -> anyhow::Result<()> {
-    let (record, newest) = store.newest(task).await?.ok_or_else(|| not_found(task))?;
+    let (record, newest) = store
+        .newest(&Viewer::System, task)
+        .await?
+        .ok_or_else(|| not_found(task))?;
     let state: Snapshot<Value, Value> = newest.state.read()?;
     let answer = state.answer.ok_or_else(|| {
         let message = format!("the task is {}, and has no answer to record", record.status);
@@ -24,7 +27,7 @@ pub(super) async fn record(store: &dyn Store, task: Uuid, json: bool) -> anyhow:
     let before = match record.conversation {
         None => Vec::new(),
         Some(id) => store
-            .conversation(id, Some(task), LOOK_BACK)
+            .conversation(&Viewer::System, id, Some(task), LOOK_BACK)
             .await?
             .map(|conversation| conversation.messages)
             .unwrap_or_default(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use convoke_engine::machine::Machine;
 use convoke_engine::{Event, Facts};
 use convoke_flow::{Assistant, Reply};
-use convoke_store::{Entry, LoadedTask, Store};
+use convoke_store::{Entry, LoadedTask, Store, Viewer};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -31,7 +31,10 @@ pub(super) async fn replay(
     args: &StoreArgs,
     json: bool,
 ) -> anyhow::Result<Exit> {
-    let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
+    let loaded = store
+        .load(&Viewer::System, task, 1)
+        .await?
+        .ok_or_else(|| not_found(task))?;
     let app = start::app_of(store, &loaded.record, folder, args, json).await?;
     if app.hash != loaded.record.definition {
         output::note(
@@ -113,10 +116,14 @@ fn beginning(
 }
 
 /// A state without what the worker adds to it, and what older journals do not have: a call that was put down
-/// because the worker stopped is not begun, though the program asked for it; which entry asked a question, what a
+/// because the worker stopped is not begun, though the program asked for it; when a call is due, which entry asked a question, what a
 /// child may have changed, and whether a call failed otherwise than in words was not written down once.
 fn comparable(mut state: Value) -> Value {
-    for (list, field) in [("open", "started"), ("questions", "seq")] {
+    for (list, field) in [
+        ("open", "started"),
+        ("open", "due_at"),
+        ("questions", "seq"),
+    ] {
         let items = state.get_mut(list).and_then(Value::as_array_mut);
         for item in items.into_iter().flatten() {
             if let Value::Object(fields) = item {

@@ -1,7 +1,7 @@
 //! `convoke tasks show`.
 
 use convoke_engine::Question;
-use convoke_store::Store;
+use convoke_store::{Store, Viewer};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -16,7 +16,10 @@ pub(super) async fn show_at(
     seq: u64,
     json: bool,
 ) -> anyhow::Result<()> {
-    let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
+    let loaded = store
+        .load(&Viewer::System, task, 1)
+        .await?
+        .ok_or_else(|| not_found(task))?;
     let last = loaded.record.seq;
     let entry = loaded.entries.iter().find(|entry| entry.seq == seq);
     let entry = entry.ok_or_else(|| {
@@ -40,7 +43,10 @@ pub(super) async fn show_at(
 }
 
 pub(super) async fn show(store: &dyn Store, task: Uuid, json: bool) -> anyhow::Result<()> {
-    let loaded = store.load(task, 1).await?.ok_or_else(|| not_found(task))?;
+    let loaded = store
+        .load(&Viewer::System, task, 1)
+        .await?
+        .ok_or_else(|| not_found(task))?;
     let record = &loaded.record;
     let state = loaded
         .entries

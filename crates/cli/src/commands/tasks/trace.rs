@@ -2,7 +2,7 @@
 
 use convoke_flow::trace as trace_of;
 use convoke_model::{Redaction, StepRecord, StepStatus, Trace};
-use convoke_store::{Filter, LoadedTask, Page, Store};
+use convoke_store::{Filter, LoadedTask, Page, Store, Viewer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -64,7 +64,7 @@ fn family(
     depth: usize,
 ) -> BoxFuture<'_, anyhow::Result<Option<TaskTree>>> {
     async move {
-        let Some(loaded) = store.load(task, 1).await? else {
+        let Some(loaded) = store.load(&Viewer::System, task, 1).await? else {
             return Ok(None);
         };
         let mut children = Vec::new();
@@ -74,10 +74,16 @@ fn family(
                 ..Filter::default()
             };
             let page = Page {
-                before: None,
+                after: None,
                 limit: CHILDREN,
             };
-            for child in store.query(filter, page).await?.tasks.into_iter().rev() {
+            for child in store
+                .query(&Viewer::System, filter, page)
+                .await?
+                .tasks
+                .into_iter()
+                .rev()
+            {
                 children.extend(family(store, child.id, depth - 1).await?);
             }
         }

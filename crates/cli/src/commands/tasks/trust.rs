@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::{BufRead, IsTerminal};
 
 use convoke_app::{KeptApp, Reach};
-use convoke_store::{Definition, Filter, Page, Store};
+use convoke_store::{Definition, Filter, Page, Store, Viewer};
 use serde_json::{Value, json};
 
 use super::archive::visible;
@@ -68,10 +68,13 @@ async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Definition> {
         return Ok(definition);
     }
     let page = Page {
-        before: None,
+        after: None,
         limit: LOOK_BACK,
     };
-    let tasks = store.query(Filter::default(), page).await?.tasks;
+    let tasks = store
+        .query(&Viewer::System, Filter::default(), page)
+        .await?
+        .tasks;
     let known: BTreeSet<&str> = tasks.iter().map(|task| task.definition.as_str()).collect();
     let hash = one_of(text, known.into_iter())?;
     let definition = store.definition(hash).await?;

@@ -59,6 +59,7 @@ fn walk(workflow: &Value, content: &Value) -> usize {
                 call: call.id,
                 label: call.label.clone(),
                 outcome: Outcome::Done(Reply(CallReply::Tool(Box::new(reply)))),
+                started_at: None,
                 duration_ms: 1,
             };
             at += SignedDuration::from_millis(1);

@@ -157,7 +157,7 @@ async fn a_program_follows_answers_and_looks_at_a_task() {
     let later = rest(&runtime, task, seen[middle].cursor).await;
     assert_eq!(later, seen[middle + 1..]);
     let stands = runtime.task(ANN, task).await.unwrap();
-    assert_eq!(stands.info.cursor, last.cursor);
+    assert_eq!(stands.cursor, last.cursor);
     assert_eq!(stands.answer.unwrap().text, "Paid 200.");
     let beyond = EventCursor::after(last.cursor.step() + 1);
     let refused = runtime.follow(ANN, task, beyond).await.unwrap_err();
@@ -242,7 +242,7 @@ async fn a_program_cancels_a_task() {
 async fn a_program_forks_a_task_at_a_step_with_another_state() {
     let (runtime, shop, _folder) = till().await;
     let task = until_asked(&runtime, ANN, Incoming::new(ANN, "Pay.")).await;
-    let at = runtime.task(ANN, task).await.unwrap().info.cursor;
+    let at = runtime.task(ANN, task).await.unwrap().cursor;
     let point = ForkPoint::at(at).set("sum", 7);
     let fork = runtime.fork(ANN, task, point).await.unwrap();
     // Seven needs nobody's approval.
@@ -267,7 +267,7 @@ async fn a_fork_goes_on_with_the_app_that_its_task_was_begun_with() {
     drop(first);
     write(folder.path(), "Gone: {{ pay }}.");
     let second = runtime(folder.path(), &shop, store()).await;
-    let at = second.task(ANN, task).await.unwrap().info.cursor;
+    let at = second.task(ANN, task).await.unwrap().cursor;
     let fork = second.fork(ANN, task, ForkPoint::at(at).set("sum", 7));
     let ended = second.wait(ANN, fork.await.unwrap()).await.unwrap();
     assert_eq!(ended.answer.unwrap().text, "Paid 7.");

@@ -6,7 +6,7 @@ use convoke_app::App;
 use convoke_engine::{Engine, EngineError, QuestionAnswer, TaskOutcome};
 use convoke_flow::{Assistant, Incoming, check_answer, receive};
 use convoke_model::{Answer, Clock, Ids, TaskState, UserId};
-use convoke_store::{Entry, Store, TaskRecord};
+use convoke_store::{Store, TaskRecord, Viewer};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::builder::RuntimeBuilder;
+use crate::editions::{AppEditions, AppWorker};
 use crate::error::RuntimeError;
-use crate::wire::{AppEditions, AppWorker};
 
 /// An app that runs in this process. Everything goes through its journal: what is unfinished when
 /// the process ends goes on when the next runtime is built over the same store.
@@ -137,8 +137,7 @@ impl Runtime {
 
     /// Waits until a user's task has ended or waits for a person.
     pub async fn wait(&self, user: UserId, task: Uuid) -> Result<TaskOutcome, RuntimeError> {
-        self.owned(user, task).await?;
-        Ok(self.engine.wait(task).await?)
+        Ok(self.engine.wait(&self.viewer(user), task).await?)
     }
 
     /// Answers a question of a user's task, and waits until the task has ended or waits for a person again.
@@ -151,22 +150,23 @@ impl Runtime {
         question: Option<Uuid>,
         answer: QuestionAnswer,
     ) -> Result<TaskOutcome, RuntimeError> {
-        let (record, _) = self.owned(user, task).await?;
+        let viewer = self.viewer(user);
+        let record = self.owned(user, task).await?;
         check_answer(&answer)?;
-        self.engine.answer(task, question, answer).await?;
-        Ok(self.engine.wait_beyond(task, record.seq).await?)
+        let engine = &self.engine;
+        engine.answer(&viewer, task, question, answer).await?;
+        Ok(engine.wait_beyond(&viewer, task, record.seq).await?)
     }
 
-    /// A task of a user's and the newest entry of its journal. A task that is not theirs is not there.
-    pub(crate) async fn owned(
-        &self,
-        user: UserId,
-        task: Uuid,
-    ) -> Result<(TaskRecord, Entry), RuntimeError> {
-        let found = self.store().newest(task).await?;
-        let own = found
-            .filter(|(record, _)| record.owner == user.uuid() && record.app == self.engine.app());
-        Ok(own.ok_or(EngineError::UnknownTask(task))?)
+    /// A user of this app, who sees their own tasks and conversations in it and nothing else.
+    pub fn viewer(&self, user: UserId) -> Viewer {
+        Viewer::user(user.uuid(), self.engine.app())
+    }
+
+    /// A task of a user's. A task that is not theirs does not exist.
+    pub(crate) async fn owned(&self, user: UserId, task: Uuid) -> Result<TaskRecord, RuntimeError> {
+        let found = self.store().task(&self.viewer(user), task).await?;
+        Ok(found.ok_or(EngineError::UnknownTask(task))?)
     }
 
     /// Nothing new is taken in once nobody here would carry it out.

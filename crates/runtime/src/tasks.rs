@@ -1,14 +1,10 @@
 //! What a user may do with their tasks besides handing them in: look, list, follow, cancel, fork.
 
-use std::fmt;
-use std::num::ParseIntError;
-use std::str::FromStr;
-
 use convoke_engine::{EngineError, EventCursor, Question, TaskOutcome};
 use convoke_model::{Answer, Channel, Invalid, TaskState, UserId};
-use convoke_store::{Filter, Page, TaskRecord};
+use convoke_store::{Filter, Page, PageCursor, TaskRecord, TaskSummary};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -36,24 +32,33 @@ pub struct TaskInfo {
     pub channel: Channel,
     /// Where it stands.
     pub state: TaskState,
-    /// What was asked.
+    /// What was asked; in a list, its beginning.
     pub description: String,
     /// Words to find it by.
     pub tags: Vec<String>,
-    /// The place after its newest step.
-    pub cursor: EventCursor,
     /// When it was submitted.
     pub created_at: Timestamp,
     /// When it ended.
     pub completed_at: Option<Timestamp>,
-    /// The text of the answer, once it has ended with one.
+    /// The text of the answer, once it has ended with one; in a list, its beginning.
     pub result: Option<String>,
     /// What went wrong.
     pub error: Option<String>,
 }
 
-impl From<TaskRecord> for TaskInfo {
-    fn from(record: TaskRecord) -> Self {
+impl From<&TaskRecord> for TaskInfo {
+    fn from(record: &TaskRecord) -> Self {
+        Self {
+            description: record.description.clone(),
+            result: record.result.clone(),
+            error: record.error.clone(),
+            ..TaskSummary::from(record).into()
+        }
+    }
+}
+
+impl From<TaskSummary> for TaskInfo {
+    fn from(record: TaskSummary) -> Self {
         Self {
             id: record.id,
             conversation: record.conversation,
@@ -62,7 +67,6 @@ impl From<TaskRecord> for TaskInfo {
             state: record.status,
             description: record.description,
             tags: record.tags,
-            cursor: EventCursor::after(record.seq),
             created_at: record.created_at,
             completed_at: record.completed_at,
             result: record.result,
@@ -77,29 +81,12 @@ impl From<TaskRecord> for TaskInfo {
 pub struct TaskView {
     /// The task.
     pub info: TaskInfo,
+    /// The place after its newest step.
+    pub cursor: EventCursor,
     /// The whole answer, once there is one.
     pub answer: Option<Answer>,
     /// What people are asked.
     pub questions: Vec<Question>,
-}
-
-/// A place in a user's list of tasks. Tasks that are submitted later do not move it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct TaskCursor(u64);
-
-impl fmt::Display for TaskCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for TaskCursor {
-    type Err = ParseIntError;
-
-    fn from_str(text: &str) -> Result<Self, ParseIntError> {
-        text.parse().map(Self)
-    }
 }
 
 /// A part of a user's list of tasks, newest first.
@@ -109,7 +96,7 @@ pub struct TaskPage {
     /// The tasks.
     pub tasks: Vec<TaskInfo>,
     /// Where the next page begins, if there is more.
-    pub next: Option<TaskCursor>,
+    pub next: Option<PageCursor>,
 }
 
 /// Which of a user's tasks, and how many at once. Everything that is said must fit.
@@ -120,7 +107,7 @@ pub struct TaskQuery {
     conversation: Option<Uuid>,
     tag: Option<String>,
     limit: Option<usize>,
-    after: Option<TaskCursor>,
+    after: Option<PageCursor>,
 }
 
 impl TaskQuery {
@@ -154,7 +141,7 @@ impl TaskQuery {
     }
 
     /// Those after the ones of an earlier page.
-    pub fn after(mut self, cursor: TaskCursor) -> Self {
+    pub fn after(mut self, cursor: PageCursor) -> Self {
         self.after = Some(cursor);
         self
     }
@@ -166,7 +153,7 @@ impl TaskQuery {
             return Err(Invalid::one("tasks.limit", message));
         }
         Ok(Page {
-            before: self.after.map(|cursor| cursor.0),
+            after: self.after,
             limit,
         })
     }
@@ -200,10 +187,13 @@ impl ForkPoint {
 impl Runtime {
     /// A user's task as it stands.
     pub async fn task(&self, user: UserId, task: Uuid) -> Result<TaskView, RuntimeError> {
-        let (record, newest) = self.owned(user, task).await?;
-        let stands = TaskOutcome::read(record.clone(), &newest)?;
+        let newest = self.store().newest(&self.viewer(user), task).await?;
+        let (record, newest) = newest.ok_or(EngineError::UnknownTask(task))?;
+        let (info, cursor) = (TaskInfo::from(&record), EventCursor::after(record.seq));
+        let stands = TaskOutcome::read(record, &newest)?;
         Ok(TaskView {
-            info: record.into(),
+            info,
+            cursor,
             answer: stands.answer,
             questions: stands.questions,
         })
@@ -214,16 +204,14 @@ impl Runtime {
         let page = query.page()?;
         let filter = Filter {
             states: query.states,
-            owner: Some(user.uuid()),
             conversation: query.conversation,
-            app: Some(self.engine.app().to_owned()),
             tag: query.tag,
             ..Filter::default()
         };
-        let found = self.store().query(filter, page).await?;
+        let found = self.store().query(&self.viewer(user), filter, page).await?;
         Ok(TaskPage {
             tasks: found.tasks.into_iter().map(TaskInfo::from).collect(),
-            next: found.next.map(TaskCursor),
+            next: found.next,
         })
     }
 
@@ -235,7 +223,7 @@ impl Runtime {
         task: Uuid,
         after: EventCursor,
     ) -> Result<TaskEvents, RuntimeError> {
-        let (record, _) = self.owned(user, task).await?;
+        let record = self.owned(user, task).await?;
         if after.step() > record.seq {
             let (steps, step) = (record.seq, after.step());
             return Err(RuntimeError::Engine(EngineError::Refused {
@@ -243,7 +231,8 @@ impl Runtime {
                 message: format!("the task has {steps} steps; there is no step {step}"),
             }));
         }
-        Ok(TaskEvents::new(self.engine.follow(task, after)))
+        let events = self.engine.follow(&self.viewer(user), task, after);
+        Ok(TaskEvents::new(events))
     }
 
     /// Cancels a user's task. Returns once that is on disk: the task makes no further call and ends as
@@ -255,13 +244,13 @@ impl Runtime {
         task: Uuid,
         reason: Option<&str>,
     ) -> Result<(), RuntimeError> {
-        self.owned(user, task).await?;
         let most = self.app().config.limits.message_characters as usize;
         if reason.is_some_and(|reason| reason.chars().count() > most) {
             let message = format!("the reason has more than {most} characters");
             return Err(Invalid::one("cancel.reason_long", message).into());
         }
-        Ok(self.engine.cancel(task, reason).await?)
+        let viewer = self.viewer(user);
+        Ok(self.engine.cancel(&viewer, task, reason).await?)
     }
 
     /// Begins a task where a user's other one stood, with the app that the other was begun with. It is a task
@@ -274,9 +263,12 @@ impl Runtime {
         point: ForkPoint,
     ) -> Result<Uuid, RuntimeError> {
         self.check_accepting()?;
-        let (record, _) = self.owned(user, task).await?;
-        let engine = self.editions.engine_of(&self.engine, &record.definition);
-        let fork = engine.await?.fork(task, point.at.step(), point.set).await;
-        Ok(fork?)
+        let record = self.owned(user, task).await?;
+        let engine = self
+            .editions
+            .engine_of(&self.engine, &record.definition)
+            .await?;
+        let (viewer, step) = (self.viewer(user), point.at.step());
+        Ok(engine.fork(&viewer, task, step, point.set).await?)
     }
 }

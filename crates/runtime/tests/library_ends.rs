@@ -13,6 +13,7 @@ use convoke::{
     AgentFields, EventCursor, Incoming, Live, LiveUpdate, Map, QuestionAnswer, Runtime,
     RuntimeError, RustTool, StoreChoice, TaskEvents, ToolError, Uuid, Value, json, local_user,
 };
+use convoke_store::Viewer;
 use convoke_testkit::{Reply, ScriptedModel};
 use tokio::sync::{Notify, mpsc};
 
@@ -116,7 +117,7 @@ async fn whoever_waits_while_the_runtime_is_shut_down_is_told() {
         runtime.ask(said().live(asking)),
         runtime.run("Wait."),
         runtime.while_working(never),
-        engine.wait(waiting),
+        engine.wait(&Viewer::System, waiting),
     );
     shutdown.unwrap();
     again.unwrap();
@@ -177,7 +178,11 @@ async fn whoever_waits_when_the_runtime_is_dropped_is_told() {
         tokio::task::yield_now().await;
         drop(runtime);
     };
-    let (wait, closed, ()) = tokio::join!(engine.wait(task), closed.closed(), dropping);
+    let (wait, closed, ()) = tokio::join!(
+        engine.wait(&Viewer::System, task),
+        closed.closed(),
+        dropping
+    );
     for error in [wait.unwrap_err(), closed] {
         assert_stopped(&error.into(), "the runtime was dropped");
     }
@@ -194,5 +199,8 @@ async fn a_runtime_that_is_dropped_before_its_worker_ran_leaves_nobody_waiting()
     let engine = runtime.engine().clone();
     let task = runtime.submit(said()).await.unwrap();
     drop(runtime);
-    assert_eq!(engine.wait(task).await.unwrap_err().code(), "engine.closed");
+    assert_eq!(
+        engine.wait(&Viewer::System, task).await.unwrap_err().code(),
+        "engine.closed"
+    );
 }

@@ -1,139 +1,33 @@
-//! The one place that names concrete types: which store, which tools, which clock, which models.
+//! Puts an app together: as it is, and as it was when older tasks were begun.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use convoke_app::{App, Diagnostics, Severity};
+use convoke_app::App;
 use convoke_engine::{Edition, EditionError, Editions, Engine, Options, Worker};
-use convoke_flow::toolbox::{Approvals, RustTool, ToolLimits, Toolbox};
+use convoke_flow::toolbox::{Approvals, RustTool, Toolbox};
 use convoke_flow::{Assistant, Classifiers, Performer, PerformerOptions};
 use convoke_llm::ModelClient;
 use convoke_mcp::ToolServers;
-use convoke_model::{Clock, Ids, Invalid, SystemClock, SystemIds};
-use convoke_store::{Definition, MemoryStore, SqliteStore, Store, StoreError};
+use convoke_model::{AgentFields, Clock, Ids, Invalid, LlmConfig};
+use convoke_store::{Definition, Store};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::error::RuntimeError;
-
-/// Where tasks are kept.
-#[derive(Clone)]
-pub enum StoreChoice {
-    /// In memory: nothing is left once the runtime is gone.
-    Memory,
-    /// In an SQLite file, which is made if it is not there, with its folder.
-    Sqlite(PathBuf),
-    /// In a store that is open already.
-    Opened(Arc<dyn Store>),
-}
-
-impl StoreChoice {
-    /// The store that an address names: `memory`, a path relative to `base`, or `sqlite://` and one.
-    pub fn of_url(url: &str, base: &Path) -> Result<Self, RuntimeError> {
-        if url == "memory" {
-            return Ok(Self::Memory);
-        }
-        let path = url.strip_prefix("sqlite://").unwrap_or(url);
-        if path.contains("://") {
-            return Err(RuntimeError::UnsupportedStore {
-                url: without_password(url),
-            });
-        }
-        Ok(Self::Sqlite(base.join(path)))
-    }
-
-    /// Opens it.
-    pub fn open(&self) -> Result<Arc<dyn Store>, RuntimeError> {
-        let path = match self {
-            Self::Memory => return Ok(Arc::new(MemoryStore::new(clock()))),
-            Self::Opened(store) => return Ok(Arc::clone(store)),
-            Self::Sqlite(path) => path,
-        };
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|source| RuntimeError::Folder {
-                path: folder.to_owned(),
-                source,
-            })?;
-        }
-        let store = SqliteStore::open(path, clock()).map_err(|source| RuntimeError::Open {
-            path: path.clone(),
-            source,
-        })?;
-        Ok(Arc::new(store))
-    }
-
-    /// Opens it for looking at what is there. Where nobody may write to its file or folder, it is open all the same,
-    /// and refuses to be changed.
-    pub fn open_to_read(&self) -> Result<Arc<dyn Store>, RuntimeError> {
-        match (self, self.open()) {
-            (
-                Self::Sqlite(path),
-                Err(RuntimeError::Open {
-                    source: StoreError::Broken(_),
-                    ..
-                }),
-            ) => {
-                let store = SqliteStore::open_read_only(path, clock());
-                let store = store.map_err(|source| RuntimeError::Open {
-                    path: path.clone(),
-                    source,
-                })?;
-                Ok(Arc::new(store))
-            }
-            (_, opened) => opened,
-        }
-    }
-}
-
-impl std::fmt::Debug for StoreChoice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Memory => f.write_str("Memory"),
-            Self::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),
-            Self::Opened(_) => f.write_str("Opened"),
-        }
-    }
-}
-
-/// An address may carry a password, which stands in no error.
-fn without_password(url: &str) -> String {
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-            format!("{scheme}://{host}")
-        }
-        None => url.to_owned(),
-    }
-}
-
-/// The machine's clock.
-pub(crate) fn clock() -> Arc<dyn Clock> {
-    Arc::new(SystemClock)
-}
-
-/// The machine's source of ids.
-pub(crate) fn ids() -> Arc<dyn Ids> {
-    Arc::new(SystemIds)
-}
-
-/// The environment of the process.
-pub(crate) fn process_environment(name: &str) -> Option<String> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is where an app's environment is read"
-    )]
-    std::env::var(name).ok()
-}
+use crate::loader::{AppLoader, kept_definition};
+use crate::wire::{clock, ids, tool_limits, tool_servers};
 
 /// What works on an app's tasks.
 pub(crate) type AppWorker = Worker<Assistant, Performer>;
 
-/// Reads an app again from what was kept of it, or says why that cannot be.
-pub(crate) type ReadKept = Arc<dyn Fn(&Definition) -> Result<App, EditionError> + Send + Sync>;
-
 /// What all editions of an app are put together from.
 pub(crate) struct EditionParts {
+    /// The app that new tasks are begun with.
+    pub(crate) app: Arc<App>,
+    /// What reads the app as it was.
+    pub(crate) loader: AppLoader,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -145,7 +39,6 @@ pub(crate) struct EditionParts {
     pub(crate) concurrent_tasks: Option<u32>,
     /// Whether the classifier is trained before a request needs it.
     pub(crate) train_at_start: bool,
-    pub(crate) read_kept: ReadKept,
 }
 
 /// Puts together the app as it is, and as it was when older tasks were begun.
@@ -172,11 +65,9 @@ impl AppEditions {
     }
 
     /// The engine that accepts tasks for the app, and the worker that carries them out.
-    pub(crate) fn assemble(
-        &self,
-        app: &Arc<App>,
-    ) -> Result<(Engine<Assistant>, AppWorker), RuntimeError> {
+    pub(crate) fn assemble(&self) -> Result<(Engine<Assistant>, AppWorker), RuntimeError> {
         let parts = &self.0.parts;
+        let app = &parts.app;
         let edition = self.edition(app)?;
         if parts.train_at_start {
             edition.program.train_in_background();
@@ -247,17 +138,31 @@ impl AppEditions {
             return Ok(current.clone());
         }
         let parts = &self.0.parts;
-        let kept = parts.store.definition(definition).await?;
-        let missing = || EditionError::Unavailable("it is not in the store".into());
-        let kept = kept.ok_or_else(missing)?;
-        if !kept.trusted {
-            return Err(EditionError::Unavailable(untrusted(&kept.hash)).into());
-        }
-        let app = Arc::new((parts.read_kept)(&kept)?);
+        let kept = kept_definition(&*parts.store, definition).await?;
+        let app = self.read(&kept)?;
         let (clock, ids) = (Arc::clone(&parts.clock), Arc::clone(&parts.ids));
         let store = Arc::clone(&parts.store);
         let assistant = self.assistant(&app)?;
         Ok(engine_over(assistant, &app, kept, store, clock, ids))
+    }
+
+    /// Reads the app as it was when older tasks were begun. Keys that the program set, which are not kept, are taken
+    /// from the same models of the app as it is.
+    fn read(&self, kept: &Definition) -> Result<Arc<App>, EditionError> {
+        if !kept.trusted {
+            return Err(EditionError::Unavailable(untrusted(&kept.hash)));
+        }
+        let EditionParts {
+            app: now, loader, ..
+        } = &self.0.parts;
+        let mut app = loader.load_kept(kept, &now.folder)?;
+        for agent in &mut app.agents {
+            if let Some(same) = now.agent(agent.name.as_str()) {
+                let changed = agent.clone().with(|agent| give_keys(agent, same));
+                *agent = changed.map_err(|invalid| EditionError::Invalid(invalid.to_string()))?;
+            }
+        }
+        Ok(Arc::new(app))
     }
 
     /// Ends the tool servers of all editions.
@@ -281,12 +186,8 @@ impl Editions<Assistant, Performer> for AppEditions {
     ) -> BoxFuture<'static, Result<Edition<Assistant, Performer>, EditionError>> {
         let editions = self.clone();
         async move {
-            if !definition.trusted {
-                return Err(EditionError::Unavailable(untrusted(&definition.hash)));
-            }
-            let app = (editions.0.parts.read_kept)(&definition)?;
-            let edition = editions.edition(&Arc::new(app));
-            edition.map_err(|error| match error {
+            let app = editions.read(&definition)?;
+            editions.edition(&app).map_err(|error| match error {
                 // Another program may bring the tool.
                 RuntimeError::UnknownTool { .. } => EditionError::Unavailable(error.to_string()),
                 error => EditionError::Invalid(error.to_string()),
@@ -296,28 +197,29 @@ impl Editions<Assistant, Performer> for AppEditions {
     }
 }
 
+/// Gives an agent's models the keys of the same models of another.
+fn give_keys(agent: &mut AgentFields, same: &AgentFields) {
+    let known: Vec<&LlmConfig> = same.models().collect();
+    for model in agent
+        .llm_config
+        .iter_mut()
+        .chain(&mut agent.fallback_models)
+    {
+        let found = known
+            .iter()
+            .find(|known| known.endpoint == model.endpoint && known.model == model.model);
+        if let (None, Some(found)) = (&model.api_key, found) {
+            model.api_key.clone_from(&found.api_key);
+        }
+    }
+}
+
 /// Why what somebody else wrote is not run, and what its user can do.
 fn untrusted(hash: &str) -> String {
     format!(
         "it came with tasks from another store and is not trusted yet; `convoke tasks trust {hash}` \
          shows what it would run, and lets it"
     )
-}
-
-/// Codes of problems that another worker may not have, or this one later.
-const UNAVAILABLE: [&str; 2] = ["app.environment_missing", "app.definition_changed"];
-
-/// Why an app that was kept cannot be opened. What is missing here may be set where another worker runs, and
-/// what was changed be changed back.
-pub fn edition_error(problems: &Diagnostics) -> EditionError {
-    let mut errors = problems
-        .iter()
-        .filter(|problem| problem.severity == Severity::Error);
-    if errors.all(|problem| UNAVAILABLE.contains(&problem.code)) {
-        EditionError::Unavailable(problems.to_string())
-    } else {
-        EditionError::Invalid(problems.to_string())
-    }
 }
 
 /// An engine for an app that accepts tasks and what is said to them, and leaves the work to others.
@@ -377,35 +279,6 @@ fn task_time(app: &App) -> Duration {
     Duration::from_secs(app.config.limits.task_seconds.into())
 }
 
-/// The app's tool servers. Nothing is started before it is used.
-///
-/// What `convoke` means as a server's command is `program`; without one it is looked for like any
-/// other.
-pub fn tool_servers(app: &App, program: Option<PathBuf>) -> ToolServers {
-    let limits = tool_limits(app);
-    let options = convoke_mcp::Options {
-        self_exe: program,
-        max_message_bytes: limits.result_bytes,
-        max_message_values: limits.result_values,
-        schema: limits.schema,
-        ..convoke_mcp::Options::default()
-    };
-    ToolServers::new(app.servers.clone(), options)
-}
-
-/// The app's limits of tools, for those of servers and for those written in Rust.
-fn tool_limits(app: &App) -> ToolLimits {
-    let limits = &app.config.limits;
-    ToolLimits {
-        result_bytes: limits.tool_message_bytes as usize,
-        result_values: limits.tool_message_values as usize,
-        schema: convoke_schema::Limits {
-            steps: limits.schema_steps.into(),
-            ..convoke_schema::Limits::default()
-        },
-    }
-}
-
 /// Every tool that an agent lists must be able to exist. What a server has is known once it runs.
 fn check_tools(app: &App, toolbox: &Toolbox) -> Result<(), RuntimeError> {
     if let Some(both) = toolbox.servers().find(|own| app.server(own).is_some()) {
@@ -446,10 +319,11 @@ fn may_exist(tool: &str, app: &App, toolbox: &Toolbox) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use convoke_model::{AgentFields, SkillFields};
+    use convoke_model::SkillFields;
     use serde_json::json;
 
     use super::*;
+    use crate::wire::StoreChoice;
 
     /// An app that understands requests to buy something, and answers in these words.
     fn app(reply: &str, example: &str) -> Arc<App> {
@@ -467,8 +341,10 @@ mod tests {
         Arc::new(App::of_agents("shop", [agent].into()).unwrap())
     }
 
-    fn editions(train_at_start: bool) -> AppEditions {
+    fn editions(app: Arc<App>, train_at_start: bool) -> AppEditions {
         AppEditions::new(EditionParts {
+            app,
+            loader: AppLoader::new(),
             store: StoreChoice::Memory.open().unwrap(),
             clock: clock(),
             ids: ids(),
@@ -477,14 +353,13 @@ mod tests {
             program: None,
             concurrent_tasks: None,
             train_at_start,
-            read_kept: Arc::new(|_| Err(EditionError::Unavailable("nothing is kept".into()))),
         })
     }
 
     #[test]
     fn editions_with_the_same_skills_share_what_was_trained_at_the_start() {
-        let editions = editions(true);
-        let (_engine, _worker) = editions.assemble(&app("Bought.", "buy some milk")).unwrap();
+        let editions = editions(app("Bought.", "buy some milk"), true);
+        let (_engine, _worker) = editions.assemble().unwrap();
         let program = |app: &Arc<App>| editions.edition(app).unwrap().program;
         // What is said to it does not change what is understood.
         let reworded = program(&app("It is bought.", "buy some milk"));
@@ -496,9 +371,9 @@ mod tests {
 
     #[test]
     fn nothing_is_trained_where_one_request_may_not_need_it() {
-        let editions = editions(false);
         let app = app("Bought.", "buy some milk");
-        let (_engine, _worker) = editions.assemble(&app).unwrap();
+        let editions = editions(Arc::clone(&app), false);
+        let (_engine, _worker) = editions.assemble().unwrap();
         assert!(!editions.edition(&app).unwrap().program.is_trained());
     }
 }

@@ -1,24 +1,19 @@
 //! How a runtime comes to be: what it runs, with which tools, over which store.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use convoke_app::App;
-use convoke_engine::EditionError;
 use convoke_flow::toolbox::RustTool;
 use convoke_llm::ModelClient;
-use convoke_model::{Agent, AgentFields, LlmConfig, Name};
-use convoke_store::Definition;
+use convoke_model::{Agent, AgentFields, Name};
 
+use crate::editions::{AppEditions, EditionParts};
 use crate::error::RuntimeError;
+use crate::loader::AppLoader;
 use crate::runtime::Runtime;
-use crate::wire::{self, AppEditions, EditionParts, ReadKept, StoreChoice};
-
-/// The variable by which an app's files know the data folder.
-const DATA_VARIABLE: &str = "CONVOKE_DATA";
-
-type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+use crate::wire::{self, StoreChoice};
 
 /// Collects what a [`Runtime`] is made of.
 #[must_use = "nothing happens before `build`"]
@@ -29,11 +24,9 @@ pub struct RuntimeBuilder {
     agents: Vec<AgentFields>,
     tools: Vec<RustTool>,
     store: Option<StoreChoice>,
-    data: Option<PathBuf>,
-    environment: Option<Environment>,
+    loader: AppLoader,
     concurrent_tasks: Option<u32>,
     program: Option<PathBuf>,
-    read_kept: Option<ReadKept>,
     model_options: convoke_llm::Options,
     train_at_start: bool,
 }
@@ -47,11 +40,9 @@ impl Default for RuntimeBuilder {
             agents: Vec::new(),
             tools: Vec::new(),
             store: None,
-            data: None,
-            environment: None,
+            loader: AppLoader::new(),
             concurrent_tasks: None,
             program: None,
-            read_kept: None,
             model_options: convoke_llm::Options::default(),
             train_at_start: true,
         }
@@ -101,7 +92,7 @@ impl RuntimeBuilder {
     /// The folder for the store and for what tool servers keep; the app's files know it as
     /// `${CONVOKE_DATA}`.
     pub fn data(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.data = Some(folder.into());
+        self.loader = self.loader.data(folder);
         self
     }
 
@@ -110,7 +101,7 @@ impl RuntimeBuilder {
         mut self,
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.environment = Some(Arc::new(environment));
+        self.loader = self.loader.environment(environment);
         self
     }
 
@@ -127,13 +118,10 @@ impl RuntimeBuilder {
         self
     }
 
-    /// How an app is read again from what was kept of it when a task was begun. Otherwise as it is read
-    /// from its folder.
-    pub fn read_kept(
-        mut self,
-        read: impl Fn(&Definition) -> Result<App, EditionError> + Send + Sync + 'static,
-    ) -> Self {
-        self.read_kept = Some(Arc::new(read));
+    /// What reads the app, now and as it was when older tasks were begun. It replaces what [`data`](Self::data) and
+    /// [`environment`](Self::environment) set before.
+    pub fn loader(mut self, loader: AppLoader) -> Self {
+        self.loader = loader;
         self
     }
 
@@ -160,13 +148,17 @@ impl RuntimeBuilder {
     pub async fn build(mut self) -> Result<Runtime, RuntimeError> {
         let executor =
             tokio::runtime::Handle::try_current().map_err(|_| RuntimeError::NoExecutor)?;
+        let servers = self.own_servers();
+        self.loader = self.loader.program_servers(servers);
         let app = self.find_app()?;
-        let clock = wire::clock();
-        let store = self.store_for(&app)?;
-        let ids = wire::ids();
-        let given = self.read_kept.take();
-        let read_kept = given.unwrap_or_else(|| self.reader(&app));
+        let store = match self.store.take() {
+            Some(store) => store,
+            None => StoreChoice::of_app(&app, self.loader.data_folder())?,
+        };
+        let (clock, ids) = (wire::clock(), wire::ids());
         let editions = AppEditions::new(EditionParts {
+            app: Arc::clone(&app),
+            loader: self.loader,
             store: store.open()?,
             clock: Arc::clone(&clock),
             ids: Arc::clone(&ids),
@@ -175,33 +167,11 @@ impl RuntimeBuilder {
             program: self.program,
             concurrent_tasks: self.concurrent_tasks,
             train_at_start: self.train_at_start,
-            read_kept,
         });
-        let (engine, worker) = editions.assemble(&app)?;
+        let (engine, worker) = editions.assemble()?;
         Ok(Runtime::start(
             app, engine, worker, editions, clock, ids, &executor,
         ))
-    }
-
-    /// Reads what was kept of an app as its folder is read. Keys that were given by the program, and so
-    /// were never kept, are those that the same agents have now.
-    fn reader(&self, app: &Arc<App>) -> ReadKept {
-        let (environment, own) = (self.variables(), self.own_servers());
-        let now = Arc::clone(app);
-        Arc::new(move |definition| {
-            let folder = &now.folder;
-            let files = &definition.files;
-            let mut app = App::load_kept(files, &definition.hash, folder, &*environment, &own)
-                .map_err(|problems| wire::edition_error(&problems))?;
-            for agent in &mut app.agents {
-                if let Some(same) = now.agent(agent.name.as_str()) {
-                    let changed = agent.clone().with(|agent| give_keys(agent, same));
-                    *agent =
-                        changed.map_err(|invalid| EditionError::Invalid(invalid.to_string()))?;
-                }
-            }
-            Ok(app)
-        })
     }
 
     fn find_app(&mut self) -> Result<Arc<App>, RuntimeError> {
@@ -209,7 +179,7 @@ impl RuntimeBuilder {
         match (self.loaded.take(), self.folder.take(), agents.first()) {
             (None, None, None) => Err(RuntimeError::NothingToRun),
             (Some(app), None, None) => Ok(app),
-            (None, Some(folder), None) => self.load(&folder),
+            (None, Some(folder), None) => Ok(Arc::new(self.loader.load(&folder)?)),
             (None, None, Some(first)) => {
                 let name = self.name.take();
                 let name = name.unwrap_or_else(|| first.name.to_string());
@@ -221,22 +191,6 @@ impl RuntimeBuilder {
         }
     }
 
-    fn load(&self, folder: &Path) -> Result<Arc<App>, RuntimeError> {
-        let loaded = App::load_for_program(folder, &*self.variables(), &self.own_servers());
-        Ok(Arc::new(loaded.map_err(RuntimeError::App)?.app))
-    }
-
-    /// What `${NAME}` stands for.
-    fn variables(&self) -> Environment {
-        let data = self.data.as_deref().map(absolute);
-        let given = self.environment.clone();
-        Arc::new(move |name| match (&data, &given) {
-            (Some(data), _) if name == DATA_VARIABLE => Some(data.to_string_lossy().into_owned()),
-            (_, Some(environment)) => environment(name),
-            (_, None) => wire::process_environment(name),
-        })
-    }
-
     /// The servers that the program's own tools are listed under.
     fn own_servers(&self) -> BTreeSet<String> {
         self.tools
@@ -245,39 +199,4 @@ impl RuntimeBuilder {
             .map(String::from)
             .collect()
     }
-
-    fn store_for(&mut self, app: &App) -> Result<StoreChoice, RuntimeError> {
-        if let Some(store) = self.store.take() {
-            return Ok(store);
-        }
-        if let Some(store) = &app.config.store {
-            return StoreChoice::of_url(&store.url, &absolute(&app.folder));
-        }
-        Ok(match &self.data {
-            Some(data) => StoreChoice::Sqlite(absolute(data).join("store.db")),
-            None => StoreChoice::Memory,
-        })
-    }
-}
-
-/// Gives an agent's models the keys of the same models of another.
-fn give_keys(agent: &mut AgentFields, same: &AgentFields) {
-    let known: Vec<&LlmConfig> = same.models().collect();
-    for model in agent
-        .llm_config
-        .iter_mut()
-        .chain(&mut agent.fallback_models)
-    {
-        let found = known
-            .iter()
-            .find(|known| known.endpoint == model.endpoint && known.model == model.model);
-        if let (None, Some(found)) = (&model.api_key, found) {
-            model.api_key.clone_from(&found.api_key);
-        }
-    }
-}
-
-/// Tool servers run in folders of their own, so every path handed to them is absolute.
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

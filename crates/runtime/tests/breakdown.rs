@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke::{AgentFields, Runtime, RuntimeError, StoreChoice};
 use convoke_model::SystemClock;
-use convoke_store::{Claim, ClaimedTask, MemoryStore, Store, StoreError, StoreFuture};
+use convoke_store::{Claim, Claimed, MemoryStore, Store, StoreError, StoreFuture};
 use convoke_testkit::{Reply, ScriptedModel};
 use serde_json::json;
 
@@ -22,7 +22,7 @@ struct Failing {
 }
 
 impl Store for Failing {
-    fn claim(&self, claim: Claim) -> StoreFuture<Vec<ClaimedTask>> {
+    fn claim(&self, claim: Claim) -> StoreFuture<Claimed> {
         if self.gone.load(Ordering::SeqCst) {
             let error = StoreError::Broken("the disk is gone".into());
             return Box::pin(std::future::ready(Err(error)));
@@ -30,7 +30,7 @@ impl Store for Failing {
         self.inner.claim(claim)
     }
 
-    convoke_testkit::passes_on!(inner: submit append renew load newest conversation rest);
+    convoke_testkit::passes_on!(inner: now submit append renew signal task load newest conversation rest);
 }
 
 #[tokio::test]

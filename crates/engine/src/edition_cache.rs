@@ -1,0 +1,234 @@
+//! The editions of an app that a worker has open, and what becomes of a claimed task that cannot be worked on.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use convoke_model::TaskState;
+use convoke_store::{
+    Batch, ClaimedTask, Definition, LeaseAction, NewEntry, StatusUpdate, StoreError, text_of,
+};
+use futures::FutureExt;
+use serde_json::Value;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::call::Executor;
+use crate::edition::{Edition, EditionError, Editions};
+use crate::engine::{OUTAGE_PAUSE, read_snapshot};
+use crate::error::EngineError;
+use crate::event::Event;
+use crate::journal_writer::{Durable, JournalWriter};
+use crate::live::Live;
+use crate::permits::Permit;
+use crate::program::Program;
+use crate::snapshot::Snapshot;
+use crate::task_driver::TaskDriver;
+use crate::worker_context::WorkerContext;
+
+/// The app as it is now, and earlier editions while tasks use them.
+pub(crate) struct EditionCache<P: Program, X: Executor<P>> {
+    current: Arc<WorkerContext<P, X>>,
+    editions: Option<Arc<dyn Editions<P, X>>>,
+    earlier: Mutex<HashMap<String, OpenEdition<P, X>>>,
+}
+
+struct OpenEdition<P: Program, X: Executor<P>> {
+    context: Arc<WorkerContext<P, X>>,
+    used_at: Instant,
+}
+
+impl<P: Program, X: Executor<P>> EditionCache<P, X> {
+    pub(crate) fn new(
+        current: Arc<WorkerContext<P, X>>,
+        editions: Option<Arc<dyn Editions<P, X>>>,
+    ) -> Self {
+        Self {
+            current,
+            editions,
+            earlier: Mutex::default(),
+        }
+    }
+
+    /// Works on a claimed task, unless it cannot be worked on. Claims are counted before anything of the task is
+    /// opened, so that a task which takes its worker with it is set aside all the same.
+    pub(crate) async fn work_on(
+        &self,
+        claimed: ClaimedTask,
+        permit: Option<Permit>,
+        live: Option<Live>,
+        signalled: &Notify,
+    ) -> Result<(), EngineError> {
+        let claims = claimed.record.claims;
+        if claims > self.current.options.max_claims {
+            return self.set_aside(claimed, Event::Poisoned { claims }).await;
+        }
+        let context = match self.context_of(&claimed.record.definition).await? {
+            Ok(context) => context,
+            Err(EditionError::Unavailable(why)) => return self.put_back(claimed, why).await,
+            Err(EditionError::Invalid(cause)) => {
+                return self.set_aside(claimed, Event::SetAside { cause }).await;
+            }
+        };
+        let snapshot = match read_snapshot(claimed.record.id, &claimed.entry.state) {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                let cause = error.to_string();
+                return self.set_aside(claimed, Event::SetAside { cause }).await;
+            }
+        };
+        let task_driver = TaskDriver::claimed(context, claimed, snapshot, permit, live);
+        task_driver.run(signalled).await
+    }
+
+    /// Lets go of editions that no task has used for a while, with whatever they keep open.
+    pub(crate) async fn close_idle(&self) {
+        let idle = self.current.options.edition_idle;
+        self.earlier.lock().await.retain(|_, edition| {
+            let is_used = Arc::strong_count(&edition.context) > 1;
+            if is_used {
+                edition.used_at = Instant::now();
+            }
+            is_used || edition.used_at.elapsed() < idle
+        });
+    }
+
+    /// Where tasks of a definition are worked on, or why they cannot be here.
+    async fn context_of(
+        &self,
+        definition: &str,
+    ) -> Result<Result<Arc<WorkerContext<P, X>>, EditionError>, EngineError> {
+        let engine = &self.current.engine;
+        if engine.definition() == definition {
+            return Ok(Ok(Arc::clone(&self.current)));
+        }
+        // Held while an edition is opened, so that it is opened once.
+        let mut earlier = self.earlier.lock().await;
+        if let Some(edition) = earlier.get_mut(definition) {
+            edition.used_at = Instant::now();
+            return Ok(Ok(Arc::clone(&edition.context)));
+        }
+        let Some(editions) = &self.editions else {
+            let why = "only the app as it is now is run here";
+            return Ok(Err(EditionError::Unavailable(why.into())));
+        };
+        let Some(kept) = self.kept(definition).await? else {
+            let why = "the app's files that the task started with are not in the store";
+            return Ok(Err(EditionError::Unavailable(why.into())));
+        };
+        let edition = match open(editions.as_ref(), kept.clone()).await {
+            Ok(edition) => edition,
+            Err(error) => return Ok(Err(error)),
+        };
+        let context = Arc::new(WorkerContext {
+            engine: engine.of_edition(edition.program, kept, edition.task_time),
+            executor: edition.executor,
+            options: self.current.options.clone(),
+            stop: self.current.stop.clone(),
+            permits: self.current.permits.clone(),
+            lease_time: self.current.lease_time.clone(),
+        });
+        let open = OpenEdition {
+            context: Arc::clone(&context),
+            used_at: Instant::now(),
+        };
+        earlier.insert(definition.to_owned(), open);
+        Ok(Ok(context))
+    }
+
+    async fn kept(&self, definition: &str) -> Result<Option<Definition>, EngineError> {
+        let mut backoff = Backoff::new(OUTAGE_PAUSE / 20, OUTAGE_PAUSE);
+        loop {
+            match self.current.engine.store().definition(definition).await {
+                Err(error) if error.is_outage() => backoff.pause().await,
+                kept => return Ok(kept?),
+            }
+        }
+    }
+
+    /// Leaves a task to a worker that can run it, and claims no more of its kind.
+    async fn put_back(&self, claimed: ClaimedTask, why: String) -> Result<(), EngineError> {
+        let record = &claimed.record;
+        tracing::warn!(task = %record.id, definition = record.definition, why, "a task cannot be run here");
+        let engine = &self.current.engine;
+        engine.cannot_run(record.definition.clone(), why.clone());
+        let standing = StatusUpdate {
+            status: record.status,
+            stage: record.stage,
+            hold: LeaseAction::Release {
+                wake_in: Some(std::time::Duration::ZERO),
+            },
+            result: None,
+            error: None,
+            // Nobody has tried, so that nobody has failed.
+            progress: true,
+        };
+        let state = claimed.entry.state.as_str().to_owned();
+        self.let_go(&claimed, Event::PutBack { why }, state, standing)
+            .await
+    }
+
+    /// Ends a task that nobody can work on, with the cause. Needs neither its program nor a state that can be read.
+    async fn set_aside(
+        &self,
+        claimed: ClaimedTask,
+        event: Event<Value>,
+    ) -> Result<(), EngineError> {
+        let task = claimed.record.id;
+        let mut snapshot: Snapshot<Value, Value> =
+            read_snapshot(task, &claimed.entry.state).unwrap_or_default();
+        if let Some(cause) = event.set_aside_cause() {
+            tracing::error!(%task, cause, "a task is set aside");
+            snapshot.stop(TaskState::Failed, cause);
+        }
+        let standing = StatusUpdate {
+            status: snapshot.status,
+            stage: snapshot.stage,
+            hold: LeaseAction::Release { wake_in: None },
+            result: snapshot.answer.as_ref().map(|answer| answer.text.clone()),
+            error: snapshot.error.clone(),
+            progress: false,
+        };
+        self.let_go(&claimed, event, text_of(&snapshot), standing)
+            .await
+    }
+
+    /// Writes the last entry that this worker writes for a task it does not work on.
+    async fn let_go(
+        &self,
+        claimed: &ClaimedTask,
+        event: Event<Value>,
+        state: String,
+        standing: StatusUpdate,
+    ) -> Result<(), EngineError> {
+        let engine = &self.current.engine;
+        let store = Arc::clone(engine.store());
+        let mut journal = JournalWriter::new(store, claimed.fence(), Durable::Now);
+        journal.append(Batch {
+            entries: vec![NewEntry {
+                at: engine.now(),
+                kind: event.kind().into(),
+                event: text_of(&event),
+                state,
+            }],
+            messages: Vec::new(),
+            consumed: Vec::new(),
+            standing: Some(standing),
+        });
+        match journal.durable().wait().await {
+            Ok(()) | Err(StoreError::Fenced { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Opens an edition. One that panics on the way is as broken as one that says so.
+async fn open<P: Program, X: Executor<P>>(
+    editions: &dyn Editions<P, X>,
+    definition: Definition,
+) -> Result<Edition<P, X>, EditionError> {
+    let opened = AssertUnwindSafe(editions.open(definition)).catch_unwind();
+    let panicked = |_| Err(EditionError::Invalid("opening it panicked".into()));
+    opened.await.unwrap_or_else(panicked)
+}

@@ -1,0 +1,48 @@
+//! Runs multi-agent assistants inside a program. The binary `convoke` is a user of this library.
+#![doc = ""]
+#![doc = include_str!("../../../docs/library.md")]
+
+mod builder;
+mod editions;
+mod error;
+mod following;
+mod loader;
+mod runtime;
+mod tasks;
+mod wire;
+
+pub use builder::RuntimeBuilder;
+pub use editions::{engine, engine_of_kept};
+pub use error::RuntimeError;
+pub use following::TaskEvents;
+pub use loader::{AppLoader, kept_definition};
+pub use runtime::{Runtime, local_user};
+pub use tasks::{
+    DEFAULT_TASKS_PER_PAGE, ForkPoint, MAX_TASKS_PER_PAGE, TaskInfo, TaskPage, TaskQuery, TaskView,
+};
+pub use wire::{StoreChoice, tool_servers};
+
+pub use convoke_app::{App, Diagnostics, LoadedApp};
+pub use convoke_engine::{
+    EditionError, Engine, EngineError, EventCursor, Facts, Failure, FailureKind, Live, LiveUpdate,
+    Question, QuestionAnswer, QuestionKind, TaskChange, TaskEvent, TaskOutcome,
+};
+pub use convoke_flow::ports::Caller;
+pub use convoke_flow::toolbox::{RustTool, ToolContext, ToolEffect, ToolError};
+pub use convoke_flow::{
+    Assistant, FlowError, Incoming, MAX_ANSWER_BYTES, MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS,
+    MAX_TAGS,
+};
+pub use convoke_llm::Options as ModelOptions;
+pub use convoke_mcp::ToolServers;
+pub use convoke_model::{
+    Agent, AgentFields, AgentLimits, Answer, AnswerFields, Channel, Clock, Ids, Invalid, LlmConfig,
+    Name, Reliance, TaskState, ToolCall, ToolCallFields, ToolCallStatus, UserId,
+};
+pub use convoke_store::{Definition, PageCursor, Store, StoreError, Viewer};
+
+// What the signatures speak of, and what the arguments of a tool are derived with.
+pub use jiff::Timestamp;
+pub use serde_json::{Map, Value, json};
+pub use uuid::Uuid;
+pub use {schemars, serde, serde_json};
