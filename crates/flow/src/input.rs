@@ -26,7 +26,7 @@ pub(crate) enum TaskInput {
 pub(crate) struct ChildInput {
     /// Who works on it.
     #[serde(flatten)]
-    pub(crate) whom: Addressee,
+    pub(crate) addressee: Addressee,
     /// What a workflow begins with.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) state: Map<String, Value>,
@@ -92,7 +92,7 @@ mod tests {
     fn an_input_says_of_what_kind_it_is_and_is_read_as_it_was_written() {
         assert_eq!(json!(TaskInput::User), json!({ "kind": "user" }));
         let child = TaskInput::Child(Box::new(ChildInput {
-            whom: Addressee::Workflow(Name::new("review").unwrap()),
+            addressee: Addressee::Workflow(Name::new("review").unwrap()),
             state: Map::from_iter([("agent".to_owned(), json!("of the state"))]),
             manner: PatternOverride::default(),
             allowance: None,
@@ -121,7 +121,10 @@ mod tests {
         let TaskInput::Child(child) = TaskInput::read(&stored).unwrap() else {
             panic!("it is a child's");
         };
-        assert_eq!(child.whom, Addressee::Request(Name::new("lights").unwrap()));
+        assert_eq!(
+            child.addressee,
+            Addressee::Request(Name::new("lights").unwrap())
+        );
         assert!(child.deciding.goal.is_some() && child.earlier.is_none());
     }
 

@@ -24,12 +24,12 @@ use crate::retry_budget::RetryBudget;
 use crate::task_scratch::{ClassifiedTool, History, TaskScratch};
 use crate::toolbox::waited;
 
-/// How stubborn the performer is.
+/// Retry settings of the performer.
 #[derive(Debug, Clone)]
 pub struct PerformerOptions {
-    /// Attempts to reach a tool server that cannot be reached.
+    /// Number of attempts to reach a tool server.
     pub attempts: u32,
-    /// The pause after the first attempt; it doubles each time.
+    /// Pause after the first attempt. Doubles with each attempt.
     pub pause: Duration,
 }
 
@@ -50,18 +50,18 @@ pub struct Performer {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     options: PerformerOptions,
-    /// What each agent's model is offered.
+    /// Cached model setups, by agent.
     offers: Mutex<HashMap<Name, ModelSetups>>,
 }
 
-/// What an agent's model is offered, with what it was made from.
+/// A model setup with the tool descriptions it was built from.
 struct ModelSetups {
     facts: Vec<Arc<ToolDescription>>,
     offered: Arc<agent::ModelSetup>,
 }
 
 impl Performer {
-    /// A performer over the app's tools and the store's conversations.
+    /// Creates a performer over an app's tools and the conversations of a store.
     pub fn new(
         assistant: Arc<Assistant>,
         tools: Arc<dyn Tools>,
@@ -81,7 +81,7 @@ impl Performer {
         }
     }
 
-    /// The conversation before the task, which a child reads as far as its call says.
+    /// The conversation before the task. A child reads the excerpt that its call names.
     async fn history(
         &self,
         call_context: &CallContext,
@@ -141,7 +141,7 @@ impl Performer {
         let decided = if self.assistant.is_trained() {
             decide()
         } else {
-            // It may have to be trained first, which takes longer than other tasks can wait.
+            // Training may come first, and would block the executor.
             let decided = tokio::task::spawn_blocking(decide).await;
             decided
                 .map_err(|error| Failure::no_effect(FailureCode::DecideFailed, error.to_string()))?
@@ -149,17 +149,18 @@ impl Performer {
         Ok(CallReply::Decided(Box::new(decided)))
     }
 
-    /// Lets a model say who answers.
+    /// Lets a model choose who answers.
     async fn route(
         &self,
         call_context: &CallContext,
         routing: &Routing,
     ) -> Result<CallReply, Failure> {
         let router = self.assistant.router(routing.over);
-        let router = router
-            .ok_or_else(|| Failure::no_effect(FailureCode::RouteGone, "the router is gone"))?;
+        let router = router.ok_or_else(|| {
+            Failure::no_effect(FailureCode::RouteGone, "the router is no longer in the app")
+        })?;
         let history = self.history(call_context, routing.earlier).await?;
-        // As much as travels with a part of a message, and beginning with what the user said.
+        // The same number of turns as a sub-task sees, starting with a user message.
         let turns = self.assistant.app.config.dispatch.context_turns as usize;
         let skipped = history.messages.len().saturating_sub(2 * turns);
         let recent = &history.messages[skipped..];
@@ -180,7 +181,7 @@ impl Performer {
         Ok(CallReply::Thought(Box::new(thought)))
     }
 
-    /// Lets a model write one text from several results.
+    /// Lets a model write one answer from several results.
     async fn synthesise(
         &self,
         call_context: &CallContext,
@@ -193,8 +194,8 @@ impl Performer {
         Ok(CallReply::Thought(Box::new(thought)))
     }
 
-    /// Lets another agent, or a workflow, do a part of the work.
-    async fn hand_over(
+    /// Runs a sub-task and waits for its reply.
+    async fn run_child(
         &self,
         call_context: &CallContext,
         sub_task: &SubTask,
@@ -202,12 +203,12 @@ impl Performer {
     ) -> Result<CallReply, Failure> {
         let (at, end) = (self.clock.now(), deadline(call_context, sub_task.until_ms));
         let outcome = Box::pin(sub_agents::perform(call_context, key, sub_task, at, end)).await;
-        let whom = sub_task.whom.name();
-        let agent = self.assistant.app.agent(whom.as_str());
+        let addressee = sub_task.addressee.name();
+        let agent = self.assistant.app.agent(addressee.as_str());
         if agent.is_none_or(|agent| agent.limits.enable_telemetry) {
             let took = self.clock.now().duration_since(at).as_millis();
             let success = outcome.as_ref().is_ok_and(|reply| !reply.is_error);
-            tracing::info!(task = %call_context.facts.id, %whom, took, success, "a part of the work has come back");
+            tracing::info!(task = %call_context.facts.id, %addressee, took, success, "a sub-task ended");
         }
         outcome.map(|reply| CallReply::Tool(Box::new(reply)))
     }
@@ -226,7 +227,7 @@ impl Performer {
         let end = deadline(call_context, Some(asked.until_ms));
         let thinking = agent::ThoughtContext {
             agent,
-            offer: &*self.offered(agent, end).await,
+            offer: &*self.model_setup(agent, end).await,
             phase: asked.phase,
             history: &history.messages,
             older: history.older,
@@ -245,10 +246,9 @@ impl Performer {
         nodes.any(|node| node.kind == NodeKind::Check)
     }
 
-    /// The agent's tools as its model sees them. A server that cannot be reached takes only its own
-    /// away, and no more than half of the time. Made anew only when a server says something else of its
-    /// tools than before.
-    async fn offered(&self, agent: &AgentFields, end: Timestamp) -> Arc<agent::ModelSetup> {
+    /// The agent's tools as its model sees them. An unreachable server removes only its own tools and uses at most half
+    /// of the time. Rebuilt only when a description changes.
+    async fn model_setup(&self, agent: &AgentFields, end: Timestamp) -> Arc<agent::ModelSetup> {
         let half = self.time_left(end) / 2;
         let describe = |tool| self.describe(tool, self.assistant.tool_time(tool).min(half));
         let described =
@@ -257,13 +257,17 @@ impl Performer {
         for (tool, described) in agent.tools.iter().zip(described) {
             match described {
                 Ok(described) => facts.push(described),
-                Err(failure) => tracing::warn!(%tool, code = failure.code, "a tool is not there"),
+                Err(failure) => tracing::warn!(%tool, code = failure.code, "a tool is unavailable"),
             }
         }
         let mut known = self.offers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(offers) = known.get(&agent.name)
             && offers.facts.len() == facts.len()
-            && offers.facts.iter().zip(&facts).all(|(a, b)| same(a, b))
+            && offers
+                .facts
+                .iter()
+                .zip(&facts)
+                .all(|(a, b)| is_unchanged(a, b))
         {
             return Arc::clone(&offers.offered);
         }
@@ -279,7 +283,7 @@ impl Performer {
         offered
     }
 
-    /// The tool of a call and what the call may do: described once, however often the call is made.
+    /// The tool and the effect of a call. Described once per call, however often the call is made.
     async fn classified(
         &self,
         call_context: &CallContext,
@@ -311,7 +315,7 @@ impl Performer {
         Ok(tool)
     }
 
-    /// Calls a task's tool. What is known of the tool is forgotten once the outcome is certain.
+    /// Calls a task's tool. Drops its description once the outcome is certain.
     async fn use_tool(
         &self,
         call_context: &CallContext,
@@ -352,7 +356,7 @@ impl Performer {
         };
         loop {
             request.timeout = retry_budget.time_left();
-            match again(&mut retry_budget, self.tools.call(&request).await) {
+            match pause_before_retry(&mut retry_budget, self.tools.call(&request).await) {
                 Ok(pause) => tokio::time::sleep(pause).await,
                 Err(outcome) => {
                     return outcome.map(|reply| ToolReply {
@@ -364,7 +368,7 @@ impl Performer {
         }
     }
 
-    /// What is known of a tool, if its server says so within this time. To ask for it changes nothing.
+    /// Describes a tool within this time. Has no effect outside.
     async fn describe(&self, tool: &str, time: Duration) -> Result<Arc<ToolDescription>, Failure> {
         let mut retry_budget = RetryBudget::new(&self.options, time);
         let mut why = None;
@@ -372,28 +376,28 @@ impl Performer {
             let described = self.tools.describe(tool);
             let outcome = match tokio::time::timeout_at(retry_budget.until(), described).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(why.unwrap_or_else(|| not_in_time(tool, time))),
+                Err(_) => Err(why.unwrap_or_else(|| describe_timed_out(tool, time))),
             };
             let outcome = outcome.map_err(|failure| Failure {
                 kind: FailureKind::NoEffect,
                 ..failure
             });
             why = outcome.as_ref().err().cloned();
-            match again(&mut retry_budget, outcome) {
+            match pause_before_retry(&mut retry_budget, outcome) {
                 Ok(pause) => tokio::time::sleep(pause).await,
                 Err(outcome) => return outcome,
             }
         }
     }
 
-    /// How it is found out whether a call took effect, if the app says so.
+    /// The app's settings for verifying a call, if it has any.
     async fn verification(
         &self,
         call_context: &CallContext,
         call: Uuid,
         tool_call: &ToolCallRequest,
     ) -> Option<VerifyFields> {
-        // A server that cannot be reached may still be named by the call itself.
+        // The name in the call serves if the server cannot be reached.
         let classified = self.classified(call_context, call, tool_call).await;
         let (server, name) = if let Ok(ClassifiedTool { description, .. }) = &classified {
             (description.server.as_str(), description.tool.as_str())
@@ -404,8 +408,8 @@ impl Performer {
         settings.verify.as_ref().map(convoke_model::Verify::fields)
     }
 
-    /// Asks a tool whether a call took effect. Whatever is in the way of an answer is no answer.
-    async fn ask_whether(
+    /// Asks the verifying tool whether a call took effect. An error means that it is not known.
+    async fn ask_verifier(
         &self,
         call_context: &CallContext,
         tool_call: &ToolCallRequest,
@@ -417,7 +421,10 @@ impl Performer {
         let retry_budget = RetryBudget::new(&self.options, time);
         let description = self.describe(&verify.tool, time).await.map_err(said)?;
         if !description.read_only {
-            return Err(format!("{} may change something itself", verify.tool));
+            return Err(format!(
+                "`{}` is not read-only and cannot verify a call",
+                verify.tool
+            ));
         }
         let templates = &self.assistant.templates;
         let given = Value::Object((*tool_call.arguments).clone());
@@ -467,13 +474,13 @@ impl Performer {
         self.assistant.app.server(name)
     }
 
-    /// The tool's own limit, the app's, and what is left of the task's time: the least of them.
+    /// The time limit of the tool, or what is left until the deadline if that is less.
     fn time_for(&self, tool: &str, deadline: Timestamp) -> Duration {
         let own = self.assistant.tool_time(tool);
         own.min(self.time_left(deadline))
     }
 
-    /// What is left until then.
+    /// The time until a deadline; zero if it is past.
     fn time_left(&self, deadline: Timestamp) -> Duration {
         deadline
             .duration_since(self.clock.now())
@@ -488,9 +495,9 @@ impl Executor<Assistant> for Performer {
         call_context: &CallContext,
         call: &Call<Request>,
     ) -> Result<Effect, Failure> {
-        let tool_call = match call.request.0.itself() {
+        let tool_call = match call.request.0.innermost() {
             CallRequest::Tool(tool_call) => tool_call,
-            // A child that was submitted under the call's id is found again, not made again.
+            // A child has the call's id as its key, so submitting it again finds it.
             CallRequest::Child(_) => return Ok(Effect::Repeatable),
             CallRequest::Decide(_)
             | CallRequest::Route(_)
@@ -504,7 +511,7 @@ impl Executor<Assistant> for Performer {
     }
 
     fn ends(&self, call_context: &CallContext, call: &Call<Request>) -> Timestamp {
-        match call.request.0.itself() {
+        match call.request.0.innermost() {
             CallRequest::Tool(tool_call) => deadline(call_context, tool_call.until_ms),
             CallRequest::Child(sub_task) => deadline(call_context, sub_task.until_ms),
             _ => call_context.deadline,
@@ -512,7 +519,7 @@ impl Executor<Assistant> for Performer {
     }
 
     async fn verify(&self, call_context: &CallContext, call: &Call<Request>) -> Verdict<Reply> {
-        let CallRequest::Tool(tool_call) = call.request.0.itself() else {
+        let CallRequest::Tool(tool_call) = call.request.0.innermost() else {
             return Verdict::Unknown;
         };
         let verify = self.verification(call_context, call.id, tool_call).await;
@@ -520,23 +527,26 @@ impl Executor<Assistant> for Performer {
             return Verdict::Unknown;
         };
         let id = call.id.to_string();
-        match self.ask_whether(call_context, tool_call, id, &verify).await {
+        match self
+            .ask_verifier(call_context, tool_call, id, &verify)
+            .await
+        {
             Ok(verdict) => verdict,
             Err(why) => {
-                tracing::warn!(call = %call.id, tool = tool_call.tool, why, "it cannot be told whether a call took effect");
+                tracing::warn!(call = %call.id, tool = tool_call.tool, why, "a call could not be verified");
                 Verdict::Unknown
             }
         }
     }
 
     async fn perform(&self, call_context: &CallContext, call: &Call<Request>) -> Outcome<Reply> {
-        let given = match call.request.0.itself() {
+        let given = match call.request.0.innermost() {
             CallRequest::Decide(deciding) => self.decide(call_context, deciding).await,
             CallRequest::Route(routing) => self.route(call_context, routing).await,
             CallRequest::Synthesise(facts) => self.synthesise(call_context, facts).await,
             CallRequest::Model(asked) => self.think(call_context, asked).await,
             CallRequest::Tool(tool_call) if tool_call.waits().is_some() => {
-                // The engine makes the call once the time is over.
+                // The engine makes the call when the timer fires.
                 Ok(CallReply::Tool(Box::new(waited(&tool_call.arguments))))
             }
             CallRequest::Tool(tool_call) => {
@@ -545,12 +555,12 @@ impl Executor<Assistant> for Performer {
             }
             CallRequest::Child(sub_task) => {
                 let key = call.id.to_string();
-                self.hand_over(call_context, sub_task, key).await
+                self.run_child(call_context, sub_task, key).await
             }
             CallRequest::Person { said } => Ok(CallReply::Person(said.clone())),
             CallRequest::At(_) => Err(Failure::no_effect(
                 FailureCode::CallNested,
-                "a node stands in a node",
+                "a node is nested in another",
             )),
         };
         match given {
@@ -560,14 +570,14 @@ impl Executor<Assistant> for Performer {
     }
 }
 
-/// What the user said.
+/// The user's message.
 fn said(call_context: &CallContext) -> &str {
     let first = call_context.messages.first();
     first.map_or("", |message| message.content.as_str())
 }
 
-/// When a call's time is over: the task's end, or the end of the run that makes it. Where the task's
-/// time began anew, so does the run's.
+/// The deadline of a call: that of the task or of the agent run, whichever is earlier. If the task's deadline was
+/// extended, the run's moves with it.
 fn deadline(call_context: &CallContext, until_ms: Option<u64>) -> Timestamp {
     let Some(until_ms) = until_ms else {
         return call_context.deadline;
@@ -581,8 +591,8 @@ fn deadline(call_context: &CallContext, until_ms: Option<u64>) -> Timestamp {
     run.map_or(call_context.deadline, |run| run.min(call_context.deadline))
 }
 
-/// How long to wait before a server that could not be reached at all is tried again. Anything else is for the caller.
-fn again<T>(
+/// The pause before another attempt if the server could not be reached, else the outcome for the caller.
+fn pause_before_retry<T>(
     retry_budget: &mut RetryBudget,
     outcome: Result<T, Failure>,
 ) -> Result<Duration, Result<T, Failure>> {
@@ -596,13 +606,13 @@ fn again<T>(
     }
 }
 
-fn not_in_time(tool: &str, time: Duration) -> Failure {
-    let message = format!("the server of `{tool}` said nothing within {time:?}");
+fn describe_timed_out(tool: &str, time: Duration) -> Failure {
+    let message = format!("the server of `{tool}` did not reply within {time:?}");
     Failure::no_effect(FailureCode::ToolNotReached, message).transient()
 }
 
-/// Whether a server says the same of a tool as before. Most do not even say it anew.
-fn same(before: &Arc<ToolDescription>, now: &Arc<ToolDescription>) -> bool {
+/// Whether a tool's description is unchanged. Usually it is the same allocation.
+fn is_unchanged(before: &Arc<ToolDescription>, now: &Arc<ToolDescription>) -> bool {
     Arc::ptr_eq(before, now) || before == now
 }
 
@@ -615,7 +625,7 @@ fn caller(call_context: &CallContext) -> Caller {
     }
 }
 
-/// The facts that a server's tools are given, whatever anybody else says.
+/// Arguments that the engine sets for a server's tools. They override those of the model.
 fn injected(server: Option<&McpServer>, call_context: &CallContext) -> Map<String, Value> {
     let facts = &call_context.facts;
     server

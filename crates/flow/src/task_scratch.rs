@@ -41,7 +41,7 @@ impl TaskScratch {
         let new = || async { Arc::new(Self::default()) as Arc<dyn std::any::Any + Send + Sync> };
         let kept = Arc::clone(call_context.scratch.get_or_init(new).await);
         kept.downcast().map_err(|_| {
-            let message = "something else is kept in its place";
+            let message = "the task's scratch holds another type";
             Failure::no_effect(FailureCode::HistoryUnreadable, message)
         })
     }

@@ -189,7 +189,7 @@ impl Reader {
     ) -> Result<Option<StepRecordFields>, Invalid> {
         let took = Duration::from_millis(duration_ms);
         let began = entry.at.checked_sub(took).unwrap_or(entry.at);
-        let ask = self.open.get(&id).map(|call| call.request.0.itself());
+        let ask = self.open.get(&id).map(|call| call.request.0.innermost());
         let mut fields = StepRecordFields {
             timestamp: began,
             duration_ms,
@@ -233,7 +233,7 @@ impl Reader {
                     .push(llm_call(asked.agent.as_str(), &outcome, span, duration_ms)?);
             }
             Some(CallRequest::Child(sub_task)) => {
-                let (action, agent) = match &sub_task.whom {
+                let (action, agent) = match &sub_task.addressee {
                     Addressee::Agent(agent) | Addressee::Request(agent) => {
                         ("agent", Some(agent.clone()))
                     }
@@ -399,7 +399,7 @@ fn session(child: &LoadedTask) -> Option<SubAgentSessionInfo> {
     let said = |stored: &&convoke_store::StoredMessage| is_said(&stored.message);
     Some(SubAgentSessionInfo {
         session_id: child.record.id,
-        agent: input.whom.name().clone(),
+        agent: input.addressee.name().clone(),
         message_count: child.messages.iter().filter(said).count(),
         status: match child.record.status {
             TaskState::Completed => SessionStatus::Completed,

@@ -182,7 +182,7 @@ impl EventProjection {
 /// A call begins.
 fn begun(call: &Call<Request>) -> Option<TaskEventKind> {
     let id = call.id;
-    Some(match call.request.0.itself() {
+    Some(match call.request.0.innermost() {
         CallRequest::Model(thought) => TaskEventKind::ThoughtBegun {
             call: id,
             agent: Some(thought.agent.clone()),
@@ -198,7 +198,7 @@ fn begun(call: &Call<Request>) -> Option<TaskEventKind> {
         },
         CallRequest::Child(sub_task) => TaskEventKind::SubTaskBegun {
             call: id,
-            name: sub_task.whom.name().clone(),
+            name: sub_task.addressee.name().clone(),
         },
         CallRequest::Decide(_) | CallRequest::Person { .. } | CallRequest::At(_) => return None,
     })
@@ -216,7 +216,7 @@ fn returned(
         Outcome::Done(Reply(reply)) => (Some(reply), None),
         Outcome::Failed(failure) => (None, Some(failure)),
     };
-    kinds.push(match (call.request.0.itself(), reply, failure) {
+    kinds.push(match (call.request.0.innermost(), reply, failure) {
         (CallRequest::Tool(tool_call), reply, failure) => TaskEventKind::ToolCallEnded {
             call: id,
             tool: tool_call.tool.clone(),

@@ -23,10 +23,10 @@ use crate::nodes::compose;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SubTask {
     #[serde(flatten)]
-    pub(crate) whom: Addressee,
+    pub(crate) addressee: Addressee,
     /// What is to be done: the task, in words.
     pub(crate) arguments: Arguments,
-    /// Which of a thought's calls it is.
+    /// Its index among the calls of a thought.
     #[serde(default)]
     pub(crate) index: usize,
     /// What a workflow begins with.
@@ -41,7 +41,7 @@ pub(crate) struct SubTask {
     /// When the time of the run that asks is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until_ms: Option<u64>,
-    /// How long to wait first, after an attempt that failed.
+    /// Delay before a retry.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
     /// What it is for, and what the part before it is about, where it is a part of what the user said.
@@ -81,9 +81,9 @@ impl Addressee {
 
 impl SubTask {
     /// A part of a workflow's work.
-    pub(crate) fn at_node(whom: Addressee, task: String, state: Map<String, Value>) -> Self {
+    pub(crate) fn at_node(addressee: Addressee, task: String, state: Map<String, Value>) -> Self {
         Self {
-            whom,
+            addressee,
             arguments: Arc::new(Map::from_iter([("task".to_owned(), Value::String(task))])),
             index: 0,
             state,
@@ -203,7 +203,7 @@ pub(crate) async fn perform(
     at: Timestamp,
     deadline: Timestamp,
 ) -> Result<ToolReply, Failure> {
-    let name = sub_task.whom.name();
+    let name = sub_task.addressee.name();
     let task = sub_task
         .arguments
         .get("task")
@@ -215,7 +215,7 @@ pub(crate) async fn perform(
         Failure::no_effect(FailureCode::ToolArguments, "task is empty; say what to do")
     })?;
     let input = serde_json::to_value(TaskInput::Child(Box::new(ChildInput {
-        whom: sub_task.whom.clone(),
+        addressee: sub_task.addressee.clone(),
         state: sub_task.state.clone(),
         manner: sub_task.manner.clone(),
         allowance: sub_task.allowance.clone(),
@@ -249,7 +249,9 @@ pub(crate) async fn perform(
     Ok(ToolReply {
         server: SERVER.into(),
         tool: name.to_string(),
-        content: if sub_task.earlier.is_some() || matches!(sub_task.whom, Addressee::Request(_)) {
+        content: if sub_task.earlier.is_some()
+            || matches!(sub_task.addressee, Addressee::Request(_))
+        {
             // Whoever asked for a part of a message tells the user of it as if it had done it itself.
             let answer = ended.answer.as_ref();
             json!({

@@ -1,5 +1,5 @@
-//! How many ways lead to each node of a walk. Worked out from the journaled part of the walk once it is in memory, and
-//! kept up from there, so that a step costs what it changes.
+//! Counts the edges that lead to each node of a walk. Derived from the journaled state when a walk is loaded and updated
+//! from there, so that a step costs only what it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,27 +9,26 @@ use super::definition::WorkflowGraph;
 use super::walk::Visit;
 use crate::effort;
 
-/// The ways to a node.
+/// The edges to a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct WayCount {
-    /// Ways that were taken.
+    /// Edges that were taken.
     pub(super) taken: usize,
-    /// Ways that may still be taken.
+    /// Edges that may still be taken.
     pub(super) open: usize,
 }
 
-/// The ways to all nodes, and what changed about them.
+/// The edges to all nodes, and which nodes changed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Arrivals {
     counts: BTreeMap<Name, WayCount>,
-    /// Nodes under way.
+    /// Number of running nodes.
     pub(super) running: usize,
-    /// Nodes to which a way was decided about since [`changed`](Self::changed) was asked last.
+    /// Nodes whose counts changed since the last call of [`changed`](Self::changed).
     changed: BTreeSet<Name>,
 }
 
-/// The arrivals of a walk that is in memory. They are no part of what a walk is: two walks that differ in nothing else
-/// are the same.
+/// Cached arrivals. Derived state: ignored when walks are compared.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KnownArrivals(pub(super) Option<Box<Arrivals>>);
 
@@ -40,7 +39,7 @@ impl PartialEq for KnownArrivals {
 }
 
 impl Arrivals {
-    /// The arrivals of a walk that stands here. Every node that was not come to counts as changed.
+    /// Derives the arrivals of a walk. Every node that was not visited counts as changed.
     pub(super) fn of(
         workflow: &WorkflowGraph,
         visits: &BTreeMap<Name, Visit>,
@@ -76,24 +75,24 @@ impl Arrivals {
         arrivals
     }
 
-    /// The ways to a node.
+    /// The edges to a node.
     pub(super) fn to(&self, node: &Name) -> WayCount {
         self.counts.get(node).copied().unwrap_or_default()
     }
 
-    /// The nodes whose ways changed since this was asked last, in the order of their names.
+    /// Takes the nodes whose counts changed since the last call, in the order of their names.
     pub(super) fn changed(&mut self) -> BTreeSet<Name> {
         std::mem::take(&mut self.changed)
     }
 
-    /// An edge leads there, or nowhere.
+    /// Records where an edge leads; `None` if it is not taken.
     pub(super) fn decide(&mut self, workflow: &WorkflowGraph, edge: usize, to: Option<&Name>) {
         for target in workflow.targets(edge) {
             self.settle(target, to == Some(target));
         }
     }
 
-    /// A node was left, to where its `on_error` says or not.
+    /// Records whether a node was left by its `on_error`.
     pub(super) fn decide_detour(
         &mut self,
         workflow: &WorkflowGraph,

@@ -1,5 +1,4 @@
-//! What happens at a node: the calls that it makes, for one thing or for each of a list, or what it gives
-//! at once.
+//! Builds the calls of a node, one or one for each item of a list, and evaluates nodes that make no call.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,10 +16,10 @@ use crate::calls::{CallRequest, DecisionContext, NodeAction, Request, ToolCallRe
 use crate::nodes::agent::sub_agents::{Addressee, PatternOverride, SubTask};
 use crate::turn::Turn;
 
-/// What a walk ends with that would make more calls than it may, whatever its nodes say of errors.
+/// Ends a walk that exceeds its limit of calls; `on_error` does not apply.
 const TOO_MANY: FailureCode = FailureCode::WorkflowMaxIterations;
 
-/// Begins a node. Gives the calls that it makes, if it makes any.
+/// Starts a node and returns its calls.
 pub(super) fn enter(
     turn: &mut Turn<'_>,
     workflow: &WorkflowGraph,
@@ -37,7 +36,7 @@ pub(super) fn enter(
         return started(turn, workflow, name, calls);
     };
     if let Some(running) = running(turn, name) {
-        // Where one call of several cannot be made, none is.
+        // If one call cannot be built, none is made.
         running.open = 0;
     }
     if cause.starts_with(TOO_MANY.as_str()) {
@@ -75,20 +74,20 @@ fn begin(
     let templates = &turn.assistant.templates;
     let Value::Array(items) = templates
         .expression(&map.over, &WalkContext::of(turn))
-        .map_err(misunderstood)?
+        .map_err(template_failed)?
     else {
         let why = format!("`{}` is no list", map.over);
         return Err(FailureCode::WorkflowMap.because(why));
     };
     let (number, most) = (items.len(), map.max_items);
     if number > most as usize {
-        let why = format!("there are {number} items, and at most {most} are gone over");
+        let why = format!("the list has {number} items, and the limit is {most}");
         return Err(FailureCode::WorkflowMap.because(why));
     }
     begin_items(turn, workflow, place, name, items, map.parallel as usize)
 }
 
-/// Begins a list of things, so many at once.
+/// Starts the first items of a list.
 fn begin_items(
     turn: &mut Turn<'_>,
     workflow: &WorkflowGraph,
@@ -111,17 +110,17 @@ fn begin_items(
         .collect()
 }
 
-/// What is known of a list once something came of one of its items.
+/// Progress of a list after a result of one of its items.
 pub(super) enum ListProgress {
-    /// What all of them gave, in their order.
+    /// All results, in the order of the items.
     All(Value),
-    /// Others are under way.
+    /// Other items are still running.
     Waiting,
-    /// This one is to be begun.
+    /// This item starts next.
     Next(usize),
 }
 
-/// Takes in what came of an item.
+/// Stores the result of an item.
 pub(super) fn collect(turn: &mut Turn<'_>, name: &Name, item: usize, value: Value) -> ListProgress {
     let Some(running) = running(turn, name) else {
         return ListProgress::Waiting;
@@ -138,7 +137,7 @@ pub(super) fn collect(turn: &mut Turn<'_>, name: &Name, item: usize, value: Valu
     ListProgress::Next(running.begun - 1)
 }
 
-/// A call of a node, for itself or for an item.
+/// Builds the call of a node, or of an item of its list.
 pub(super) fn call(
     turn: &mut Turn<'_>,
     workflow: &WorkflowGraph,
@@ -160,12 +159,12 @@ pub(super) fn call(
         walk.steps += 1;
         if walk.steps > workflow.max_iterations {
             let most = workflow.max_iterations;
-            return Err(TOO_MANY.because(format!("more than {most} calls would be made")));
+            return Err(TOO_MANY.because(format!("the limit is {most} calls")));
         }
     }
     let named = place.map.as_ref().map(|map| &map.r#as);
     let context = WalkContext::of(turn).with(named.zip(of_item.as_ref()));
-    // A target that is tried again waits as long as its own agent says.
+    // A dispatch target has the retry delay of its agent.
     let delay_ms = if failures > 0 && place.kind != NodeKind::Dispatch {
         place.retry_delay_ms
     } else {
@@ -190,7 +189,7 @@ pub(super) fn call(
                 turn.assistant
                     .templates
                     .text(prompt, &context)
-                    .map_err(misunderstood)?,
+                    .map_err(template_failed)?,
             )
         }
         _ if workflow.checkpoints.contains(name) || needs_approval(turn, &ask) => {
@@ -213,7 +212,7 @@ pub(super) fn call(
     })
 }
 
-/// Whether a person must agree to what a node does, wherever it is done.
+/// Whether the call needs approval, apart from the workflow's checkpoints.
 fn needs_approval(turn: &Turn<'_>, ask: &CallRequest) -> bool {
     match ask {
         CallRequest::Tool(tool_call) => turn
@@ -235,12 +234,12 @@ fn ask(
         NodeKind::Tool => {
             let arguments = templates
                 .value(&Value::Object(place.arguments.clone()), context)
-                .map_err(misunderstood)?;
+                .map_err(template_failed)?;
             let mut arguments = match arguments {
                 Value::Object(arguments) => arguments,
                 _ => Map::new(),
             };
-            // What a template leaves empty is not an argument.
+            // A template that renders to null leaves the argument out.
             arguments.retain(|_, value| !value.is_null());
             CallRequest::Tool(ToolCallRequest {
                 tool: place.tool.clone().unwrap_or_default(),
@@ -253,7 +252,7 @@ fn ask(
         }
         NodeKind::Agent => {
             let task = match &place.prompt {
-                Some(prompt) => templates.text(prompt, context).map_err(misunderstood)?,
+                Some(prompt) => templates.text(prompt, context).map_err(template_failed)?,
                 None => turn.said().to_owned(),
             };
             let agent = place.agent.clone().ok_or("the node names no agent")?;
@@ -267,7 +266,7 @@ fn ask(
             let workflow = place.workflow.clone().ok_or("the node names no workflow")?;
             let state = templates
                 .value(&Value::Object(place.arguments.clone()), context)
-                .map_err(misunderstood)?;
+                .map_err(template_failed)?;
             let state = match state {
                 Value::Object(state) => state,
                 _ => Map::new(),
@@ -290,7 +289,7 @@ fn ask(
     })
 }
 
-/// What a node gives without a call.
+/// Evaluates a node that makes no call.
 fn given_at_once(
     turn: &Turn<'_>,
     workflow: &WorkflowGraph,
@@ -302,12 +301,12 @@ fn given_at_once(
         (NodeKind::Check, ..) => judge(turn, place, &context),
         (NodeKind::Aggregate, ..) => routing::aggregated(turn, workflow, place),
         (NodeKind::Compose | NodeKind::Deliver, _, Some(template)) => {
-            let text = templates.text(template, &context).map_err(misunderstood);
+            let text = templates.text(template, &context).map_err(template_failed);
             text.map(Value::from)
         }
         (_, Some(expression), _) => templates
             .expression(expression, &context)
-            .map_err(misunderstood),
+            .map_err(template_failed),
         _ => {
             let key = context.value_of("routing_key").map(Cow::into_owned);
             Ok(key.unwrap_or_default())
@@ -315,12 +314,12 @@ fn given_at_once(
     }
 }
 
-/// Why a template or an expression gave nothing.
-fn misunderstood(error: String) -> String {
+/// The cause for a template or an expression that failed.
+fn template_failed(error: String) -> String {
     FailureCode::WorkflowTemplate.because(error)
 }
 
-/// Whether all criteria of a check node hold, and which do not.
+/// Evaluates the criteria of a check node.
 fn judge(turn: &Turn<'_>, place: &Place, context: &WalkContext<'_>) -> Result<Value, String> {
     let mut failed = Vec::new();
     let mut feedback = Vec::new();
@@ -346,13 +345,13 @@ fn label(place: &Place, name: &Name, ask: &CallRequest) -> String {
     match (place.kind, ask) {
         (NodeKind::Tool, CallRequest::Tool(tool_call)) => format!("{name}: {}", tool_call.tool),
         (NodeKind::Agent | NodeKind::Dispatch, CallRequest::Child(sub_task)) => {
-            format!("{name}: {}", sub_task.whom.name())
+            format!("{name}: {}", sub_task.addressee.name())
         }
         _ => name.to_string(),
     }
 }
 
-/// What a person is asked before a node that they may look in at, or that calls a tool which needs approval.
+/// The question to a person before a checkpoint or a call that needs approval.
 fn checkpoint(name: &Name, ask: &CallRequest) -> String {
     match ask {
         CallRequest::Tool(tool_call) => {

@@ -1,5 +1,5 @@
-//! What templates and expressions of a workflow may speak of: the state, what was asked, and the item of a `map`.
-//! Nothing is copied that they do not name.
+//! The names that a workflow's templates and expressions may use: the state, the request, and the item of a `map`. Values
+//! are borrowed and looked up on demand.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::effort;
 use crate::turn::Turn;
 
-/// The names of a workflow's templates. An item hides the rest, and what was asked hides the state.
+/// The names of a workflow's templates. An item shadows the request, and the request shadows the state.
 pub(super) struct WalkContext<'a> {
     state: Option<&'a Map<String, Value>>,
     request: &'a str,
@@ -31,7 +31,7 @@ impl<'a> WalkContext<'a> {
         }
     }
 
-    /// The same for an item of a `map`, under its name.
+    /// Adds the item of a `map` under its name.
     pub(super) fn with(self, item: Option<(&'a Name, &'a Value)>) -> Self {
         Self { item, ..self }
     }

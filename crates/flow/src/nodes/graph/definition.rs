@@ -1,4 +1,4 @@
-//! A workflow with its edges by the node that they leave, so that a step looks at the edges of its own node only.
+//! A workflow with an index of its edges by source node, so that a step reads only the edges of its own node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -7,10 +7,10 @@ use convoke_model::{Edge, Name, OnError, WorkflowFields};
 
 use crate::effort;
 
-/// A workflow, ready to be walked.
+/// A compiled workflow.
 pub(crate) struct WorkflowGraph {
     fields: WorkflowFields,
-    /// Places of the edges that leave each node, in their order.
+    /// Indexes of the edges that leave each node, in their order.
     leaving: BTreeMap<Name, Vec<usize>>,
 }
 
@@ -34,7 +34,7 @@ impl WorkflowGraph {
         }
     }
 
-    /// The edges that leave a node, with their places.
+    /// The edges that leave a node, with their indexes.
     pub(super) fn leaving<'a>(&'a self, node: &Name) -> impl Iterator<Item = (usize, &'a Edge)> {
         let places = self.leaving.get(node).into_iter().flatten();
         places.filter_map(|place| {
@@ -43,20 +43,20 @@ impl WorkflowGraph {
         })
     }
 
-    /// Whether no edge leads on from a node.
+    /// Whether no edge leaves a node.
     pub(super) fn is_end(&self, node: &Name) -> bool {
         self.leaving(node)
             .all(|(_, edge)| edge.to.nodes().next().is_none())
     }
 
-    /// The nodes that an edge may lead to. Two keys may lead to the same one, which is one way to it.
+    /// The nodes that an edge may lead to. Two keys with the same target count once.
     pub(super) fn targets(&self, edge: usize) -> BTreeSet<&Name> {
         let edge = self.edges.get(edge).into_iter();
         let targets = edge.flat_map(|edge| edge.to.nodes());
         targets.inspect(|_| effort::count(1)).collect()
     }
 
-    /// The node that takes over where a node fails.
+    /// The target of a node's `on_error`.
     pub(super) fn detour(&self, node: &Name) -> Option<&Name> {
         match &self.nodes.get(node)?.on_error {
             OnError::Goto(target) => Some(target),

@@ -1,5 +1,5 @@
-//! Where a walk through a workflow stands: which nodes were come to, which ways were taken, what is
-//! known. Pure bookkeeping; what happens at a node is elsewhere.
+//! The state of a running workflow: visited nodes, taken edges and shared values. Bookkeeping only; what happens at a node
+//! is in `at_node`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,81 +14,81 @@ use crate::effort;
 use crate::nodes::agent::BudgetUse;
 use crate::nodes::route::RouterContext;
 
-/// A walk under way. It is written with every entry.
+/// A running workflow. It is written with every entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Walk {
     pub(crate) workflow: Name,
-    /// What the nodes share, messages left out.
+    /// Values that the nodes share.
     #[serde(default)]
     pub(crate) state: Map<String, Value>,
-    /// The nodes that were come to, or never will be.
+    /// The nodes that were started or skipped.
     #[serde(default)]
     pub(crate) visits: BTreeMap<Name, Visit>,
-    /// Where each edge led that was decided about, by its place in the workflow.
+    /// The targets of edges that were evaluated, by the index of the edge. `None` if it was not taken.
     #[serde(default)]
     ways: BTreeMap<usize, Option<Name>>,
-    /// Nodes that failed and went where their `on_error` says.
+    /// Failed nodes and the targets of their `on_error`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     detours: BTreeMap<Name, Name>,
-    /// What agents have spent on the way.
+    /// Budget used by agents of the workflow.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) spent: BudgetUse,
-    /// The tools that did something on the way, as `server.tool`, each once. Built-in tools change nothing.
+    /// The tools that succeeded, as `server.tool`, each once. Without built-in tools, which have no effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) done: Vec<String>,
-    /// Calls that were begun.
+    /// Number of calls made.
     #[serde(default)]
     pub(crate) steps: u32,
-    /// Why it ends without an answer, once nothing is under way any more.
+    /// Why the walk failed. It ends once no call is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failed: Option<String>,
-    /// The deliver node that was come to last.
+    /// The last deliver node that was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delivered: Option<Name>,
-    /// The node that finished last, of those behind which there is none where there is one.
+    /// The node that finished last; an end node takes precedence over others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last: Option<Name>,
     #[serde(skip)]
     arrivals: KnownArrivals,
 }
 
-/// How far a node has come.
+/// The state of a visited node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Visit {
-    /// Its calls are under way.
+    /// It has open calls.
     Running(RunningNode),
     /// It has a result.
     Done,
-    /// No way leads to it any more.
+    /// It cannot be reached any more.
     Skipped,
 }
 
-/// What a node under way remembers.
+/// The state of a running node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunningNode {
-    /// Attempts that failed, by the item that they were for.
+    /// Number of failed attempts, by item.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) failures: BTreeMap<usize, u32>,
-    /// The items that a `map` goes over, and what came of each.
+    /// The items of a `map`, and the result of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) items: Vec<Value>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) results: BTreeMap<usize, Value>,
-    /// How many items were begun.
+    /// Number of items that were started.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) begun: usize,
-    /// What is known at a route node while a model decides.
+    /// Context of a route node while a model decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unsure: Option<RouterContext>,
-    /// Calls under way.
+    /// Number of open calls.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) open: usize,
 }
 
-/// How a node was left.
+/// How a node is left.
 pub(crate) enum NodeExit {
-    /// By its edges; each decides for itself where it leads, if anywhere.
+    /// By its edges: the target of each, or `None` if it is not taken.
     ByEdges(Vec<Option<Name>>),
     /// By its `on_error`.
     To(Name),
@@ -112,7 +112,7 @@ impl Walk {
         }
     }
 
-    /// Whether anything is under way.
+    /// Whether any node is running.
     pub(crate) fn is_busy(&self) -> bool {
         let running = |visit: &Visit| matches!(visit, Visit::Running(_));
         match &self.arrivals.0 {
@@ -121,7 +121,7 @@ impl Walk {
         }
     }
 
-    /// Begins a node.
+    /// Starts a node.
     pub(crate) fn enter(&mut self, node: &Name) {
         let visit = Visit::Running(RunningNode::default());
         let before = self.visits.insert(node.clone(), visit);
@@ -132,7 +132,7 @@ impl Walk {
         }
     }
 
-    /// A node under way.
+    /// A running node.
     pub(crate) fn running(&mut self, node: &Name) -> Option<&mut RunningNode> {
         match self.visits.get_mut(node) {
             Some(Visit::Running(running)) => Some(running),
@@ -140,7 +140,7 @@ impl Walk {
         }
     }
 
-    /// Leaves a node: its ways are decided once and for all.
+    /// Marks a node as done and records where its edges lead.
     pub(crate) fn leave(&mut self, workflow: &WorkflowGraph, node: &Name, left: NodeExit) {
         if workflow.is_end(node) || !self.last.as_ref().is_some_and(|last| workflow.is_end(last)) {
             self.last = Some(node.clone());
@@ -154,7 +154,7 @@ impl Walk {
         }
     }
 
-    /// Decides about all ways of a node that is not under way any more.
+    /// Records the end of a node and where its edges lead.
     fn settle(
         &mut self,
         workflow: &WorkflowGraph,
@@ -165,7 +165,7 @@ impl Walk {
         let before = self.visits.insert(node.clone(), visit);
         let mut arrivals = self.arrivals.0.take();
         match before {
-            // What is left once more has its ways decided anew.
+            // A node that is left twice has its edges recorded again, so the counts are rebuilt.
             Some(Visit::Done | Visit::Skipped) => arrivals = None,
             Some(Visit::Running(_)) => {
                 if let Some(arrivals) = &mut arrivals {
@@ -186,21 +186,21 @@ impl Walk {
         self.arrivals.0 = arrivals;
     }
 
-    /// Ends the walk without an answer, once what is under way has come to an end.
+    /// Fails the walk. It ends once no call is open.
     pub(crate) fn fail(&mut self, workflow: &WorkflowGraph, node: &Name, cause: &str) {
         self.failed
             .get_or_insert_with(|| format!("{cause} (at node {node})"));
         self.leave_if_idle(workflow, node);
     }
 
-    /// Leaves a node of a walk that has failed, once none of its calls is under way.
+    /// Leaves a node of a failed walk once it has no open calls.
     pub(crate) fn leave_if_idle(&mut self, workflow: &WorkflowGraph, node: &Name) {
         if self.running(node).is_none_or(|running| running.open == 0) {
             self.leave(workflow, node, NodeExit::ByEdges(Vec::new()));
         }
     }
 
-    /// The nodes that can be begun now. Nodes that no way can lead to any more are skipped on the way.
+    /// The nodes that can start now. Marks nodes that cannot be reached any more as skipped.
     pub(crate) fn ready(&mut self, workflow: &WorkflowGraph) -> Vec<Name> {
         if self.visits.is_empty() {
             return vec![workflow.entry_point.clone()];
@@ -246,7 +246,7 @@ impl Walk {
         known.get_or_insert_with(|| Box::new(Arrivals::of(workflow, visits, ways, detours)))
     }
 
-    /// Puts what came of a node into the state, as the workflow says for the field.
+    /// Stores a value in the state with the field's reducer.
     pub(crate) fn keep(&mut self, workflow: &WorkflowFields, field: &str, value: Value) {
         let reducer = workflow.state.get(field).copied().unwrap_or_default();
         let known = self.state.get_mut(field).map(Value::take);
@@ -255,7 +255,7 @@ impl Walk {
     }
 }
 
-/// What a field holds after something was added to it.
+/// Combines a field's value with a new one.
 pub(crate) fn reduce(reducer: Reducer, known: Option<Value>, new: Value) -> Value {
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     match (reducer, known) {
