@@ -67,8 +67,9 @@ fn a_task_is_followed_over_a_question_and_a_timer_by_another_process() {
     let answered = program.run(&["tasks", "answer", "last", "approve"]);
     assert!(answered.status.success(), "{answered:?}");
     let resumed = program.run(&["resume", &app]);
-    assert!(resumed.status.success(), "{resumed:?}");
     // The task waits for its timer, which `resume` does not wait for; `serve` does.
+    assert_eq!(resumed.status.code(), Some(4), "{resumed:?}");
+    assert!(text(&resumed.stdout).contains("waits until"), "{resumed:?}");
     let mut serving = program.spawn(&["serve", &app]);
     let followed = follower.wait_with_output().unwrap();
     assert!(followed.status.success(), "{followed:?}");
