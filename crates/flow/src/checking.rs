@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use convoke_schema::{Complexity, Misfit, Schema};
+use convoke_schema::{CheckError, Complexity, Schema};
 use serde_json::Value;
 
 /// How much of a check is done at once, in steps: about as long as handing it to another thread takes.
@@ -10,11 +10,11 @@ pub const PROMPT_STEPS: u64 = 2_000;
 
 /// Holds a value against a schema and gives it back if it fits. A check that takes long goes on in a
 /// thread of its own, so that whoever waits for it can give up in time.
-pub async fn check(schema: Arc<Schema>, value: Value) -> Result<Value, Misfit> {
+pub async fn check(schema: Arc<Schema>, value: Value) -> Result<Value, CheckError> {
     match schema.check_within(&value, PROMPT_STEPS) {
         Ok(()) => return Ok(value),
-        Err(Misfit::TooComplex(Complexity::Steps(_))) => {}
-        Err(misfit) => return Err(misfit),
+        Err(CheckError::TooComplex(Complexity::Steps(_))) => {}
+        Err(error) => return Err(error),
     }
     off_the_executor(move || schema.check(&value).map(|()| value)).await
 }

@@ -1,4 +1,4 @@
-//! The flow's port for tools, carried out by MCP servers.
+//! Implements the flow's `Tools` port with MCP servers.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Tools for ToolServers {
     }
 }
 
-/// What a failure means for the world outside, in the engine's words.
+/// Maps an error to its meaning for effects, in the engine's terms.
 fn failure(error: &McpError) -> Failure {
     let (code, kind) = match error {
         McpError::Refused(_) => (error.code(), FailureKind::NoEffect),

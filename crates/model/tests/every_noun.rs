@@ -1,4 +1,4 @@
-//! Every noun survives JSON, and its schema accepts what it writes.
+//! Every type round-trips through JSON, and its schema accepts the output.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The noun's schema, compiled.
+/// The compiled schema of a type.
 fn validator(noun: &str) -> jsonschema::Validator {
     let (_, schema) = schemas()
         .into_iter()
@@ -170,7 +170,7 @@ nouns! {
 }
 
 #[test]
-fn no_noun_is_left_out() {
+fn every_type_is_covered() {
     let with_schema: BTreeSet<_> = schemas().into_iter().map(|(name, _)| name).collect();
     let drawn: BTreeSet<_> = NOUNS.iter().copied().collect();
     assert_eq!(with_schema, drawn);
@@ -178,7 +178,7 @@ fn no_noun_is_left_out() {
 }
 
 #[test]
-fn a_schema_refuses_what_is_not_the_noun() {
+fn a_schema_rejects_other_values() {
     for (name, schema) in schemas() {
         let validator = jsonschema::validator_for(schema.as_value()).unwrap();
         assert!(

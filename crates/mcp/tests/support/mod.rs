@@ -61,7 +61,7 @@ pub(crate) fn server(name: &str, transport: Value) -> McpServer {
     serde_json::from_value(json!({"name": name, "transport": transport})).unwrap()
 }
 
-pub(crate) fn impatient(server: McpServer) -> McpServer {
+pub(crate) fn with_short_timeout(server: McpServer) -> McpServer {
     server.with(|fields| fields.connect_seconds = 1).unwrap()
 }
 

@@ -252,7 +252,7 @@ pub(crate) async fn perform(
         .unwrap_or_default()
         .trim()
         .to_owned();
-    let mut said = MessageFields::said(Role::User, task, at);
+    let mut said = MessageFields::draft(Role::User, task, at);
     if let Some(earlier) = &sub_task.earlier {
         said.metadata.insert(EARLIER.into(), json!(earlier));
     }

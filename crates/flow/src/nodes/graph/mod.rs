@@ -512,7 +512,7 @@ fn field_of(workflow: &WorkflowFields, node: &Name) -> String {
 /// What an agent said becomes part of the task's messages.
 fn agent_says(turn: &Turn<'_>, place: &Place, value: &Value) -> Option<AddedMessage> {
     let text = value["text"].as_str().unwrap_or_default();
-    let mut fields = MessageFields::said(Role::Assistant, text, turn.view.at);
+    let mut fields = MessageFields::draft(Role::Assistant, text, turn.view.at);
     fields.agent.clone_from(&place.agent);
     let message = Message::new(fields).ok()?;
     Some(AddedMessage {
