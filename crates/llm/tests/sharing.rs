@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 #[tokio::test]
 async fn an_endpoint_gets_no_more_requests_than_its_limit() {
     let gate = Arc::new(Semaphore::new(0));
-    let slow_replies = scripted(Reply::text("ok").held_by(&gate)).await;
+    let slow_replies = scripted(Reply::text("ok").gated(&gate)).await;
     let free = scripted(Reply::text("ok")).await;
     let client = ModelClient::new(Options {
         max_concurrent: 3,
@@ -34,7 +34,7 @@ async fn an_endpoint_gets_no_more_requests_than_its_limit() {
         async move { client.complete(&requests(), None).await }
     }));
     let watched = async {
-        slow_replies.asked_times(3).await;
+        slow_replies.wait_for_requests(3).await;
         // A full endpoint does not delay another one.
         let request = ChatRequest::new(&others, &messages);
         client.complete(&request, None).await.unwrap();
@@ -44,7 +44,7 @@ async fn an_endpoint_gets_no_more_requests_than_its_limit() {
     let (replies, ()) = tokio::join!(many, watched);
     assert!(replies.iter().all(Result::is_ok));
     assert_eq!(slow_replies.requests().len(), 12);
-    assert_eq!(slow_replies.most_at_once(), 3);
+    assert_eq!(slow_replies.max_concurrent(), 3);
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn waiting_for_a_permit_ends_at_the_deadline() {
     };
     let first = ask(Duration::from_millis(400));
     let second = async {
-        server.asked_times(1).await;
+        server.wait_for_requests(1).await;
         ask(Duration::from_millis(20)).await
     };
     let (first, second) = tokio::join!(first, second);
@@ -84,7 +84,7 @@ async fn a_cancelled_request_releases_its_permit() {
     let request = ChatRequest::new(&models, &messages);
     tokio::select! {
         _ = client.complete(&request, None) => panic!("the server hangs"),
-        () = server.asked_times(1) => {}
+        () = server.wait_for_requests(1) => {}
     }
     assert!(client.complete(&request, None).await.is_ok());
 }
@@ -161,7 +161,7 @@ async fn a_completion_can_move_between_threads() {
 #[tokio::test]
 async fn two_spellings_of_an_address_share_one_limit() {
     let gate = Arc::new(Semaphore::new(0));
-    let server = scripted(Reply::text("ok").held_by(&gate)).await;
+    let server = scripted(Reply::text("ok").gated(&gate)).await;
     let client = ModelClient::new(Options {
         max_concurrent: 1,
         ..options()
@@ -179,12 +179,12 @@ async fn two_spellings_of_an_address_share_one_limit() {
         }
     });
     let opened = async {
-        server.asked_times(1).await;
+        server.wait_for_requests(1).await;
         gate.add_permits(2);
     };
     let (replies, ()) = tokio::join!(join_all(asks), opened);
     assert!(replies.iter().all(Result::is_ok));
-    assert_eq!(server.most_at_once(), 1);
+    assert_eq!(server.max_concurrent(), 1);
 }
 
 #[tokio::test]
@@ -224,5 +224,5 @@ async fn concurrent_requests_to_a_failing_server_all_get_their_own_answer() {
     let attempts: usize = join_all(asks).await.into_iter().sum();
     // Every request is counted in exactly one reply.
     assert_eq!(attempts, server.requests().len());
-    assert!(attempts > 200 && server.most_at_once() <= 64);
+    assert!(attempts > 200 && server.max_concurrent() <= 64);
 }

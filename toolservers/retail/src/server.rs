@@ -1,4 +1,4 @@
-//! The MCP side: questions in, structured answers out.
+//! The MCP interface: answers questions with structured results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rmcp::model::{ServerConfig, Tool};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::answer::tell;
+use crate::answer::describe;
 use crate::error::{Failure, MAX_QUERY_LENGTH, Refusal, RetailError};
 use crate::matching::Matcher;
 use crate::running::{Reader, Running};
@@ -17,11 +17,11 @@ use crate::spaces;
 use crate::store::{Finished, Message, Status, Store};
 use crate::tools;
 
-/// How the server answers.
+/// Options of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How long a call waits for its query. One that takes longer is asked for again, by polling.
-    /// 1.5 seconds unless said otherwise; with none, every answer is polled for.
+    /// How long a call waits for its query; slower ones are polled. Default 1.5 seconds; with zero,
+    /// every answer is polled.
     pub answer_within: Duration,
 }
 
@@ -44,7 +44,6 @@ pub struct RetailServer {
 }
 
 impl RetailServer {
-    /// Serves this data.
     pub fn new(store: Store, options: Options) -> Result<Self, RetailError> {
         Ok(Self {
             reader: Reader::new(store.file()),
@@ -55,7 +54,7 @@ impl RetailServer {
         })
     }
 
-    /// Answers a question, or begins to.
+    /// Answers a question, or starts to.
     fn ask(&self, space: &'static Space, asked: &Question) -> Outcome<Refusal> {
         let question = asked.query.trim();
         if question.is_empty() {
@@ -78,7 +77,7 @@ impl RetailServer {
         self.answer(certified, message)
     }
 
-    /// Gives the answer to a question that was asked before.
+    /// Answers an earlier question, if its query has ended.
     fn poll(&self, space: &'static Space, asked: &Poll) -> Outcome<Refusal> {
         let message = self.store.with(|store| {
             store.require(space.id, &asked.conversation_id)?;
@@ -90,14 +89,14 @@ impl RetailServer {
         self.answer(certified, message)
     }
 
-    /// Runs the query of a message unless it was run, and tells how far it is. Running it again
-    /// does no harm, so that a message that a dead process left is simply taken up.
+    /// Runs the query of a message unless it has a result, and returns its state. Queries are read-only,
+    /// so a message left by a killed process is simply run again.
     fn answer(&self, query: &'static CertifiedQuery, message: Message) -> Outcome<Refusal> {
         let mut message = message;
         if message.status == Status::Running {
             self.begin(query, &message)?;
             let within = self.options.answer_within;
-            // Without time to wait, nothing is looked at: it was running when it was asked for.
+            // Without time to wait, the status is not read again.
             if !within.is_zero() {
                 self.running.wait(&message.id, within);
                 message = self
@@ -108,7 +107,7 @@ impl RetailServer {
         if message.status == Status::Failed {
             return Err(Refusal::QueryFailed.into());
         }
-        Ok(Answer::done(told(query, &message)))
+        Ok(Answer::done(as_words(query, &message)))
     }
 
     fn begin(&self, query: &'static CertifiedQuery, message: &Message) -> Result<(), Refusal> {
@@ -116,7 +115,7 @@ impl RetailServer {
         let (id, parameters) = (message.id.clone(), message.parameters.clone());
         self.running.begin(&message.id, move || {
             let finished = reader.run(query.sql, &parameters).map(|table| Finished {
-                answer: tell(&query.answer, &parameters, &table),
+                answer: describe(&query.answer, &parameters, &table),
                 table,
             });
             if let Err(error) = &finished {
@@ -130,7 +129,7 @@ impl RetailServer {
     }
 }
 
-fn told(query: &CertifiedQuery, message: &Message) -> Value {
+fn as_words(query: &CertifiedQuery, message: &Message) -> Value {
     let (status, answer, columns, rows) = match &message.result {
         Some(Finished { answer, table }) => (
             "completed",

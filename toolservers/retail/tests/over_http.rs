@@ -1,4 +1,4 @@
-//! The rules of asking and polling, over streamable HTTP and the real client.
+//! Asking and polling over streamable HTTP with the real client.
 
 #![allow(
     clippy::unwrap_used,
@@ -64,7 +64,7 @@ fn refused(reply: &ToolReply, code: &str) {
 }
 
 #[tokio::test]
-async fn every_answer_is_polled_for_if_nobody_waits() {
+async fn every_answer_is_polled_without_time_to_wait() {
     let retail = retail(Duration::ZERO).await;
     let query = json!({"query": "Which products are bought together?"});
     let begun = retail.call("query_space_sales", query).await.content;
@@ -90,7 +90,7 @@ async fn every_answer_is_polled_for_if_nobody_waits() {
 }
 
 #[tokio::test]
-async fn what_one_space_finds_can_be_asked_of_the_next() {
+async fn results_of_one_space_can_be_used_in_the_next() {
     let retail = retail(Duration::from_mins(2)).await;
     let query = json!({"query": "What are the top 3 products that customers abandon most?"});
     let left = retail

@@ -1,4 +1,4 @@
-//! The server as a child process of the real client, alone and with another on the same file.
+//! The server as a child process of the real client, alone and with another one on the same file.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use std::path::Path;
 use convoke_mcp::{ToolReply, ToolServers};
 use serde_json::{Map, Value, json};
 
-/// Each space with a question that its data answers.
+/// A question for each space that its data answers.
 const QUESTIONS: [(&str, &str); 5] = [
     (
         "customer_behavior",
@@ -37,7 +37,7 @@ async fn call(servers: &ToolServers, server: &str, tool: &str, arguments: Value)
     client::call(servers, server, tool, arguments, Map::new(), "k").await
 }
 
-/// The answer to a question, polled for if it is slow.
+/// The answer to a question, polled if it is slow.
 async fn ask(servers: &ToolServers, server: &str, space: &str, arguments: Value) -> ToolReply {
     let mut reply = call(servers, server, &format!("query_space_{space}"), arguments).await;
     while reply.content["status"] == "running" {
@@ -138,7 +138,7 @@ async fn processes_that_share_a_new_file_fill_it_once() {
 }
 
 #[tokio::test]
-async fn a_question_of_another_space_is_declined_with_what_can_be_asked() {
+async fn a_question_for_another_space_is_declined_with_examples() {
     let folder = tempfile::tempdir().unwrap();
     let servers = servers(&folder.path().join("retail.db"), &["retail"]);
     let other = json!({"query": "Which campaign performs best?"});

@@ -1,14 +1,14 @@
-//! Where time and ids come from, so that tests can say which they are.
+//! Sources of time and ids, replaceable in tests.
 
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// Where time and ids come from.
+/// Sources of time and ids.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources {
-    /// The present time.
+    /// The current time.
     pub now: fn() -> Timestamp,
-    /// An id that nobody has.
+    /// A new unique id.
     pub id: fn() -> Uuid,
 }
 
