@@ -1,4 +1,4 @@
-//! Measures what Convoke promises, one subcommand per promise.
+//! Measures Convoke's performance targets, one subcommand each.
 
 mod app;
 mod cold;
@@ -115,7 +115,7 @@ enum Command {
     },
 }
 
-// The product's own, or memory would be counted that it does not take.
+// The allocator of the product, so that its memory is measured.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
