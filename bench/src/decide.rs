@@ -211,7 +211,10 @@ impl DecisionOutcome {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts are small")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the numbers of a benchmark are small"
+)]
 fn share(
     outcomes: &[DecisionOutcome],
     of: impl Fn(&DecisionOutcome) -> bool,
@@ -224,7 +227,10 @@ fn share(
 
 /// The expected calibration error: the weighted difference between confidence and accuracy, over ten
 /// bins of confidence.
-#[expect(clippy::cast_precision_loss, reason = "counts are small")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the numbers of a benchmark are small"
+)]
 fn calibration_error(outcomes: &[DecisionOutcome]) -> f64 {
     let mut gaps = [0.0f64; 10];
     for one in outcomes {
@@ -358,10 +364,7 @@ impl Bound {
     }
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "a benchmark is there to print what it measured"
-)]
+#[expect(clippy::print_stdout, reason = "the program prints its results")]
 fn print(measured: &Measured, json: bool) -> anyhow::Result<()> {
     if json {
         println!("{}", serde_json::to_string_pretty(measured)?);

@@ -103,10 +103,7 @@ fn open(path: &Path) -> anyhow::Result<Connection> {
 }
 
 /// A ratio of bytes or counts.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a figure needs no more digits than that"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a figure needs no more digits")]
 pub(crate) fn per(all: u64, parts: u64) -> f64 {
     all as f64 / parts.max(1) as f64
 }

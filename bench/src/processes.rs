@@ -42,7 +42,10 @@ pub(crate) fn cores() -> anyhow::Result<usize> {
 }
 
 /// CPU seconds of all threads of a process.
-#[expect(clippy::cast_precision_loss, reason = "seconds of a bench fit")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the numbers of a benchmark are small"
+)]
 fn of(process: &str) -> anyhow::Result<f64> {
     let path = format!("/proc/{process}/stat");
     let text =

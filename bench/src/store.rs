@@ -72,10 +72,7 @@ pub(crate) fn run(folder: &Path, json: bool) -> anyhow::Result<()> {
 }
 
 /// Tasks that append small steps in sequence, each waiting for the disk.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a rate needs no more digits than that"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
 async fn appends_per_second(folder: &Path, tasks: usize) -> anyhow::Result<f64> {
     let file = tempfile::tempdir_in(folder)?;
     let store = Arc::new(SqliteStore::open(
@@ -104,10 +101,7 @@ async fn appends_per_second(folder: &Path, tasks: usize) -> anyhow::Result<f64> 
 }
 
 /// The growth of the file over the first and second hundred steps of one task.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a rate needs no more digits than that"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
 async fn bytes_per_step(folder: &Path) -> anyhow::Result<(f64, f64, u64)> {
     let file = tempfile::tempdir_in(folder)?;
     let path = file.path().join("store.db");

@@ -18,7 +18,10 @@ struct Load {
     last: String,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of a bench fit")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the numbers of a benchmark are small"
+)]
 pub(crate) async fn measure(
     label: &str,
     runtime: &Arc<Runtime>,
@@ -109,7 +112,7 @@ async fn load(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "an index into a list that fits"
+    reason = "an index into a small list"
 )]
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let index = (sorted.len().saturating_sub(1) as f64 * share).round() as usize;
@@ -117,7 +120,10 @@ fn percentile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// CPU seconds of this process, in user and kernel mode.
-#[expect(clippy::cast_precision_loss, reason = "seconds of a bench fit")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the numbers of a benchmark are small"
+)]
 fn cpu_seconds() -> (f64, f64) {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = text
@@ -153,10 +159,7 @@ pub(crate) fn resident_mb(key: &str) -> f64 {
         / 1024.0
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "printing results is what this program is for"
-)]
+#[expect(clippy::print_stdout, reason = "the program prints its results")]
 pub(crate) fn print(text: &str) {
     println!("{text}");
 }

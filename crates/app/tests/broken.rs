@@ -1,6 +1,6 @@
 //! A folder with many problems: all are reported at once, with clear messages.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Tools that need no server: the built-in ones, and those of a program that runs an app.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 

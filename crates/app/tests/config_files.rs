@@ -1,6 +1,6 @@
 //! Domains, channels, voice, retention and workflows: what is rejected, and where.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Every diagnostic with its exact file, line, column and code.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! `docs/app-folder.md` documents every key of every file and every code.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Hostile files: bombs, depth and size. Each is rejected with its own code.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! The app's hash, and its debug output.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 

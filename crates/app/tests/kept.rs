@@ -1,6 +1,6 @@
 //! Apps stored with tasks: their files have their hash, and show what they would access.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! New app folders.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Hostile and invalid templates: each is rejected at its position before the app runs, and valid ones
 //! are rendered within the limits.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 

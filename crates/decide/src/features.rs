@@ -6,7 +6,7 @@
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "counts and numbers of features stay far below what f32 and u32 hold exactly"
+    reason = "numbers of features are small enough for f32 and u32"
 )]
 
 use std::cmp::Reverse;

@@ -1,9 +1,6 @@
 //! Any text can be decided: no panics, bounded work, and slots contain the user's own words.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should stop there"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::sync::LazyLock;
 

@@ -1,9 +1,6 @@
 //! The classifier with few examples: several languages, refusals, and ambiguity.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should stop there"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use convoke_decide::{Classifiers, Entry, LocalDecider, Options, Verdict};
 
@@ -260,7 +257,7 @@ fn sentences_and_descriptions_alone_train_the_classifier() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "it is one table")]
+#[expect(clippy::too_many_lines, reason = "a single table")]
 fn every_language_is_learned_from_its_examples() {
     let languages = [
         (

@@ -1,9 +1,6 @@
 //! What sentence patterns match and extract, and how invalid ones are reported.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should stop there"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::BTreeMap;
 
@@ -60,7 +57,7 @@ fn slots_by_pattern(decision: &LocalDecision) -> Option<String> {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "it is one table")]
+#[expect(clippy::too_many_lines, reason = "a single table")]
 fn patterns_match_and_extract() {
     let table = [
         // Literals: case, punctuation and white space do not matter.

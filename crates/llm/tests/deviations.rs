@@ -1,6 +1,6 @@
 //! Every known deviation of servers from the format is accepted.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod asking;
 

@@ -1,6 +1,6 @@
 //! The next model is asked if the first one fails, where that can help.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod asking;
 

@@ -1,6 +1,6 @@
 //! Transient failures are retried, permanent ones are not, and deadlines hold.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod asking;
 

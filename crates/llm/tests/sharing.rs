@@ -1,6 +1,6 @@
 //! Users of a client share connections and limits of endpoints, and never see secrets.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod asking;
 

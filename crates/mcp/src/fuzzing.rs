@@ -1,5 +1,5 @@
 //! The bodies of the fuzz targets `tool_results` and `tool_arguments`.
-#![expect(clippy::panic, reason = "a fuzz target fails by panicking")]
+#![expect(clippy::panic, reason = "fuzz targets fail by panicking")]
 
 use std::sync::{Arc, LazyLock};
 

@@ -78,7 +78,7 @@ impl Default for Options {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "these four are no settings of ours: a child process needs them to find its own parts"
+    reason = "these variables are not settings of Convoke; child processes need them"
 )]
 fn inherited_environment() -> Vec<(String, String)> {
     INHERITED_ENVIRONMENT

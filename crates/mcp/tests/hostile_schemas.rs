@@ -1,10 +1,6 @@
 //! Tool servers whose schemas are made to exhaust the checker.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 #[path = "support/large.rs"]
 mod large;

@@ -1,11 +1,7 @@
 //! Messages beyond the limit, over every transport: they are not read, whatever length they declare, and
 //! those within the limit take a small multiple of their size in memory.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 #[path = "support/large.rs"]
 mod large;

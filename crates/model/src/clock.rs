@@ -29,7 +29,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one place that reads the machine's clock"
+        reason = "the only place that reads the machine's clock"
     )]
     fn now(&self) -> Timestamp {
         // Stores keep milliseconds; truncating makes a value equal to the one read back.
@@ -45,7 +45,7 @@ pub struct SystemIds;
 impl Ids for SystemIds {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one place that mints random ids"
+        reason = "the only place that creates random ids"
     )]
     fn next(&self) -> Uuid {
         Uuid::now_v7()

@@ -89,15 +89,7 @@ impl Rules for RefinementFields {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn evaluated(passed: bool) -> Scorecard {
-        let at = Timestamp::UNIX_EPOCH;
-        let criterion = Criterion::open("short", "the answer is short", "one line").unwrap();
-        Scorecard::create(Uuid::nil(), Uuid::nil(), vec![criterion], at)
-            .and_then(|scorecard| scorecard.judge("short", passed, None))
-            .and_then(|scorecard| scorecard.evaluate(at))
-            .unwrap()
-    }
+    use crate::scorecard::evaluated;
 
     #[test]
     fn a_passed_scorecard_gives_no_reason_to_refine() {

@@ -224,6 +224,18 @@ impl Rules for ScorecardFields {
     }
 }
 
+/// A scorecard with one criterion, evaluated.
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+pub(crate) fn evaluated(passed: bool) -> Scorecard {
+    let at = Timestamp::UNIX_EPOCH;
+    let criterion = Criterion::open("short", "the answer is short", "one line").unwrap();
+    Scorecard::create(Uuid::nil(), Uuid::nil(), vec![criterion], at)
+        .and_then(|scorecard| scorecard.judge("short", passed, None))
+        .and_then(|scorecard| scorecard.evaluate(at))
+        .unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

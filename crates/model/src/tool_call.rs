@@ -84,7 +84,7 @@ impl ToolCallStatus {
     /// Whether the call has not started; the default, which is not serialized.
     #[expect(
         clippy::trivially_copy_pass_by_ref,
-        reason = "serde asks with a reference"
+        reason = "serde passes a reference"
     )]
     fn is_pending(&self) -> bool {
         *self == Self::Pending

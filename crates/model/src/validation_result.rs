@@ -129,7 +129,7 @@ impl Rules for ValidationResultFields {
                     .is_some_and(|feedback| !feedback.trim().is_empty()),
             "feedback",
             "validation.feedback_missing",
-            "an answer that did not pass has feedback that says what to mend",
+            "an answer that did not pass has feedback that says what to change",
         );
     }
 }
@@ -137,16 +137,7 @@ impl Rules for ValidationResultFields {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scorecard::Criterion;
-
-    fn evaluated(passed: bool) -> Scorecard {
-        let at = Timestamp::UNIX_EPOCH;
-        let criterion = Criterion::open("short", "the answer is short", "one line").unwrap();
-        Scorecard::create(Uuid::nil(), Uuid::nil(), vec![criterion], at)
-            .and_then(|scorecard| scorecard.judge("short", passed, None))
-            .and_then(|scorecard| scorecard.evaluate(at))
-            .unwrap()
-    }
+    use crate::scorecard::evaluated;
 
     #[test]
     fn a_result_made_from_a_scorecard_agrees_with_it() {

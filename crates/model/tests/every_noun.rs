@@ -1,10 +1,6 @@
 //! Every type round-trips through JSON, and its schema accepts the output.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod drawing;
 
@@ -47,7 +43,7 @@ macro_rules! nouns {
     ($($noun:ident: $draw:path,)*) => {
         const NOUNS: &[&str] = &[$(stringify!($noun)),*];
 
-        #[allow(non_snake_case, reason = "each module is named as its noun")]
+        #[allow(non_snake_case, reason = "each module has the name of its type")]
         mod survive_json_and_match_their_schema {
             $(mod $noun {
                 use super::super::*;

@@ -1,6 +1,6 @@
 //! Checks the table in `docs/model.md` that maps every field of the five documents.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -340,7 +340,7 @@ fn count(value: &Value) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a count beyond the range is as good as the range's end"
+        reason = "a count beyond the range has the same effect as the largest one"
     )]
     let rounded = |number: f64| number as u64;
     value.as_u64().or_else(|| value.as_f64().map(rounded))

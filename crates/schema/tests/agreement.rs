@@ -1,10 +1,6 @@
 //! Results agree with the `jsonschema` crate for every draft, wherever that crate can decide.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use convoke_schema::{CheckError, Schema, SchemaError};
 use proptest::prelude::*;

@@ -1,10 +1,6 @@
 //! Schemas and values made to exhaust the checker: each is answered or rejected in bounded memory.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use convoke_schema::{CheckError, Complexity, Limits, Schema, SchemaError};
 use convoke_testkit::peak_memory;

@@ -27,7 +27,7 @@ const CHANGED_INPUTS: u32 = 400;
 ///
 /// Panics if the body does, if the corpus is empty or exceeds its limits, or if the process needed more
 /// than 128 MiB.
-#[expect(clippy::panic, reason = "a test fails by panicking")]
+#[expect(clippy::panic, reason = "tests fail by panicking")]
 pub fn replay(target: &str, body: fn(&[u8])) {
     let corpus = corpus(target);
     assert!(!corpus.is_empty(), "{target} has no corpus");

@@ -3,7 +3,7 @@
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a test that cannot go on ends here, and its output carries the figure"
+    reason = "the function is for tests, and its output contains the measurement"
 )]
 
 use std::process::{Command, Stdio};
@@ -21,7 +21,7 @@ const PEAK: &str = "peak memory in KiB:";
 pub fn peak_memory(test: &str, body: impl FnOnce()) -> Option<u64> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "tells the process that measures from the one that is measured"
+        reason = "distinguishes the measuring process from the measured one"
     )]
     let is_alone = std::env::var(ALONE).is_ok_and(|name| name == test);
     if is_alone {

@@ -142,7 +142,7 @@ async fn serve() -> Result<Outcome, Box<dyn Error>> {
     })
 }
 
-#[expect(clippy::print_stdout, reason = "the program talks to whoever runs it")]
+#[expect(clippy::print_stdout, reason = "the program prints its results")]
 fn print(text: impl std::fmt::Display) {
     println!("{text}");
 }

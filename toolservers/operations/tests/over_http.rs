@@ -1,10 +1,6 @@
 //! The tools over streamable HTTP with the real client.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -1,10 +1,6 @@
 //! The server as a child process of the real client, alone and with another one on the same file.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 #[path = "../../serving/tests/client/mod.rs"]
 mod client;

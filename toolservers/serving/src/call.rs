@@ -93,7 +93,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only whether it can be read matters")]
+    #[expect(dead_code, reason = "only deserializing matters")]
     struct One {
         name: String,
     }

@@ -14,10 +14,7 @@ pub struct Sources {
 
 impl Sources {
     /// The system's clock, and ids that sort by time.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a tool server is an edge of its own: nothing is replayed here"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "tool servers are not replayed")]
     pub fn real() -> Self {
         Self {
             now: Timestamp::now,

@@ -1,7 +1,7 @@
 //! A small valid app, and the diagnostics after replacing some of its files.
 
-#![allow(dead_code, reason = "each test file uses the part that it needs")]
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::fs;
 use std::path::Path;

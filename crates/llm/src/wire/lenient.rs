@@ -199,7 +199,7 @@ impl<'de> Deserialize<'de> for Count {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "a whole number in range, checked just before"
+                reason = "checked to be a whole number in range"
             )]
             fn visit_f64<E>(self, value: f64) -> Result<Count, E> {
                 let whole = (0.0..1e15).contains(&value);

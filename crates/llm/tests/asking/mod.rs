@@ -1,5 +1,5 @@
 //! Shared helpers of the client's tests.
-#![allow(dead_code, reason = "every test file uses some of it")]
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,11 +3,7 @@
 //! A case is a valid value, a change (a JSON merge patch, in which `null` removes a key) and the code of
 //! the broken rule. `coverage` fails if a code has no case.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod checks;
 mod config;
