@@ -22,19 +22,19 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
 
 /// A schema by its name, as `AppConfig` or `app_config`.
 pub fn schema(name: &str) -> Option<Schema> {
-    let wanted = as_name(name)?;
+    let requested = as_name(name)?;
     let found = schemas()
         .into_iter()
-        .find(|(name, _)| as_name(name).as_ref() == Some(&wanted));
+        .find(|(name, _)| as_name(name).as_ref() == Some(&requested));
     found.map(|(_, schema)| schema)
 }
 
 /// The schema whose name is spelt most similarly.
 pub fn nearest_schema(name: &str) -> Option<&'static str> {
-    let wanted = as_name(name)?;
+    let requested = as_name(name)?;
     let all = schemas();
     let names: Vec<String> = all.iter().filter_map(|(name, _)| as_name(name)).collect();
-    let near = nearest(&wanted, names.iter().map(String::as_str))?;
+    let near = nearest(&requested, names.iter().map(String::as_str))?;
     all.iter()
         .map(|(name, _)| *name)
         .find(|name| as_name(name).as_deref() == Some(near))

@@ -145,23 +145,25 @@ impl<'a> Walk<'a> {
     }
 
     fn check_type(&mut self, node: &Node, schema: &Value) -> bool {
-        let wanted: Vec<&str> = match schema.get("type") {
+        let expected: Vec<&str> = match schema.get("type") {
             Some(Value::String(one)) => vec![one],
             Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
             _ => return true,
         };
-        let fits = wanted.iter().any(|wanted| match (&node.kind, *wanted) {
-            (Kind::Null, "null")
-            | (Kind::Bool(_), "boolean")
-            | (Kind::Text(_), "string")
-            | (Kind::Number(_), "number")
-            | (Kind::List(_), "array")
-            | (Kind::Map(_), "object") => true,
-            (Kind::Number(number), "integer") => number.is_i64() || number.is_u64(),
-            _ => false,
-        });
+        let fits = expected
+            .iter()
+            .any(|expected| match (&node.kind, *expected) {
+                (Kind::Null, "null")
+                | (Kind::Bool(_), "boolean")
+                | (Kind::Text(_), "string")
+                | (Kind::Number(_), "number")
+                | (Kind::List(_), "array")
+                | (Kind::Map(_), "object") => true,
+                (Kind::Number(number), "integer") => number.is_i64() || number.is_u64(),
+                _ => false,
+            });
         if !fits {
-            let kinds: Vec<&str> = wanted
+            let kinds: Vec<&str> = expected
                 .iter()
                 .filter(|kind| **kind != "null")
                 .map(|kind| article(kind))
@@ -172,7 +174,7 @@ impl<'a> Walk<'a> {
                 kinds.join(" or "),
                 describe(node)
             );
-            self.add("app.wrong_type", message, kind_help(node, &wanted));
+            self.add("app.wrong_type", message, kind_help(node, &expected));
             if let Some(last) = self.found.last_mut() {
                 last.is_null = matches!(node.kind, Kind::Null);
             }

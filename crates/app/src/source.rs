@@ -167,8 +167,11 @@ impl<'a> Cursor<'a> {
 
     /// Skips what the file has before a decoded character: an opening quote, a block header,
     /// indentation, a doubled quote.
-    fn advance_to(&mut self, wanted: char) {
-        if self.rest.starts_with(wanted) || self.rest.starts_with('\\') || wanted.is_whitespace() {
+    fn advance_to(&mut self, expected: char) {
+        if self.rest.starts_with(expected)
+            || self.rest.starts_with('\\')
+            || expected.is_whitespace()
+        {
             return;
         }
         let mut ahead = Cursor {
@@ -176,7 +179,7 @@ impl<'a> Cursor<'a> {
             position: self.position,
         };
         while let Some(found) = ahead.rest.chars().next() {
-            if found == wanted || found == '\\' {
+            if found == expected || found == '\\' {
                 *self = ahead;
                 return;
             }

@@ -264,8 +264,8 @@ fn masked(features: &Features) -> Features {
         left += square(feature);
         left <= COMMON_SHARE * whole
     });
-    let kept: f32 = known.iter().map(square).sum();
-    let share = if whole > 0.0 { kept / whole } else { 0.0 };
+    let remaining: f32 = known.iter().map(square).sum();
+    let share = if whole > 0.0 { remaining / whole } else { 0.0 };
     Features {
         known,
         unknown: 1.0 - (1.0 - features.unknown) * share,

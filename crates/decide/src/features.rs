@@ -87,21 +87,24 @@ impl Vocabulary {
         };
         // Frequent features come first, so that their weights share cache lines; ties are broken by hash, so
         // that numbers do not depend on the map's order.
-        let mut kept: Vec<(u64, u32)> = documents
+        let mut numbered: Vec<(u64, u32)> = documents
             .into_iter()
             .filter(|&(_, count)| count >= least)
             .collect();
-        kept.sort_unstable_by_key(|&(hash, count)| (Reverse(count), hash));
+        numbered.sort_unstable_by_key(|&(hash, count)| (Reverse(count), hash));
         let total = raw.len() as f32 + 1.0;
         // The square root of the usual inverse document frequency: rare features count more, but less
         // strongly than in search.
         let rarity = |count: f32| ((total / (count + 1.0)).ln() + 1.0).sqrt();
         let mut vocabulary = Self {
-            numbers: HashMap::with_capacity_and_hasher(kept.len(), BuildHasherDefault::default()),
-            rarity: Vec::with_capacity(kept.len()),
+            numbers: HashMap::with_capacity_and_hasher(
+                numbered.len(),
+                BuildHasherDefault::default(),
+            ),
+            rarity: Vec::with_capacity(numbered.len()),
             rarity_of_unknown: rarity(0.0),
         };
-        for (number, (hash, count)) in kept.into_iter().enumerate() {
+        for (number, (hash, count)) in numbered.into_iter().enumerate() {
             vocabulary.numbers.insert(hash, number as u32);
             vocabulary.rarity.push(rarity(count as f32));
         }

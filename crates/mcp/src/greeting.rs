@@ -75,7 +75,7 @@ pub(crate) fn subscribe_to_tools(
     tools_changed: &Arc<AtomicBool>,
 ) -> JoinSet<()> {
     let mut watch = JoinSet::new();
-    let wanted = peer.peer_info().is_some_and(|info| {
+    let must_subscribe = peer.peer_info().is_some_and(|info| {
         let announces = info
             .capabilities
             .tools
@@ -83,7 +83,7 @@ pub(crate) fn subscribe_to_tools(
             .is_some_and(|tools| tools.list_changed == Some(true));
         announces && !info.protocol_version.has_initialize()
     });
-    if wanted {
+    if must_subscribe {
         let (peer, tools_changed) = (peer.clone(), Arc::clone(tools_changed));
         watch.spawn(async move {
             let filter = SubscriptionFilter::builder().tools_list_changed().build();

@@ -128,12 +128,12 @@ mod tests {
             ..StateUpdate::default()
         });
 
-        let said: Vec<_> = state
+        let contents: Vec<_> = state
             .messages()
             .iter()
             .map(|message| &message.content)
             .collect();
-        assert_eq!(said, ["one", "two"]);
+        assert_eq!(contents, ["one", "two"]);
         assert_eq!(state.next_action, None, "an empty text clears");
         assert_eq!(
             state.routing_key.as_deref(),

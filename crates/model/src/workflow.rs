@@ -377,7 +377,7 @@ impl WorkflowFields {
     fn routing_rules(&self, report: &mut Report) {
         report.within("nodes", |report| {
             for (name, node) in &self.nodes {
-                let wanted = match node.kind {
+                let expected = match node.kind {
                     NodeKind::Dispatch => NodeKind::Route,
                     NodeKind::Aggregate => NodeKind::Dispatch,
                     _ => continue,
@@ -385,7 +385,7 @@ impl WorkflowFields {
                 let of = node.of.as_ref().and_then(|of| self.nodes.get(of));
                 report.within(name, |report| {
                     report.require(
-                        of.is_some_and(|of| of.kind == wanted),
+                        of.is_some_and(|of| of.kind == expected),
                         "of",
                         "workflow.of_unknown",
                         "of must name a route node (at a dispatch node) or a dispatch node (at an aggregate node)",

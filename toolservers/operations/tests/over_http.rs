@@ -175,7 +175,7 @@ async fn the_machine_reports_what_it_can_measure() {
 async fn the_annotations_of_the_tools_are_correct() {
     let operations = operations().await;
     let tools = operations.servers.tools("operations").await.unwrap();
-    let said: Vec<_> = tools
+    let annotations: Vec<_> = tools
         .iter()
         .map(|tool| {
             assert!(tool.output_schema.is_some(), "{tool:?}");
@@ -192,7 +192,7 @@ async fn the_annotations_of_the_tools_are_correct() {
     let read_only_annotations = |name| (name, Some(true), None, None);
     let acting_annotations = |name| (name, Some(false), Some(true), Some(false));
     assert_eq!(
-        said,
+        annotations,
         [
             read_only_annotations("find_service"),
             read_only_annotations("service_status"),

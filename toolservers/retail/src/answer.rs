@@ -46,12 +46,12 @@ pub(crate) fn describe(sentence: &Sentence, parameters: &Parameters, table: &Tab
     if sentence.each.is_empty() {
         return format!("{lead}.");
     }
-    let as_words = table.rows.len().min(DESCRIBED_ROWS);
-    let mut rows: Vec<String> = (0..as_words)
+    let described_rows = table.rows.len().min(DESCRIBED_ROWS);
+    let mut rows: Vec<String> = (0..described_rows)
         .map(|row| fill(sentence.each, parameters, table, row))
         .collect();
-    if table.rows.len() > as_words {
-        rows.push(format!("and {} more", table.rows.len() - as_words));
+    if table.rows.len() > described_rows {
+        rows.push(format!("and {} more", table.rows.len() - described_rows));
     }
     format!("{lead}: {}.", rows.join("; "))
 }
@@ -151,14 +151,14 @@ mod tests {
 
     #[test]
     fn no_rows_have_a_sentence_of_their_own() {
-        let as_words = describe(&SENTENCE, &Parameters::default(), &table(Vec::new()));
-        assert_eq!(as_words, "Nothing was sold.");
+        let text = describe(&SENTENCE, &Parameters::default(), &table(Vec::new()));
+        assert_eq!(text, "Nothing was sold.");
     }
 
     #[test]
     fn long_results_are_described_in_part() {
         let row = vec![json!("Desk Lamp"), json!(1), json!(1)];
-        let as_words = describe(&SENTENCE, &Parameters::default(), &table(vec![row; 20]));
-        assert!(as_words.ends_with("and 8 more."), "{as_words}");
+        let text = describe(&SENTENCE, &Parameters::default(), &table(vec![row; 20]));
+        assert!(text.ends_with("and 8 more."), "{text}");
     }
 }

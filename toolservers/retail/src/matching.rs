@@ -118,14 +118,14 @@ impl Matcher {
         } else {
             self.find(space, question, &reading)
         };
-        let asked = match (found, last) {
+        let selected = match (found, last) {
             (Some(query), last) => Some((query, initial_parameters(query, &reading, last)?)),
             (None, Some(last)) if reading.may_only_change() => space
                 .query(&last.query_id)
                 .map(|query| (query, last.parameters.clone())),
             _ => None,
         };
-        let Some((query, base)) = asked else {
+        let Some((query, base)) = selected else {
             return Err(no_query(space, ""));
         };
         let parameters = base.changed(query, &reading.given_parameters);
@@ -181,11 +181,11 @@ fn initial_parameters(
 
 /// The products of a message: those in its answer, else those in its question.
 fn products_of(message: &Message) -> Vec<String> {
-    let as_words = message
+    let described = message
         .result
         .as_ref()
         .map(|result| result.table.products());
-    as_words
+    described
         .filter(|products| !products.is_empty())
         .unwrap_or_else(|| message.parameters.products.clone())
 }

@@ -195,7 +195,11 @@ mod tests {
     use crate::reading::read;
     use crate::spaces;
 
-    fn asked(space: &str, query: &str, question: &str) -> Result<Parameters, ParameterError> {
+    fn parameters_of(
+        space: &str,
+        query: &str,
+        question: &str,
+    ) -> Result<Parameters, ParameterError> {
         let space = spaces::by_id(space).unwrap();
         let query = space.query(query).unwrap();
         Parameters::defaults(query).changed(query, &read(question, space).given_parameters)
@@ -203,7 +207,7 @@ mod tests {
 
     #[test]
     fn defaults_are_used_and_described() {
-        let defaults = asked("sales", "best_selling_products", "bestsellers").unwrap();
+        let defaults = parameters_of("sales", "best_selling_products", "bestsellers").unwrap();
         assert_eq!(defaults.limit, Some(5));
         assert_eq!(
             defaults.during(),
@@ -222,18 +226,18 @@ mod tests {
 
     #[test]
     fn an_unsupported_parameter_is_not_ignored() {
-        let region = asked("inventory", "low_stock_products", "low stock in the north");
+        let region = parameters_of("inventory", "low_stock_products", "low stock in the north");
         assert_eq!(region, Err(ParameterError::NotTaken("region")));
-        let past = asked("inventory", "low_stock_products", "low stock last month");
+        let past = parameters_of("inventory", "low_stock_products", "low stock last month");
         assert_eq!(past, Err(ParameterError::NotTaken("period")));
-        assert!(asked("inventory", "low_stock_products", "low stock today").is_ok());
-        let product = asked("sales", "revenue_by_region", "Merino Socks by region");
+        assert!(parameters_of("inventory", "low_stock_products", "low stock today").is_ok());
+        let product = parameters_of("sales", "revenue_by_region", "Merino Socks by region");
         assert_eq!(product, Err(ParameterError::NotTaken("product")));
     }
 
     #[test]
     fn compared_values_are_all_described() {
-        let two = asked(
+        let two = parameters_of(
             "customer_behavior",
             "abandonment_by_channel",
             "Do app users abandon more carts than web users?",
@@ -243,7 +247,7 @@ mod tests {
 
     #[test]
     fn impossible_parameters_are_refused() {
-        let two = asked(
+        let two = parameters_of(
             "sales",
             "total_revenue",
             "revenue in the north and the south",
@@ -257,21 +261,22 @@ mod tests {
             "top 51 products",
             "top 99999999999999999999",
         ] {
-            let asked = asked("sales", "best_selling_products", many);
+            let parameters = parameters_of("sales", "best_selling_products", many);
             assert_eq!(
-                asked,
+                parameters,
                 Err(ParameterError::Refused(Refusal::Limit)),
                 "{many}"
             );
         }
-        let none = asked("inventory", "stock_of_products", "are they in stock");
+        let none = parameters_of("inventory", "stock_of_products", "are they in stock");
         assert_eq!(none, Err(ParameterError::NoProducts));
     }
 
     #[test]
     fn the_number_of_rows_follows_the_named_products() {
         let named = "Merino Socks, Desk Lamp, Smart Watch, Power Bank, Boat Shoes, Silk Blouse";
-        let asked = asked("customer_behavior", "most_abandoned_products", named).unwrap();
-        assert_eq!(asked.limit, Some(6));
+        let parameters =
+            parameters_of("customer_behavior", "most_abandoned_products", named).unwrap();
+        assert_eq!(parameters.limit, Some(6));
     }
 }

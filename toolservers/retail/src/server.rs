@@ -55,15 +55,15 @@ impl RetailServer {
     }
 
     /// Answers a question, or starts to.
-    fn ask(&self, space: &'static Space, asked: &Question) -> Outcome<Refusal> {
-        let question = asked.query.trim();
+    fn ask(&self, space: &'static Space, request: &Question) -> Outcome<Refusal> {
+        let question = request.query.trim();
         if question.is_empty() {
             return Err(Refusal::QueryEmpty.into());
         }
         if question.chars().count() > MAX_QUERY_LENGTH {
             return Err(Refusal::QueryTooLong.into());
         }
-        let conversation = asked.conversation_id.as_deref();
+        let conversation = request.conversation_id.as_deref();
         let last = self.store.with(|store| {
             conversation.map_or(Ok(None), |id| {
                 store.require(space.id, id)?;
@@ -78,10 +78,10 @@ impl RetailServer {
     }
 
     /// Answers an earlier question, if its query has ended.
-    fn poll(&self, space: &'static Space, asked: &Poll) -> Outcome<Refusal> {
+    fn poll(&self, space: &'static Space, request: &Poll) -> Outcome<Refusal> {
         let message = self.store.with(|store| {
-            store.require(space.id, &asked.conversation_id)?;
-            store.message(&asked.conversation_id, &asked.message_id)
+            store.require(space.id, &request.conversation_id)?;
+            store.message(&request.conversation_id, &request.message_id)
         })?;
         let certified = space
             .query(&message.query_id)
@@ -121,8 +121,8 @@ impl RetailServer {
             if let Err(error) = &finished {
                 tracing::error!(%error, query = query.id, "a certified query failed");
             }
-            let kept = store.with(|store| store.end(&id, finished.as_ref().ok()));
-            if let Err(error) = kept {
+            let stored = store.with(|store| store.end(&id, finished.as_ref().ok()));
+            if let Err(error) = stored {
                 tracing::error!(%error, "an answer could not be kept");
             }
         })
@@ -170,12 +170,12 @@ impl ToolServer for RetailServer {
 
     fn run(&self, tool: &str, call: &Call) -> Option<Outcome<Refusal>> {
         if let Some(space) = spaces::ALL.iter().find(|space| space.query_tool == tool) {
-            let asked = call.arguments().map_err(Failure::from);
-            return Some(asked.and_then(|asked| self.ask(space, &asked)));
+            let request = call.arguments().map_err(Failure::from);
+            return Some(request.and_then(|request| self.ask(space, &request)));
         }
         let space = spaces::ALL.iter().find(|space| space.poll_tool == tool)?;
-        let asked = call.arguments().map_err(Failure::from);
-        Some(asked.and_then(|asked| self.poll(space, &asked)))
+        let request = call.arguments().map_err(Failure::from);
+        Some(request.and_then(|request| self.poll(space, &request)))
     }
 }
 

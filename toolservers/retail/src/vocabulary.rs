@@ -176,7 +176,7 @@ pub(crate) fn read(
     }
     let (length, value) = best?;
     let next = words.get(length).map_or("", String::as_str);
-    let meant = match value {
+    let is_value = match value {
         "new" | "regular" => PEOPLE.contains(&next),
         // "Display the campaigns", "search for products": at the start these are verbs.
         "display" | "search" => {
@@ -185,7 +185,7 @@ pub(crate) fn read(
         _ => true,
     };
     let length = length + usize::from(next == closed.name());
-    meant.then_some((length, value))
+    is_value.then_some((length, value))
 }
 
 #[cfg(test)]

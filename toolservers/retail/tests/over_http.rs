@@ -63,11 +63,11 @@ fn refused(reply: &ToolReply, code: &str) {
 async fn every_answer_is_polled_without_time_to_wait() {
     let retail = retail(Duration::ZERO).await;
     let query = json!({"query": "Which products are bought together?"});
-    let begun = retail.call("query_space_sales", query).await.content;
-    assert_eq!(begun["status"], "running");
+    let started = retail.call("query_space_sales", query).await.content;
+    assert_eq!(started["status"], "running");
     let message = json!({
-        "conversation_id": begun["conversation_id"],
-        "message_id": begun["message_id"],
+        "conversation_id": started["conversation_id"],
+        "message_id": started["message_id"],
     });
     let done = loop {
         let polled = retail.call("poll_response_sales", message.clone()).await;
@@ -75,7 +75,7 @@ async fn every_answer_is_polled_without_time_to_wait() {
         if polled.content["status"] == "completed" {
             break polled.content;
         }
-        assert_eq!(polled.content, begun);
+        assert_eq!(polled.content, started);
     };
     assert_eq!(done["query_id"], "bought_together");
     assert_eq!(

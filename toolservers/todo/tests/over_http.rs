@@ -200,7 +200,7 @@ async fn a_call_repeated_with_its_key_has_one_effect() {
 async fn the_annotations_of_the_tools_are_correct() {
     let todo = todo().await;
     let tools = todo.servers.tools("todo").await.unwrap();
-    let said: Vec<_> = tools
+    let annotations: Vec<_> = tools
         .iter()
         .map(|tool| {
             assert!(
@@ -208,17 +208,17 @@ async fn the_annotations_of_the_tools_are_correct() {
                 "{tool:?}"
             );
             assert_eq!(tool.annotations.open_world, Some(false));
-            let told = tool.annotations;
+            let described = tool.annotations;
             (
                 tool.name.as_str(),
-                told.read_only,
-                told.destructive,
-                told.idempotent,
+                described.read_only,
+                described.destructive,
+                described.idempotent,
             )
         })
         .collect();
     assert_eq!(
-        said,
+        annotations,
         [
             ("add_task", Some(false), Some(false), Some(false)),
             ("list_tasks", Some(true), None, None),

@@ -139,7 +139,7 @@ fn repair_number(value: Option<&Value>, schema: &Value) -> Value {
 
 fn repair_map(value: Option<&Value>, schema: &Value, root: &Value, depth: usize) -> Value {
     let nothing = Map::new();
-    let given = value.and_then(Value::as_object).unwrap_or(&nothing);
+    let present = value.and_then(Value::as_object).unwrap_or(&nothing);
     let properties = schema
         .get("properties")
         .and_then(Value::as_object)
@@ -156,7 +156,7 @@ fn repair_map(value: Option<&Value>, schema: &Value, root: &Value, depth: usize)
         is_open.then_some(&Value::Bool(true))
     });
     let mut map = Map::new();
-    for (key, value) in given {
+    for (key, value) in present {
         let schema = properties
             .get(key)
             .or_else(|| {

@@ -62,7 +62,7 @@ impl Patterns {
         }
         self.by_word.clear();
         for (number, pattern) in self.patterns.iter().enumerate() {
-            let telling = |need: &&RequiredWords| {
+            let selectivity = |need: &&RequiredWords| {
                 need.iter()
                     .map(|word| expand_used.get(word).copied().unwrap_or(0))
                     .sum::<usize>()
@@ -71,7 +71,7 @@ impl Patterns {
                 .program
                 .needs
                 .iter()
-                .min_by_key(telling)
+                .min_by_key(selectivity)
                 .into_iter()
                 .flatten()
             {
@@ -125,9 +125,9 @@ impl Patterns {
         for number in worth_trying {
             let pattern = &self.patterns[number];
             if let Some((score, _)) = pattern.program.best(&text, &mut table) {
-                let kept = best.entry(pattern.entry).or_insert((score, number));
-                if score > kept.0 {
-                    *kept = (score, number);
+                let entry_best = best.entry(pattern.entry).or_insert((score, number));
+                if score > entry_best.0 {
+                    *entry_best = (score, number);
                 }
             }
         }

@@ -174,12 +174,12 @@ pub(crate) fn push_call(
     name: String,
     arguments: Result<serde_json::Map<String, Value>, String>,
 ) {
-    let taken = id.is_empty()
+    let is_unusable = id.is_empty()
         || calls
             .iter()
             .any(|other| other.id.as_deref() == Some(id.as_str()));
     calls.push(ModelCall {
-        id: (!taken).then_some(id),
+        id: (!is_unusable).then_some(id),
         name,
         arguments,
     });

@@ -141,9 +141,9 @@ impl StdioTransport {
                 return Ok((!rest.is_empty()).then_some(Line::Whole(rest)));
             }
             let end = chunk.iter().position(|byte| *byte == b'\n');
-            let taken = end.unwrap_or(chunk.len());
-            self.line.extend_from_slice(&chunk[..taken]);
-            self.output.consume(taken + usize::from(end.is_some()));
+            let length = end.unwrap_or(chunk.len());
+            self.line.extend_from_slice(&chunk[..length]);
+            self.output.consume(length + usize::from(end.is_some()));
             let limit = self.limits.bytes.max(2 * END_BYTES);
             if self.line.len() > limit {
                 self.drop_middle();
@@ -332,10 +332,10 @@ async fn log_lines(server: String, errors: impl AsyncRead + Unpin) {
             break;
         }
         let end = chunk.iter().position(|byte| *byte == b'\n');
-        let taken = end.unwrap_or(chunk.len());
+        let length = end.unwrap_or(chunk.len());
         let room = MAX_LOGGED_LINE.saturating_sub(line.len());
-        line.extend_from_slice(&chunk[..taken.min(room)]);
-        lines.consume(taken + usize::from(end.is_some()));
+        line.extend_from_slice(&chunk[..length.min(room)]);
+        lines.consume(length + usize::from(end.is_some()));
         if end.is_some() {
             tracing::debug!(server, "{}", String::from_utf8_lossy(&line).trim_end());
             line.clear();

@@ -185,13 +185,13 @@ fn draw_customer<'c>(customers: &'c [Customer], day: Date, random: &mut Random) 
     for _ in 0..DRAWS {
         let place = random.below(i64::try_from(customers.len()).unwrap_or(1));
         found = &customers[usize::try_from(place).unwrap_or(0)];
-        let gone = found.segment == "lapsed" && day > LAPSED;
+        let has_left = found.segment == "lapsed" && day > LAPSED;
         let comes = match found.segment {
             "loyal" => 100,
             "regular" => 50,
             _ => 35,
         };
-        if !gone && found.joined <= day && random.percent(comes) {
+        if !has_left && found.joined <= day && random.percent(comes) {
             break;
         }
     }

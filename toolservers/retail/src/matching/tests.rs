@@ -15,9 +15,14 @@ fn answered(matcher: &Matcher, space: &str, question: &str) -> Option<&'static s
 
 /// Whether a question is literally one of the examples.
 fn copied(question: &str) -> bool {
-    let asked = words(question);
+    let question_words = words(question);
     let mut queries = spaces::ALL.iter().flat_map(|space| space.queries);
-    queries.any(|query| query.examples.iter().any(|example| words(example) == asked))
+    queries.any(|query| {
+        query
+            .examples
+            .iter()
+            .any(|example| words(example) == question_words)
+    })
 }
 
 /// The number of questions that find their query, and the failures.

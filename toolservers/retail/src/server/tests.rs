@@ -84,10 +84,10 @@ fn every_certified_query_finds_rows_with_its_defaults() {
             let table = shop.server.reader.run(query.sql, &parameters);
             let table = table.unwrap_or_else(|error| panic!("{}: {error}", query.id));
             assert!(!table.rows.is_empty(), "{}", query.id);
-            let as_words = describe(&query.answer, &parameters, &table);
+            let sentence = describe(&query.answer, &parameters, &table);
             assert!(
-                as_words.ends_with('.') && !as_words.contains("  "),
-                "{}: {as_words}",
+                sentence.ends_with('.') && !sentence.contains("  "),
+                "{}: {sentence}",
                 query.id
             );
             // A name in the template without a column would leave a gap.
@@ -109,7 +109,7 @@ fn every_certified_query_finds_rows_with_its_defaults() {
                     query.id
                 );
             }
-            println!("{}.{}: {as_words}", space.id, query.id);
+            println!("{}.{}: {sentence}", space.id, query.id);
         }
     }
 }
@@ -127,14 +127,14 @@ fn an_answer_contains_the_sql_the_parameters_and_the_rows() {
     assert_eq!(answer["rows"].as_array().unwrap().len(), 5);
     assert_eq!(answer["parameters"]["period"], "in the last 30 days");
     assert!(answer["sql_query"].as_str().unwrap().contains(":category"));
-    let as_words = answer["answer"].as_str().unwrap();
+    let sentence = answer["answer"].as_str().unwrap();
     assert!(
-        as_words.contains("in the last 30 days (2026-09-01 to 2026-09-30)"),
-        "{as_words}"
+        sentence.contains("in the last 30 days (2026-09-01 to 2026-09-30)"),
+        "{sentence}"
     );
     assert!(
-        as_words.contains(answer["rows"][0][0].as_str().unwrap()),
-        "{as_words}"
+        sentence.contains(answer["rows"][0][0].as_str().unwrap()),
+        "{sentence}"
     );
 
     // The most abandoned products are hardly in stock, which is a pattern of the data set.
@@ -200,14 +200,14 @@ fn a_follow_up_can_name_or_refer_to_products() {
         Some(conversation),
     );
     assert_eq!(them["query_id"], "stock_of_products");
-    let asked = them["parameters"]["products"].as_array().unwrap();
-    let as_words: Vec<&Value> = low["rows"]
+    let products = them["parameters"]["products"].as_array().unwrap();
+    let described: Vec<&Value> = low["rows"]
         .as_array()
         .unwrap()
         .iter()
         .map(|row| &row[0])
         .collect();
-    assert_eq!(asked.iter().collect::<Vec<_>>(), as_words);
+    assert_eq!(products.iter().collect::<Vec<_>>(), described);
     let nobody = shop.refused("inventory", "do we have them in stock?", None);
     assert_eq!(nobody, "retail.products_needed");
 }
