@@ -1,5 +1,5 @@
-//! An app folder becomes an [`App`] that is known to be right, or a list of everything that is wrong
-//! with it, each with file, line, column, a stable code and what to write instead.
+//! Loads an app folder into a validated [`App`], or reports every error in it with file, line, column, a
+//! stable code and help.
 
 mod app;
 mod bounds;

@@ -6,7 +6,6 @@
     reason = "a test fails by panicking"
 )]
 
-#[allow(dead_code, reason = "each test file uses its own part of it")]
 mod program;
 
 use std::process::Stdio;
@@ -63,7 +62,7 @@ fn a_task_is_followed_over_a_question_and_a_timer_by_another_process() {
     let asked = program.run(&["run", &app, "Well?"]);
     assert_eq!(asked.status.code(), Some(4), "{asked:?}");
     let mut follow = program.command(&["--json", "tasks", "follow", "last"]);
-    let follower = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let reader = follow.stdout(Stdio::piped()).spawn().unwrap();
     let answered = program.run(&["tasks", "answer", "last", "approve"]);
     assert!(answered.status.success(), "{answered:?}");
     let resumed = program.run(&["resume", &app]);
@@ -71,7 +70,7 @@ fn a_task_is_followed_over_a_question_and_a_timer_by_another_process() {
     assert_eq!(resumed.status.code(), Some(4), "{resumed:?}");
     assert!(text(&resumed.stdout).contains("waits until"), "{resumed:?}");
     let mut serving = program.spawn(&["serve", &app]);
-    let followed = follower.wait_with_output().unwrap();
+    let followed = reader.wait_with_output().unwrap();
     assert!(followed.status.success(), "{followed:?}");
     serving.kill().unwrap();
     serving.wait().unwrap();

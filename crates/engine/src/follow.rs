@@ -82,9 +82,11 @@ impl FromStr for EventCursor {
 
     fn from_str(text: &str) -> Result<Self, InvalidCursor> {
         let invalid = || InvalidCursor(text.chars().take(40).collect());
-        let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => digits.parse::<u64>().map_err(|_| invalid()),
-            false => Err(invalid()),
+        let number = |digits: &str| {
+            // `parse` would take a sign as well.
+            let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+            let number = digits.parse::<u64>().ok().filter(|_| is_number);
+            number.ok_or_else(invalid)
         };
         match text.split_once('.') {
             None if text == "0" => Ok(Self::START),

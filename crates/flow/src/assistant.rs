@@ -254,7 +254,7 @@ impl Assistant {
         };
         let servers = self.app.servers.iter();
         servers
-            .filter(move |known| server.is_none_or(|server| known.name.is_spelt(server)))
+            .filter(move |known| server.is_none_or(|server| known.name.matches(server)))
             .filter_map(move |known| known.tools.get(name))
     }
 

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_a_child_of_an_older_version_may_read_stands_in_its_message() {
-        let mut fields = MessageFields::said(Role::User, "Dim them.", Timestamp::UNIX_EPOCH);
+        let mut fields = MessageFields::draft(Role::User, "Dim them.", Timestamp::UNIX_EPOCH);
         let message = Message::new(fields.clone()).unwrap();
         assert_eq!(ConversationExcerpt::of_older_child(&message), None);
         fields.metadata.insert("earlier".into(), json!(excerpt()));

@@ -237,7 +237,7 @@ fn swallows(skills: &Catalogue, decided: &LocalDecision, target: &SkillRef) -> b
         return false;
     };
     let is_free = |name: &str| {
-        let slot = skill.slots.iter().find(|(slot, _)| slot.is_spelt(name));
+        let slot = skill.slots.iter().find(|(slot, _)| slot.matches(name));
         slot.is_none_or(|(_, slot)| slot.values.is_empty())
     };
     let mut slots = chosen.slots.iter();

@@ -215,7 +215,7 @@ async fn a_stream_goes_on_in_another_process_after_its_worker_was_killed_at_any_
                 while let Some(update) = updates.next().await {
                     so_far.apply(update.unwrap());
                 }
-                std::future::pending().await
+                std::future::pending().await;
             } => unreachable!(),
         };
         drop(updates);
@@ -251,7 +251,7 @@ async fn a_stream_goes_on_in_another_process_after_its_worker_was_killed_at_any_
 async fn text_is_live_until_it_is_journaled_and_taken_back_when_it_is_said_again() {
     let gate = Arc::new(Semaphore::new(0));
     let text = "It is noon, and time for lunch.";
-    let replies = vec![Reply::text(text).cut(400), Reply::text(text).held_by(&gate)];
+    let replies = vec![Reply::text(text).cut(400), Reply::text(text).gated(&gate)];
     let setting = Setting::default();
     let office = Office::without_worker(setting, replies).await;
     let task = office.submit("What time is it?").await;

@@ -247,7 +247,7 @@ fn returned(
             call: id,
             text: thought.text,
         },
-        (_, Some(CallReply::Decided(decided)), _) => decided_event(id, *decided),
+        (_, Some(CallReply::Decided(decided)), _) => decided_event(id, &decided),
         (
             CallRequest::Model(_) | CallRequest::Route(_) | CallRequest::Synthesise(_),
             _,
@@ -257,7 +257,7 @@ fn returned(
     });
 }
 
-fn decided_event(call: Uuid, decided: DecisionReply) -> TaskEventKind {
+fn decided_event(call: Uuid, decided: &DecisionReply) -> TaskEventKind {
     let candidate = |name: &Name, confidence| DecisionCandidate {
         name: name.to_string(),
         confidence,

@@ -351,7 +351,7 @@ fn answer(turn: &mut Turn<'_>, told: ComposedReply) -> Option<(Answer, Message)>
         ..AnswerFields::of(told.text.clone())
     })
     .ok()?;
-    let mut said = MessageFields::said(Role::Assistant, told.text, turn.view.at);
+    let mut said = MessageFields::draft(Role::Assistant, told.text, turn.view.at);
     said.agent = state.target.as_ref().map(|target| target.agent.clone());
     told.memory.leave(&mut said.metadata);
     Some((answer, Message::new(said).ok()?))

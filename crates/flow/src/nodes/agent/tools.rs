@@ -249,7 +249,7 @@ fn result_of(wanted: RequestedCall, at: Timestamp) -> Option<Message> {
         .result
         .filter(|text| !text.trim().is_empty())
         .unwrap_or_else(|| "(nothing)".into());
-    let mut fields = MessageFields::said(Role::Tool, text, at);
+    let mut fields = MessageFields::draft(Role::Tool, text, at);
     fields.tool_call_id = Some(wanted.id);
     if let Some(status) = wanted.status {
         fields.metadata.insert(STATUS.into(), json!(status));

@@ -52,7 +52,7 @@ fn begin(
     place: &Place,
     name: &Name,
 ) -> Result<Vec<NewCall<Request>>, String> {
-    if place.kind.gives_at_once() {
+    if place.kind.is_immediate() {
         let value = given_at_once(turn, workflow, place)?;
         take_value(turn, workflow, place, name, None, value);
         return Ok(Vec::new());

@@ -515,7 +515,7 @@ fn field_of(workflow: &WorkflowFields, node: &Name) -> String {
 /// An agent's answer as a message of the task.
 fn agent_message(turn: &Turn<'_>, place: &Place, value: &Value) -> Option<AddedMessage> {
     let text = value["text"].as_str().unwrap_or_default();
-    let mut fields = MessageFields::said(Role::Assistant, text, turn.view.at);
+    let mut fields = MessageFields::draft(Role::Assistant, text, turn.view.at);
     fields.agent.clone_from(&place.agent);
     let message = Message::new(fields).ok()?;
     Some(AddedMessage {
