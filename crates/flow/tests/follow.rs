@@ -215,7 +215,7 @@ async fn a_stream_goes_on_in_another_process_after_its_worker_was_killed_at_any_
                 while let Some(update) = updates.next().await {
                     so_far.apply(update.unwrap());
                 }
-                std::future::pending().await;
+                std::future::pending::<()>().await;
             } => unreachable!(),
         };
         drop(updates);

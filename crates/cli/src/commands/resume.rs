@@ -76,7 +76,8 @@ pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
         let questions = questions(&newest.state.value());
         let waits_until = record
             .ready_at
-            .filter(|_| record.worker.is_none() && !record.status.awaits_person());
+            .filter(|ready| record.worker.is_none() && *ready > SystemClock.now())
+            .filter(|_| !record.status.is_final() && !record.status.awaits_person());
         if json {
             output::json_line(&json!({
                 "task": record.id, "state": record.status, "result": record.result, "error": record.error,
