@@ -19,6 +19,7 @@ mod error;
 pub mod fuzzing;
 mod inquiry;
 mod interpret;
+mod measured;
 mod memory;
 mod nodes;
 mod performer;

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,12 +10,16 @@ use convoke_engine::{Call, CallContext, Effect, Executor, Failure, FailureKind, 
 use convoke_llm::ModelClient;
 use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name, Role, VerifyFields};
 use convoke_store::{Store, Viewer};
+use convoke_telemetry::metrics;
 use convoke_tools::{Caller, FailureCode, ToolDescription, ToolReply, ToolRequest, Tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::assistant::Assistant;
 use crate::calls::{CallReply, CallRequest, DecisionContext, Reply, Request, ToolCallRequest};
+use crate::measured::{self, MeasuredTool};
 use crate::nodes::agent::sub_agents::{self, ConversationExcerpt, SubTask};
 use crate::nodes::aggregate::{self, Facts};
 use crate::nodes::route::Routing;
@@ -59,6 +64,8 @@ pub struct Performer {
     options: PerformerOptions,
     /// What each agent's model is offered.
     offers: Mutex<HashMap<Name, ModelSetups>>,
+    /// Numbers the calls of tools, so that each has a span of its own.
+    tool_calls: AtomicU64,
 }
 
 /// What an agent's model is offered, with what it was made from.
@@ -85,6 +92,7 @@ impl Performer {
             clock,
             options,
             offers: Mutex::default(),
+            tool_calls: AtomicU64::default(),
         }
     }
 
@@ -181,7 +189,7 @@ impl Performer {
             .ask(
                 &self.models,
                 &self.assistant.templates,
-                said(call_context),
+                call_context,
                 recent,
                 self.clock.now(),
                 self.time_left(deadline(call_context, Some(routing.until_ms))),
@@ -198,8 +206,9 @@ impl Performer {
     ) -> Result<CallReply, Failure> {
         let time_left = self.time_left(deadline(call_context, Some(facts.until_ms)));
         let (text, now) = (said(call_context), self.clock.now());
+        let (models, trace) = (&self.models, call_context.trace);
         let thought =
-            aggregate::ask(&self.assistant, &self.models, text, facts, now, time_left).await?;
+            aggregate::ask(&self.assistant, models, text, facts, now, time_left, trace).await?;
         Ok(CallReply::Thought(Box::new(thought)))
     }
 
@@ -287,14 +296,31 @@ impl Performer {
         tool_call: &ToolCallRequest,
         key: String,
     ) -> Result<ToolReply, Failure> {
+        let number = self.tool_calls.fetch_add(1, Ordering::Relaxed);
+        let trace = call_context.trace.child(number);
+        let measured = MeasuredTool::begin(tool_call, &key, trace, call_context.trace);
+        let outcome = self.attempt_tool(call_context, tool_call, key, &measured);
+        let outcome = outcome.instrument(measured.span.clone()).await;
+        measured.ended(&outcome);
+        outcome
+    }
+
+    async fn attempt_tool(
+        &self,
+        call_context: &CallContext,
+        tool_call: &ToolCallRequest,
+        key: String,
+        measured: &MeasuredTool,
+    ) -> Result<ToolReply, Failure> {
         let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
         let mut retry_budget = RetryBudget::new(&self.options, time);
         let facts = self.describe(&tool_call.tool, time).await?;
+        measured.found(&facts);
         let server = self.server(&facts.server);
         let mut request = ToolRequest {
             injected: injected(server, call_context),
             arguments: Arc::clone(&tool_call.arguments),
-            caller: caller(call_context),
+            caller: caller(call_context).traced(measured.trace),
             idempotency_key: key,
             timeout: time,
             server: facts.server.clone(),
@@ -303,7 +329,10 @@ impl Performer {
         loop {
             request.timeout = retry_budget.time_left();
             match again(&mut retry_budget, self.tools.call(&request).await) {
-                Ok(pause) => tokio::time::sleep(pause).await,
+                Ok(pause) => {
+                    metrics::RETRIES.increment(["tool"]);
+                    tokio::time::sleep(pause).await;
+                }
                 Err(outcome) => {
                     return outcome.map(|reply| ToolReply {
                         changed_nothing: facts.read_only,
@@ -487,6 +516,7 @@ impl Executor<Assistant> for Performer {
 
     async fn perform(&self, call_context: &CallContext, call: &Call<Request>) -> Outcome<Reply> {
         let key = || call.id.to_string();
+        let began = Instant::now();
         let given = match call.request.0.itself() {
             CallRequest::Decide(deciding) => self.decide(call_context, deciding).await,
             CallRequest::Route(routing) => self.route(call_context, routing).await,
@@ -507,6 +537,11 @@ impl Executor<Assistant> for Performer {
                 "a node stands in a node",
             )),
         };
+        measured::call(
+            call.request.0.itself(),
+            given.as_ref().err(),
+            began.elapsed(),
+        );
         match given {
             Ok(given) => Outcome::Done(Reply(given)),
             Err(failure) => Outcome::Failed(failure),
@@ -515,7 +550,7 @@ impl Executor<Assistant> for Performer {
 }
 
 /// What the user said.
-fn said(call_context: &CallContext) -> &str {
+pub(crate) fn said(call_context: &CallContext) -> &str {
     let first = call_context.messages.first();
     first.map_or("", |message| message.content.as_str())
 }

@@ -2,20 +2,23 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use convoke_model::LlmConfig;
+use convoke_telemetry::{TraceContext, metrics};
 use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
+use tracing::Instrument;
 
 use crate::attempt::{Attempt, Failure};
 use crate::connections::Connections;
 use crate::endpoint::Endpoint;
 use crate::error::{LlmError, LlmProblem};
 use crate::estimate::estimate_tokens;
+use crate::measured::MeasuredCall;
 use crate::options::Options;
 use crate::reply::{ChatReply, Delta, Live, Usage};
 use crate::request::ChatRequest;
@@ -34,6 +37,8 @@ struct Shared {
     options: Options,
     connections: Connections,
     endpoints: RwLock<HashMap<String, Arc<Endpoint>>>,
+    /// Numbers the calls, so that each has a span of its own.
+    calls: AtomicU64,
 }
 
 /// What all attempts of one completion have in common.
@@ -42,6 +47,8 @@ struct Completion<'a> {
     deadline: Instant,
     live: Live<'a>,
     attempts: u32,
+    /// The span of the call of the model that is asked now.
+    trace: Option<TraceContext>,
     /// What went wrong last.
     last: Option<LlmProblem>,
 }
@@ -53,6 +60,7 @@ impl ModelClient {
             connections: Connections::new(&options),
             options,
             endpoints: RwLock::default(),
+            calls: AtomicU64::default(),
         }))
     }
 
@@ -77,14 +85,26 @@ impl ModelClient {
             deadline,
             live: live.map(|_| &passed_on as &(dyn Fn(Delta<'_>) + Send + Sync)),
             attempts: 0,
+            trace: None,
             last: None,
         };
         let mut kept: Option<LlmError> = None;
         for config in request.models {
             let endpoint = self.endpoint(&config.endpoint);
+            let server = endpoint.as_ref().ok().and_then(|known| known.uri.host());
+            let number = self.0.calls.fetch_add(1, Ordering::Relaxed);
+            completion.trace = request.trace.map(|parent| parent.child(number));
+            let attempts = completion.attempts;
+            let measured = MeasuredCall::begin(
+                config,
+                server.unwrap_or_default(),
+                completion.trace,
+                request.trace,
+            );
             let asked = match &endpoint {
                 Ok(endpoint) => {
                     self.ask(config, endpoint, &mut completion, live, &heard)
+                        .instrument(measured.span.clone())
                         .await
                 }
                 Err(reason) => Err(LlmProblem::Misconfigured {
@@ -93,9 +113,14 @@ impl ModelClient {
             };
             let origin = endpoint.map_or_else(|_| String::new(), |known| known.origin.clone());
             let problem = match asked {
-                Ok(content) => return Ok(completion.reply(content, config, origin)),
+                Ok(content) => {
+                    let reply = completion.reply(content, config, origin);
+                    measured.answered(&reply, completion.attempts - attempts);
+                    return Ok(reply);
+                }
                 Err(problem) => problem,
             };
+            measured.failed(&problem, completion.attempts - attempts);
             let is_last = !problem.is_for_the_next_model();
             completion.last = Some(problem.clone());
             let error = LlmError {
@@ -149,6 +174,7 @@ impl ModelClient {
                 endpoint,
                 config,
                 request: completion.request,
+                trace: completion.trace,
                 dialect,
                 deadline: completion.deadline,
                 live: completion.live,
@@ -185,6 +211,7 @@ impl ModelClient {
                 ?pause,
                 "a model is asked again"
             );
+            metrics::RETRIES.increment(["model"]);
             completion.last = Some(problem);
             sleep(pause).await;
         }

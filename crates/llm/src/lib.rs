@@ -16,6 +16,7 @@ mod found_json;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod measured;
 mod options;
 mod reply;
 mod request;

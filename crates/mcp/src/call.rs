@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use convoke_telemetry::TraceContext;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -26,6 +27,8 @@ pub struct ToolRequest {
     pub idempotency_key: String,
     /// How long the call may take in all, with connecting. Without one, the options' own.
     pub timeout: Option<Duration>,
+    /// The span of the call, if it belongs to a trace: the server is told, in `_meta` and over HTTP in a header.
+    pub trace: Option<TraceContext>,
 }
 
 /// What a tool said.
