@@ -1,5 +1,6 @@
 //! The command line, as `--help` tells it.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -150,6 +151,15 @@ pub(crate) struct RunArgs {
     /// Days to keep the task once it has ended, whatever the retention policy says
     #[arg(long, value_name = "DAYS")]
     pub(crate) keep_days: Option<u32>,
+
+    /// The distributed trace that the task continues, as W3C trace context writes it
+    #[arg(
+        long,
+        value_name = "TRACEPARENT",
+        env = "TRACEPARENT",
+        hide_env_values = true
+    )]
+    pub(crate) trace_parent: Option<OsString>,
 
     #[command(flatten)]
     pub(crate) speaker: SpeakerArgs,

@@ -1,14 +1,21 @@
 //! The log: to standard error, so that standard output stays what was asked for, and without what a log
 //! should not tell.
 
-use std::io::{self, Write};
+use std::fmt;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use convoke_app::{App, Secrets};
 use convoke_model::Redaction;
-use tracing::{Level, Metadata};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::{DefaultFields, Writer};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::output::{self, TextStyle};
 
@@ -32,13 +39,9 @@ pub(crate) fn init(verbose: u8) {
         _ => "trace,rmcp=warn",
     };
     let filter = EnvFilter::try_from_env("CONVOKE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(Lines)
-        .with_target(false)
-        // What is ours in a line is coloured where it is printed, and only there.
-        .with_ansi(false)
-        .with_level(false)
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(LogLines)
         .init();
 }
 
@@ -49,62 +52,62 @@ pub(crate) fn follow(app: &App) {
     wanted.secrets.clone_from(&app.secrets);
 }
 
-/// Makes a writer for each line.
-struct Lines;
+/// Prints each event as a line, with the trace that it belongs to.
+struct LogLines;
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Line;
+/// The id of the trace that a span belongs to.
+struct LoggedTrace(String);
 
-    fn make_writer(&'a self) -> Line {
-        Line::new(Level::ERROR)
-    }
-
-    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line {
-        Line::new(*metadata.level())
-    }
-}
-
-/// A line that is written once it is whole.
-struct Line {
-    level: Level,
-    bytes: Vec<u8>,
-}
-
-impl Line {
-    fn new(level: Level) -> Self {
-        Self {
-            level,
-            bytes: Vec::new(),
+impl<S> Layer<S> for LogLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut found = TraceField(None);
+        attributes.record(&mut found);
+        if let (Some(trace), Some(span)) = (found.0, context.span(id)) {
+            span.extensions_mut().insert(LoggedTrace(trace));
         }
     }
-}
 
-impl Write for Line {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        let line = String::from_utf8_lossy(&self.bytes);
-        let (time, words) = line.trim_end().split_once(' ').unwrap_or(("", &line));
-        let words = {
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let (mut time, mut words) = (String::new(), String::new());
+        let written = SystemTime
+            .format_time(&mut Writer::new(&mut time))
+            .and_then(|()| DefaultFields::new().format_fields(Writer::new(&mut words), event));
+        if written.is_err() {
+            return;
+        }
+        let mut words = {
             let wanted = WANTED.read().unwrap_or_else(PoisonError::into_inner);
-            wanted.clean(words.trim_start())
+            wanted.clean(words.trim())
         };
-        let look = match self.level {
+        let trace = context.event_scope(event).and_then(|mut spans| {
+            spans.find_map(|span| Some(span.extensions().get::<LoggedTrace>()?.0.clone()))
+        });
+        if let Some(trace) = trace {
+            words.push_str(" trace=");
+            words.push_str(&trace);
+        }
+        let level = *event.metadata().level();
+        let look = match level {
             Level::ERROR => TextStyle::Red,
             Level::WARN => TextStyle::Yellow,
             Level::INFO => TextStyle::Green,
             _ => TextStyle::Dimmed,
         };
-        output::log_line(time, (look, self.level.as_str()), &words);
+        output::log_line(&time, (look, level.as_str()), &words);
+    }
+}
+
+/// Looks for the field of a span that names its trace.
+struct TraceField(Option<String>);
+
+impl Visit for TraceField {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "trace_id" {
+            self.0 = Some(format!("{value:?}"));
+        }
     }
 }
 

@@ -101,3 +101,37 @@ async fn evals_can_judge_what_a_model_does_on_its_own() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("error[eval.no_model]"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_s_trace_goes_on_to_the_model_the_row_and_the_log() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    let traceparent = format!("00-{TRACE}-b7ad6b7169203331-01");
+    let replies = vec![Reply::status(503), Reply::text("Hello.")];
+    let model = ScriptedModel::start(replies).await.unwrap();
+    let program = Program::new();
+    let chosen = format!("{}#scripted", model.endpoint());
+    let question = "I fly to the moon in spring and know nothing of luggage";
+    let app = program.app();
+    let output = program
+        .command(&["-vv", "run", &app, question, "--model", &chosen])
+        .env("TRACEPARENT", &traceparent)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let log = text(&output.stderr);
+    let again = log.lines().find(|line| line.contains("asked again"));
+    let again = again.unwrap_or_else(|| panic!("{log}"));
+    assert!(again.ends_with(&format!("trace={TRACE}")), "{again}");
+    let header = model.requests()[1].headers["traceparent"].clone();
+    assert!(header.to_str().unwrap().contains(TRACE), "{header:?}");
+
+    let json = |arguments: &[&str]| -> Value {
+        serde_json::from_slice(&program.run(arguments).stdout).unwrap()
+    };
+    let shown = json(&["--json", "tasks", "show", "last"]);
+    assert_eq!(shown["task"]["trace"], traceparent);
+    let traced = json(&["--json", "tasks", "trace", "last"]);
+    assert_eq!(traced["trace_id"], TRACE);
+    let shown = text(&program.run(&["tasks", "show", "last"]).stdout);
+    assert!(shown.contains(TRACE), "{shown}");
+}

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use convoke_telemetry::metrics;
+
 use crate::call::{Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome};
 use crate::journal_writer::Durable;
 use crate::program::Program;
@@ -65,12 +67,16 @@ pub(crate) async fn perform<P: Program, X: Executor<P>>(
             && attempt <= context.options.repeats
             && context.has_time(&call_context, &call, pause);
         if !again {
+            if let Outcome::Failed(failure) = &outcome {
+                tracing::Span::current().record("error.type", failure.code.as_str());
+            }
             return Report::Returned {
                 call,
                 outcome,
                 started_at,
             };
         }
+        metrics::RETRIES.increment(["call"]);
         tokio::time::sleep(pause).await;
     }
 }

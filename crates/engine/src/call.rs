@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use convoke_model::Message;
 pub use convoke_model::{Failure, FailureKind};
+use convoke_telemetry::TraceContext;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
@@ -85,6 +86,8 @@ pub struct CallContext {
     pub children: Arc<dyn Children>,
     /// Who listens while the task is worked on.
     pub live: Option<Live>,
+    /// The span of the call.
+    pub trace: TraceContext,
 }
 
 /// Carries out a program's calls. One executor serves all tasks at once.

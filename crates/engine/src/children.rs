@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use convoke_model::Message;
 use convoke_store::Viewer;
+use convoke_telemetry::TraceContext;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -26,6 +27,8 @@ pub struct NewChild {
     pub message: Message,
     /// What the program works on besides.
     pub input: Value,
+    /// The span of that call, below which the child continues the trace.
+    pub trace: TraceContext,
 }
 
 /// Runs children for one parent.
@@ -108,7 +111,7 @@ impl<P: Program> Children for ChildRunner<P> {
                 live: None,
                 keeping: Retention::default(),
                 not_before: None,
-                trace: None,
+                trace: Some(child.trace.to_string()),
             };
             let _wait = waits.enter();
             let mut ended = engine.run_until(request, Some(parent.id), deadline).await?;

@@ -21,6 +21,7 @@ use crate::error::EngineError;
 use crate::event::Event;
 use crate::journal_writer::{Durable, JournalWriter};
 use crate::live::Live;
+use crate::measured;
 use crate::permits::Permit;
 use crate::program::Program;
 use crate::snapshot::Snapshot;
@@ -191,7 +192,15 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
             progress: false,
         };
         self.let_go(&claimed, event, text_of(&snapshot), standing)
-            .await
+            .await?;
+        let engine = &self.current.engine;
+        measured::ended(
+            engine.app(),
+            snapshot.status,
+            claimed.record.created_at,
+            engine.now(),
+        );
+        Ok(())
     }
 
     /// Writes the last entry that this worker writes for a task it does not work on.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use convoke_store::{LoadedTask, NewEntry, NewMessage, NewTask, Viewer, text_of};
+use convoke_telemetry::{TraceContext, metrics};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -42,15 +43,16 @@ impl<P: Program> Engine<P> {
             return Err(EngineError::refused("task.fork_ended", message));
         }
         let now = self.now();
+        let id = self.0.ids.next();
         let facts = Facts {
-            id: self.0.ids.next(),
+            id,
+            trace: TraceContext::begin(id),
             conversation: None,
             parent: None,
             created_at: now,
             deadline: self.full_time(),
             ..Facts::from(&record)
         };
-        let id = facts.id;
         let mut said = messages;
         said.retain(|stored| stored.seq <= at);
         let new_messages = said
@@ -75,7 +77,7 @@ impl<P: Program> Engine<P> {
             parent: None,
             deadline: facts.deadline,
             not_before: None,
-            trace: record.trace,
+            trace: Some(facts.trace.to_string()),
             retention_days: record.retention_days,
             tags: record.tags,
             stage: machine.snapshot().stage,
@@ -88,6 +90,9 @@ impl<P: Program> Engine<P> {
             messages: new_messages,
             hold: None,
         };
-        Ok(self.0.store.submit(task).await?.id())
+        let channel = task.channel;
+        let id = self.0.store.submit(task).await?.id();
+        metrics::TASKS_ACCEPTED.increment([self.app(), channel.as_str()]);
+        Ok(id)
     }
 }

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use convoke_store::{Batch, Fence, Store, StoreError, StoreFuture, Viewer};
+use convoke_telemetry::metrics;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use uuid::Uuid;
@@ -171,6 +172,7 @@ impl Appends {
             }
             if !is_fenced {
                 tracing::warn!(task = %self.task, %error, "an entry could not be written and is tried again");
+                metrics::STORE_OUTAGES.increment(["append"]);
             }
             if !is_fenced || tried {
                 backoff.pause().await;

@@ -8,7 +8,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// parents can never keep their own children from running. Whoever waits for a permit gets it before any
 /// new task does, in the order in which they came.
 #[derive(Debug, Clone)]
-pub struct Permits(Arc<Semaphore>);
+pub struct Permits {
+    semaphore: Arc<Semaphore>,
+    number: usize,
+}
 
 /// Permission to work on one task. It goes back when it is dropped.
 #[derive(Debug)]
@@ -18,17 +21,28 @@ impl Permits {
     /// So many at once, and at least one.
     pub fn new(number: usize) -> Self {
         let number = number.clamp(1, Semaphore::MAX_PERMITS);
-        Self(Arc::new(Semaphore::new(number)))
+        Self {
+            semaphore: Arc::new(Semaphore::new(number)),
+            number,
+        }
     }
 
     /// How many are free.
     pub(crate) fn free(&self) -> usize {
-        self.0.available_permits()
+        self.semaphore.available_permits()
+    }
+
+    /// How many are in use.
+    pub(crate) fn used(&self) -> usize {
+        self.number.saturating_sub(self.free())
     }
 
     /// A permit, if one is free.
     pub(crate) fn take(&self) -> Option<Permit> {
-        Arc::clone(&self.0).try_acquire_owned().ok().map(Permit)
+        Arc::clone(&self.semaphore)
+            .try_acquire_owned()
+            .ok()
+            .map(Permit)
     }
 
     /// Returns once a permit is free, in turn with those that wait for one.
@@ -39,6 +53,10 @@ impl Permits {
     /// Waits for a permit.
     pub(crate) async fn wait(&self) -> Option<Permit> {
         // Nobody closes the semaphore, so that there always comes one.
-        Arc::clone(&self.0).acquire_owned().await.ok().map(Permit)
+        Arc::clone(&self.semaphore)
+            .acquire_owned()
+            .await
+            .ok()
+            .map(Permit)
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use convoke_model::{Answer, Channel, Message, Stage};
 use convoke_store::TaskRecord;
+use convoke_telemetry::TraceContext;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,6 +31,15 @@ pub struct Facts {
     pub created_at: Timestamp,
     /// When its time is over, unless that was begun anew.
     pub deadline: Timestamp,
+    /// The span that the task continues: its caller's or its parent's. A task that begins a trace has its own here.
+    pub trace: TraceContext,
+}
+
+impl Facts {
+    /// The task's own span.
+    pub fn span(&self) -> TraceContext {
+        self.trace.at(self.id)
+    }
 }
 
 impl From<&TaskRecord> for Facts {
@@ -42,6 +52,12 @@ impl From<&TaskRecord> for Facts {
             parent: record.parent,
             created_at: record.created_at,
             deadline: record.deadline,
+            // A task of an earlier version has no trace in its row.
+            trace: record
+                .trace
+                .as_deref()
+                .and_then(TraceContext::parse)
+                .unwrap_or_else(|| TraceContext::begin(record.id)),
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use convoke_model::Channel;
 use convoke_store::{
     FIRST_EPOCH, Fence, NewEntry, NewMessage, NewTask, StoreError, Submission, Viewer, text_of,
 };
+use convoke_telemetry::{TraceContext, metrics};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
@@ -79,6 +81,7 @@ impl<P: Program> Engine<P> {
         let id = self.0.ids.next();
         let begins_in = request.not_before.unwrap_or_default();
         let deadline = deadline.checked_add(begins_in).unwrap_or(Timestamp::MAX);
+        let trace = trace_of(id, request.trace.as_deref());
         let facts = Facts {
             id,
             owner: request.owner,
@@ -87,6 +90,7 @@ impl<P: Program> Engine<P> {
             parent,
             created_at: now,
             deadline,
+            trace,
         };
         // What a parent asks of a child may be worded otherwise after a crash, and is still the same call.
         let fingerprint = match (&request.key, parent) {
@@ -115,7 +119,7 @@ impl<P: Program> Engine<P> {
             parent,
             deadline,
             not_before: request.not_before,
-            trace: request.trace,
+            trace: Some(trace.to_string()),
             retention_days: request.keeping.days,
             tags: request.keeping.tags,
             stage: machine.snapshot().stage,
@@ -173,9 +177,10 @@ impl<P: Program> Engine<P> {
                 return Err(self.0.closing.error());
             }
         }
+        let channel = task.channel;
         let submitted = self.0.store.submit(task);
         let Some((local_worker, permit)) = local_worker else {
-            return self.queued(id, submitted.await).await;
+            return self.queued(id, channel, submitted.await).await;
         };
         let fence = Fence {
             task: id,
@@ -187,7 +192,7 @@ impl<P: Program> Engine<P> {
         } else {
             let submitted = submitted.await;
             if !matches!(submitted, Ok(Submission::Created { held: true, .. })) {
-                return self.queued(id, submitted).await;
+                return self.queued(id, channel, submitted).await;
             }
             live = self.0.listeners.take(id);
             Durable::Now
@@ -199,6 +204,7 @@ impl<P: Program> Engine<P> {
             live,
             waiter,
         };
+        metrics::TASKS_ACCEPTED.increment([self.app(), channel.as_str()]);
         local_worker.hand_over(hand_off, permit);
         Ok(Accepted {
             submission: Submission::Created { id, held: true },
@@ -210,10 +216,13 @@ impl<P: Program> Engine<P> {
     async fn queued(
         &self,
         id: Uuid,
+        channel: Channel,
         submitted: Result<Submission, StoreError>,
     ) -> Result<Accepted, EngineError> {
         let submission = self.read_back(id, submitted).await;
-        if !matches!(submission, Ok(Submission::Created { .. })) {
+        if matches!(submission, Ok(Submission::Created { .. })) {
+            metrics::TASKS_ACCEPTED.increment([self.app(), channel.as_str()]);
+        } else {
             self.0.listeners.take(id);
         }
         Ok(Accepted {
@@ -246,9 +255,23 @@ impl<P: Program> Engine<P> {
         if let Some(limit) = self.0.backlog.looks_again() {
             let waiting = self.waiting_tasks(limit).await?;
             self.0.backlog.found(waiting);
+            metrics::BACKLOG.set(waiting, [self.app()]);
         }
-        self.0.backlog.admit()
+        self.0.backlog.admit().inspect_err(|error| {
+            metrics::TASKS_REFUSED.increment([self.app(), error.code()]);
+        })
     }
+}
+
+/// The trace that a task belongs to. A caller's `traceparent` that breaks the format counts as none.
+fn trace_of(task: Uuid, traceparent: Option<&str>) -> TraceContext {
+    let Some(traceparent) = traceparent else {
+        return TraceContext::begin(task);
+    };
+    TraceContext::parse(traceparent).unwrap_or_else(|| {
+        tracing::warn!(%task, "the caller's traceparent is malformed; a new trace begins");
+        TraceContext::begin(task)
+    })
 }
 
 /// A hash of what is asked, as hexadecimal digits.

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_store::{Claim, Claimed, ClaimedTask, Fence, RenewedLease, Scope, StoreError};
+use convoke_store::{
+    Claim, Claimed, ClaimedTask, FIRST_EPOCH, Fence, RenewedLease, Scope, StoreError,
+};
+use convoke_telemetry::metrics;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Fuse, FusedFuture};
 use jiff::Timestamp;
@@ -13,6 +16,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 use crate::call::Executor;
@@ -21,8 +25,10 @@ use crate::edition_cache::EditionCache;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::local_queue::HandOff;
+use crate::measured;
 use crate::permits::{Permit, Permits};
-use crate::program::Program;
+use crate::program::{Facts, Program};
+use crate::spans;
 use crate::task_driver::TaskDriver;
 use crate::worker_context::{LeaseTime, WorkerContext};
 
@@ -174,6 +180,7 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         let mut asked_for = 0;
         loop {
             let room = context.permits.free();
+            self.measure();
             // While leases are in doubt, a claim could take this worker's own tasks from its drivers.
             let may_claim =
                 room > 0 && self.claiming.is_terminated() && context.lease_time.is_certain();
@@ -187,7 +194,8 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
                 () = context.stop.cancelled() => return Ok(()),
                 claimed = &mut self.claiming, if !self.claiming.is_terminated() => {
                     let (asked_at, _, claimed) = claimed;
-                    if let Some(claimed) = unless_outage(claimed, "no task could be claimed")? {
+                    let claimed = unless_outage(claimed, "claim", "no task could be claimed")?;
+                    if let Some(claimed) = claimed {
                         context.engine.0.clock.correct(asked_at, claimed.now);
                         look |= claimed.tasks.len() == asked_for;
                         for claimed in claimed.tasks {
@@ -253,6 +261,15 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         }
     }
 
+    fn measure(&self) {
+        if convoke_telemetry::is_collected() {
+            let app = [self.context.engine.app()];
+            metrics::TASKS_HELD.set(self.held.len(), app);
+            metrics::PERMITS_USED.set(self.context.permits.used(), app);
+            metrics::LOCAL_QUEUE.set(self.hand_off.len(), app);
+        }
+    }
+
     fn claim(&self, limit: usize) -> Request<Claimed> {
         let context = &self.context;
         let claim = Claim {
@@ -272,38 +289,49 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
 
     /// Goes to work on a task that was claimed.
     fn take_up(&mut self, claimed: ClaimedTask) {
-        let (task, epoch) = (claimed.record.id, claimed.record.epoch);
+        let (facts, epoch) = (Facts::from(&claimed.record), claimed.record.epoch);
+        let task = facts.id;
+        metrics::CLAIMS.increment([self.context.engine.app()]);
         let permit = self.context.permits.take();
         let live = self.context.engine.0.listeners.take(task);
         let editions = Arc::clone(&self.editions);
-        self.start(task, epoch, |signalled| {
+        self.start(&facts, epoch, |signalled| {
             async move { editions.work_on(claimed, permit, live, &signalled).await }.boxed()
         });
     }
 
     fn begin(&mut self, hand_off: HandOff<P>, permit: Permit) {
-        let (task, epoch) = (hand_off.fence.task, hand_off.fence.epoch);
+        let facts = Arc::clone(hand_off.machine.facts());
+        let epoch = hand_off.fence.epoch;
         let task_driver = TaskDriver::hand_off(Arc::clone(&self.context), hand_off, permit);
-        self.start(task, epoch, |signalled| {
+        self.start(&facts, epoch, |signalled| {
             async move { task_driver.run(&signalled).await }.boxed()
         });
     }
 
     fn start(
         &mut self,
-        task: Uuid,
+        facts: &Facts,
         epoch: u64,
         work: impl FnOnce(Arc<Notify>) -> BoxFuture<'static, Result<(), EngineError>>,
     ) {
         let signalled = Arc::new(Notify::new());
         let work = work(Arc::clone(&signalled));
-        let driver = self.running.spawn(async move {
+        let (task, engine) = (facts.id, self.context.engine.clone());
+        if epoch == FIRST_EPOCH {
+            measured::begun(engine.app(), facts, engine.now());
+        }
+        let span = spans::of_task(engine.app(), facts, epoch);
+        let work = async move {
             if let Err(error) = work.await {
                 // The task stays in the store as its journal has it, and is claimed again.
                 tracing::warn!(%task, %error, code = error.code(), "a task was dropped by its worker");
+                Span::current().record("error.type", error.code());
+                metrics::TASKS_DROPPED.increment([engine.app(), error.code()]);
             }
             (task, epoch)
-        });
+        };
+        let driver = self.running.spawn(work.instrument(span));
         let held = HeldTask {
             epoch,
             driver,
@@ -338,7 +366,8 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         &mut self,
         (_, asked_at, renewed): (Timestamp, Instant, Result<Vec<RenewedLease>, StoreError>),
     ) -> Result<(), EngineError> {
-        let Some(renewed) = unless_outage(renewed, "leases could not be prolonged")? else {
+        let Some(renewed) = unless_outage(renewed, "renew", "leases could not be prolonged")?
+        else {
             return Ok(());
         };
         for renewed in renewed {
@@ -350,6 +379,7 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
                 }
             } else if let Some(lost) = self.held.remove(&renewed.task) {
                 lost.driver.abort();
+                metrics::LEASES_LOST.increment([self.context.engine.app()]);
             }
         }
         // Not before the lost ones are gone: what waits for this goes on at once.
@@ -385,12 +415,14 @@ impl<P: Program, X: Executor<P>> Drop for WorkerState<P, X> {
 /// What the store gave, or nothing during an outage.
 fn unless_outage<T>(
     given: Result<T, StoreError>,
+    operation: &'static str,
     consequence: &'static str,
 ) -> Result<Option<T>, EngineError> {
     match given {
         Ok(given) => Ok(Some(given)),
         Err(error) if error.is_outage() => {
             tracing::warn!(%error, code = error.code(), "{consequence}; it is tried again");
+            metrics::STORE_OUTAGES.increment([operation]);
             Ok(None)
         }
         Err(error) => Err(error.into()),

@@ -19,6 +19,7 @@ use convoke_engine::{
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
 use convoke_store::{Definition, MemoryStore, Store, Submission, Viewer};
+use convoke_telemetry::TraceContext;
 use convoke_testkit::{CountedIds, SimClock};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -432,6 +433,7 @@ fn call_id(task: u128, seq: u64, index: usize) -> String {
         parent: None,
         created_at: at,
         deadline: at,
+        trace: TraceContext::begin(Uuid::nil()),
     };
     let view: View<'_, Value> = View {
         facts: &facts,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use convoke_app::{App, AppFiles, MAX_RENDERED_BYTES, MAX_TEMPLATE_MEMORY};
 use convoke_engine::{Event, Facts, Program, View};
 use convoke_model::{Channel, Message};
+use convoke_telemetry::TraceContext;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -104,6 +105,7 @@ fn walk(app: App, said: &str) {
         parent: None,
         created_at: at,
         deadline: at,
+        trace: TraceContext::begin(Uuid::nil()),
     };
     let messages: Vec<Message> = Message::user(said, at).into_iter().collect();
     let view = View {

@@ -22,6 +22,7 @@ pub mod fuzzing;
 mod input;
 mod inquiry;
 mod interpret;
+mod measured;
 mod memory;
 mod nodes;
 mod performer;

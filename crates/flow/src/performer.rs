@@ -1,6 +1,7 @@
 //! The engine's executor: carries out what the program asks for, through the ports.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,14 +9,18 @@ use convoke_engine::{Call, CallContext, Effect, Executor, Failure, FailureKind, 
 use convoke_llm::ModelClient;
 use convoke_model::{AgentFields, Clock, Injected, McpServer, Name, NodeKind, Role, VerifyFields};
 use convoke_store::{Store, Viewer};
+use convoke_telemetry::metrics;
 use convoke_tools::{Caller, FailureCode, ToolDescription, ToolReply, ToolRequest, Tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::assistant::Assistant;
 use crate::calls::{CallReply, CallRequest, DecisionContext, Reply, Request, ToolCallRequest};
 use crate::input::ConversationExcerpt;
+use crate::measured::{self, MeasuredTool};
 use crate::nodes::agent::sub_agents::{self, SubTask};
 use crate::nodes::aggregate::{self, Facts};
 use crate::nodes::route::Routing;
@@ -52,6 +57,8 @@ pub struct Performer {
     options: PerformerOptions,
     /// Cached model setups, by agent.
     offers: Mutex<HashMap<Name, ModelSetups>>,
+    /// Numbers the calls of tools, so that each has a span of its own.
+    tool_calls: AtomicU64,
 }
 
 /// A model setup with the tool descriptions it was built from.
@@ -78,6 +85,7 @@ impl Performer {
             clock,
             options,
             offers: Mutex::default(),
+            tool_calls: AtomicU64::default(),
         }
     }
 
@@ -172,7 +180,7 @@ impl Performer {
             .ask(
                 &self.models,
                 &self.assistant.templates,
-                said(call_context),
+                call_context,
                 recent,
                 self.clock.now(),
                 self.time_left(deadline(call_context, Some(routing.until_ms))),
@@ -189,8 +197,9 @@ impl Performer {
     ) -> Result<CallReply, Failure> {
         let time_left = self.time_left(deadline(call_context, Some(facts.until_ms)));
         let (text, now) = (said(call_context), self.clock.now());
+        let (models, trace) = (&self.models, call_context.trace);
         let thought =
-            aggregate::ask(&self.assistant, &self.models, text, facts, now, time_left).await?;
+            aggregate::ask(&self.assistant, models, text, facts, now, time_left, trace).await?;
         Ok(CallReply::Thought(Box::new(thought)))
     }
 
@@ -340,15 +349,41 @@ impl Performer {
         &self,
         call_context: &CallContext,
         tool_call: &ToolCallRequest,
-        description: &ToolDescription,
+        description: &Arc<ToolDescription>,
+        key: String,
+        retry_budget: RetryBudget,
+    ) -> Result<ToolReply, Failure> {
+        let number = self.tool_calls.fetch_add(1, Ordering::Relaxed);
+        let trace = call_context.trace.child(number);
+        let measured = MeasuredTool::begin(tool_call, &key, trace, call_context.trace);
+        measured.found(description);
+        let outcome = self.attempt_tool(
+            call_context,
+            tool_call,
+            description,
+            key,
+            retry_budget,
+            &measured,
+        );
+        let outcome = outcome.instrument(measured.span.clone()).await;
+        measured.ended(&outcome);
+        outcome
+    }
+
+    async fn attempt_tool(
+        &self,
+        call_context: &CallContext,
+        tool_call: &ToolCallRequest,
+        description: &Arc<ToolDescription>,
         key: String,
         mut retry_budget: RetryBudget,
+        measured: &MeasuredTool,
     ) -> Result<ToolReply, Failure> {
         let server = self.server(&description.server);
         let mut request = ToolRequest {
             injected: injected(server, call_context),
             arguments: Arc::clone(&tool_call.arguments),
-            caller: caller(call_context),
+            caller: caller(call_context).traced(measured.trace),
             idempotency_key: key,
             timeout: retry_budget.time_left(),
             server: description.server.clone(),
@@ -357,7 +392,10 @@ impl Performer {
         loop {
             request.timeout = retry_budget.time_left();
             match pause_before_retry(&mut retry_budget, self.tools.call(&request).await) {
-                Ok(pause) => tokio::time::sleep(pause).await,
+                Ok(pause) => {
+                    metrics::RETRIES.increment(["tool"]);
+                    tokio::time::sleep(pause).await;
+                }
                 Err(outcome) => {
                     return outcome.map(|reply| ToolReply {
                         changed_nothing: description.read_only,
@@ -540,6 +578,7 @@ impl Executor<Assistant> for Performer {
     }
 
     async fn perform(&self, call_context: &CallContext, call: &Call<Request>) -> Outcome<Reply> {
+        let began = Instant::now();
         let given = match call.request.0.innermost() {
             CallRequest::Decide(deciding) => self.decide(call_context, deciding).await,
             CallRequest::Route(routing) => self.route(call_context, routing).await,
@@ -563,6 +602,11 @@ impl Executor<Assistant> for Performer {
                 "a node is nested in another",
             )),
         };
+        measured::call(
+            call.request.0.innermost(),
+            given.as_ref().err(),
+            began.elapsed(),
+        );
         match given {
             Ok(given) => Outcome::Done(Reply(given)),
             Err(failure) => Outcome::Failed(failure),
@@ -571,7 +615,7 @@ impl Executor<Assistant> for Performer {
 }
 
 /// The user's message.
-fn said(call_context: &CallContext) -> &str {
+pub(crate) fn said(call_context: &CallContext) -> &str {
     let first = call_context.messages.first();
     first.map_or("", |message| message.content.as_str())
 }

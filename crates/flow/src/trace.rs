@@ -11,6 +11,7 @@ use convoke_model::{
     StepRecordFields, StepStatus, SubAgentSessionInfo, TaskState, ToolCall, Trace,
 };
 use convoke_store::{Entry, LoadedTask};
+use convoke_telemetry::TraceContext;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -30,6 +31,10 @@ pub fn trace(
     redaction: &Redaction,
 ) -> Result<Trace, Invalid> {
     let mut trace = Trace::begin(task.record.id, task.record.created_at)?;
+    let context = task.record.trace.as_deref().and_then(TraceContext::parse);
+    if let Some(context) = context {
+        trace = trace.within(context.trace_id().to_string())?;
+    }
     let mut reader = Reader::default();
     for entry in &task.entries {
         if let Some(step) = reader.step(entry, &task.messages[..])? {

@@ -14,6 +14,7 @@ use convoke_engine::machine::Machine;
 use convoke_engine::{Call, Event, Facts, Failure, FailureKind, Outcome, QuestionAnswer, Snapshot};
 use convoke_flow::{Assistant, Progress, Reply, Request};
 use convoke_model::{Agent, Channel, Message, TaskState, Workflow};
+use convoke_telemetry::TraceContext;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -233,6 +234,7 @@ impl Story<'_> {
             parent: None,
             created_at: Timestamp::UNIX_EPOCH,
             deadline: Timestamp::MAX,
+            trace: TraceContext::begin(Uuid::from_u128(1)),
         };
         let mut machine = Machine::new(Arc::clone(&assistant), facts);
         machine.begin_with([Message::user("Go.", Timestamp::UNIX_EPOCH).unwrap()]);

@@ -18,6 +18,7 @@ use convoke_engine::{
 use convoke_flow::{Assistant, Progress, Reply as Given, Request};
 use convoke_model::{Channel, Message, Role};
 use convoke_store::Viewer;
+use convoke_telemetry::TraceContext;
 use convoke_testkit::Reply;
 use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
@@ -104,6 +105,7 @@ fn begin(assistant: &Arc<Assistant>) -> Machine<Assistant> {
         parent: None,
         created_at: Timestamp::UNIX_EPOCH,
         deadline: Timestamp::MAX,
+        trace: TraceContext::begin(Uuid::from_u128(1)),
     };
     let mut machine = Machine::new(Arc::clone(assistant), facts);
     machine.begin_with([Message::user("Do it.", Timestamp::UNIX_EPOCH).unwrap()]);

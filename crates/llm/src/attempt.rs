@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use convoke_model::LlmConfig;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use convoke_telemetry::TraceContext;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -41,6 +42,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) endpoint: &'a Arc<Endpoint>,
     pub(crate) config: &'a LlmConfig,
     pub(crate) request: &'a ChatRequest<'a>,
+    /// The span of the call of this model.
+    pub(crate) trace: Option<TraceContext>,
     pub(crate) dialect: Dialect,
     pub(crate) deadline: Instant,
     pub(crate) live: Live<'a>,
@@ -101,6 +104,10 @@ impl Attempt<'_> {
         );
         if self.request.stream {
             headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        }
+        let traceparent = self.trace.map(|trace| trace.to_string());
+        if let Some(Ok(traceparent)) = traceparent.map(HeaderValue::try_from) {
+            headers.insert(HeaderName::from_static("traceparent"), traceparent);
         }
         if let Some((name, value)) = credentials {
             headers.insert(name, value);

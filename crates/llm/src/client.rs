@@ -2,20 +2,23 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use convoke_model::LlmConfig;
+use convoke_telemetry::{TraceContext, metrics};
 use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
+use tracing::Instrument;
 
 use crate::attempt::{Attempt, Failure};
 use crate::connections::Connections;
 use crate::endpoint::Endpoint;
 use crate::error::{LlmError, LlmProblem};
 use crate::estimate::estimate_tokens;
+use crate::measured::MeasuredCall;
 use crate::options::Options;
 use crate::reply::{ChatReply, Delta, Live, Usage};
 use crate::request::ChatRequest;
@@ -34,6 +37,8 @@ struct Shared {
     options: Options,
     connections: Connections,
     endpoints: RwLock<HashMap<String, Arc<Endpoint>>>,
+    /// Numbers the calls, so that each has a span of its own.
+    calls: AtomicU64,
 }
 
 /// The state shared by all attempts of one completion.
@@ -42,6 +47,8 @@ struct Completion<'a> {
     deadline: Instant,
     live: Live<'a>,
     attempts: u32,
+    /// The span of the call of the current model.
+    trace: Option<TraceContext>,
     /// The last failure.
     last_problem: Option<LlmProblem>,
 }
@@ -52,6 +59,7 @@ impl ModelClient {
             connections: Connections::new(&options),
             options,
             endpoints: RwLock::default(),
+            calls: AtomicU64::default(),
         }))
     }
 
@@ -78,14 +86,26 @@ impl ModelClient {
             deadline,
             live: live.map(|_| &forward as &(dyn Fn(Delta<'_>) + Send + Sync)),
             attempts: 0,
+            trace: None,
             last_problem: None,
         };
         let mut best_error: Option<LlmError> = None;
         for config in request.models {
             let endpoint = self.endpoint(&config.endpoint);
+            let server = endpoint.as_ref().ok().and_then(|known| known.uri.host());
+            let number = self.0.calls.fetch_add(1, Ordering::Relaxed);
+            completion.trace = request.trace.map(|parent| parent.child(number));
+            let attempts = completion.attempts;
+            let measured = MeasuredCall::begin(
+                config,
+                server.unwrap_or_default(),
+                completion.trace,
+                request.trace,
+            );
             let result = match &endpoint {
                 Ok(endpoint) => {
                     self.ask(config, endpoint, &mut completion, live, &has_streamed)
+                        .instrument(measured.span.clone())
                         .await
                 }
                 Err(reason) => Err(LlmProblem::Misconfigured {
@@ -95,9 +115,14 @@ impl ModelClient {
             let origin =
                 endpoint.map_or_else(|_| String::new(), |endpoint| endpoint.origin.clone());
             let problem = match result {
-                Ok(content) => return Ok(completion.reply(content, config, origin)),
+                Ok(content) => {
+                    let reply = completion.reply(content, config, origin);
+                    measured.answered(&reply, completion.attempts - attempts);
+                    return Ok(reply);
+                }
                 Err(problem) => problem,
             };
+            measured.failed(&problem, completion.attempts - attempts);
             let is_last = !problem.is_for_the_next_model();
             completion.last_problem = Some(problem.clone());
             let error = LlmError {
@@ -154,6 +179,7 @@ impl ModelClient {
                 endpoint,
                 config,
                 request: completion.request,
+                trace: completion.trace,
                 dialect,
                 deadline: completion.deadline,
                 live: completion.live,
@@ -190,6 +216,7 @@ impl ModelClient {
                 ?pause,
                 "a model is asked again"
             );
+            metrics::RETRIES.increment(["model"]);
             completion.last_problem = Some(problem);
             sleep(pause).await;
         }

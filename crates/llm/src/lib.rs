@@ -16,6 +16,7 @@ mod estimate;
 #[doc(hidden)]
 pub mod fuzzing;
 mod json_extraction;
+mod measured;
 mod options;
 mod reply;
 mod request;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_model::{LlmConfig, Message, ToolCall};
+use convoke_telemetry::TraceContext;
 use serde_json::{Value, json};
 
 /// One request. Everything is borrowed, and the body is written directly from it.
@@ -31,6 +32,8 @@ pub struct ChatRequest<'a> {
     pub stream: bool,
     /// Time limit of all attempts together.
     pub time_left: Duration,
+    /// The span that asks, if it belongs to a trace. The model's server is told.
+    pub trace: Option<TraceContext>,
 }
 
 impl<'a> ChatRequest<'a> {
@@ -47,6 +50,7 @@ impl<'a> ChatRequest<'a> {
             output: Output::Text,
             stream: false,
             time_left: Duration::from_secs(30),
+            trace: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use convoke_telemetry::TraceContext;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -25,6 +26,8 @@ pub struct ToolRequest {
     pub idempotency_key: String,
     /// Time limit including connecting; `call_timeout` of the options if absent.
     pub timeout: Option<Duration>,
+    /// The span of the call, if it belongs to a trace: the server is told, in `_meta` and over HTTP in a header.
+    pub trace: Option<TraceContext>,
 }
 
 /// A tool's reply.

@@ -44,6 +44,7 @@ impl Tools for ToolServers {
                     injected: request.injected.clone(),
                     idempotency_key: request.idempotency_key.clone(),
                     timeout: Some(request.timeout),
+                    trace: request.caller.trace,
                 })
                 .await
                 .map_err(|error| failure(&error))?;

@@ -157,6 +157,7 @@ impl ToolServers {
                 })
             })?,
             idempotency_key: &request.idempotency_key,
+            trace: request.trace,
             deadline,
             allowed,
         };

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use convoke_telemetry::TraceContext;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ErrorCode,
     RequestMetaObject, ServerResult,
@@ -50,6 +51,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) tool: &'a str,
     pub(crate) arguments: Map<String, Value>,
     pub(crate) idempotency_key: &'a str,
+    pub(crate) trace: Option<TraceContext>,
     pub(crate) deadline: Instant,
     /// The caller's time limit, for the error message.
     pub(crate) allowed: Duration,
@@ -148,6 +150,7 @@ impl Session {
             tool,
             arguments,
             idempotency_key,
+            trace,
             deadline,
             allowed,
         } = outgoing;
@@ -157,6 +160,9 @@ impl Session {
         request.extensions.insert(departure.clone());
         let mut meta = RequestMetaObject::new();
         meta.insert(IDEMPOTENCY_KEY.to_owned(), Value::from(idempotency_key));
+        if let Some(trace) = trace {
+            meta.set_traceparent(trace.to_string());
+        }
         let options = PeerRequestOptions::no_options().with_meta(meta);
 
         let lost = |loss: LostAnswer| self.lost(tool, &departure, loss);

@@ -1,12 +1,13 @@
-//! What HTTP failures mean for a call.
+//! What HTTP failures mean for a call, and what travels in its headers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod support;
 
-use convoke_mcp::ToolServers;
+use convoke_mcp::{ToolRequest, ToolServers};
+use convoke_telemetry::TraceContext;
 use serde_json::json;
-use support::{Listening, call, options, server};
+use support::{Listening, call, options, request, server};
 
 #[tokio::test]
 async fn the_status_decides_whether_a_call_may_have_had_an_effect() {
@@ -43,5 +44,27 @@ async fn the_status_decides_whether_a_call_may_have_had_an_effect() {
         expected.len().to_string(),
         "none of them was made twice"
     );
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_is_told_the_trace_of_a_call() {
+    let listening = Listening::scripted_http();
+    let url = format!("http://127.0.0.1:{}/mcp", listening.port);
+    let servers = ToolServers::new(vec![server("s", json!({"http": {"url": url}}))], options());
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for (trace, told) in [
+        (None, json!([null, null])),
+        (
+            TraceContext::parse(traceparent),
+            json!([traceparent, traceparent]),
+        ),
+    ] {
+        let request = ToolRequest {
+            trace,
+            ..request("s", "trace", json!({}))
+        };
+        assert_eq!(servers.call(request).await.unwrap().content, told);
+    }
     servers.shutdown().await;
 }

@@ -101,6 +101,19 @@ pub struct Prices {
     pub output: f64,
 }
 
+impl Prices {
+    /// What an answer costs.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "nobody pays for that many tokens"
+    )]
+    pub fn cost(&self, input_tokens: u64, output_tokens: u64) -> f64 {
+        const PRICED_TOKENS: f64 = 1_000_000.0;
+        input_tokens as f64 * self.input / PRICED_TOKENS
+            + output_tokens as f64 * self.output / PRICED_TOKENS
+    }
+}
+
 impl AgentFields {
     /// The models to ask, in order. Empty for an agent that works by its skills alone.
     pub fn models(&self) -> impl Iterator<Item = &LlmConfig> {

@@ -23,6 +23,9 @@ pub type Trace = Valid<TraceFields>;
 pub struct TraceFields {
     /// The task.
     pub task_id: Uuid,
+    /// The distributed trace that it belongs to, as W3C trace context writes it: 32 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
     /// The steps, in order.
     #[serde(default)]
     pub steps: Vec<StepRecord>,
@@ -154,11 +157,17 @@ impl Valid<TraceFields> {
     pub fn begin(task_id: Uuid, at: Timestamp) -> Result<Self, Invalid> {
         Self::new(TraceFields {
             task_id,
+            trace_id: None,
             steps: Vec::new(),
             sub_agent_sessions: BTreeMap::new(),
             created_at: at,
             updated_at: at,
         })
+    }
+
+    /// The same as part of a distributed trace.
+    pub fn within(self, trace_id: String) -> Result<Self, Invalid> {
+        self.with(|trace| trace.trace_id = Some(trace_id))
     }
 
     /// Adds a step.

@@ -6,6 +6,7 @@ mod faulty;
 mod gated;
 mod passes_on;
 mod peak_memory;
+mod recorded_metrics;
 mod scripted_model;
 mod scripted_reply;
 
@@ -14,6 +15,7 @@ pub use corpus::replay;
 pub use faulty::{Fault, FaultyStore};
 pub use gated::GatedStore;
 pub use peak_memory::peak_memory;
+pub use recorded_metrics::{RecordedMetric, RecordedMetrics};
 pub use scripted_model::{RecordedRequest, Script, ScriptedModel};
 pub use scripted_reply::Reply;
 

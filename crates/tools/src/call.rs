@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use convoke_telemetry::TraceContext;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -39,6 +40,8 @@ pub struct Caller {
     pub conversation: Option<Uuid>,
     /// The task.
     pub task: Uuid,
+    /// The span of the call, if it belongs to a trace.
+    pub trace: Option<TraceContext>,
 }
 
 impl Caller {
@@ -48,6 +51,7 @@ impl Caller {
             user,
             conversation: None,
             task,
+            trace: None,
         }
     }
 
@@ -55,6 +59,13 @@ impl Caller {
     #[must_use]
     pub const fn within(mut self, conversation: Uuid) -> Self {
         self.conversation = Some(conversation);
+        self
+    }
+
+    /// The same as part of a trace.
+    #[must_use]
+    pub const fn traced(mut self, trace: TraceContext) -> Self {
+        self.trace = Some(trace);
         self
     }
 }

@@ -46,6 +46,7 @@ impl Operations {
             injected: Map::new(),
             idempotency_key: key.to_owned(),
             timeout: None,
+            trace: None,
         };
         let reply = self.servers.call(request).await.unwrap();
         if !reply.is_error {

@@ -48,6 +48,7 @@ impl Retail {
             injected: Map::new(),
             idempotency_key: "k".to_owned(),
             timeout: None,
+            trace: None,
         };
         self.servers.call(request).await.unwrap()
     }

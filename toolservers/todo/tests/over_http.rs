@@ -62,6 +62,7 @@ impl Todo {
             injected: Map::from_iter([("user_id".to_owned(), Value::from(user))]),
             idempotency_key: key.to_owned(),
             timeout: None,
+            trace: None,
         };
         self.servers.call(request).await.unwrap()
     }

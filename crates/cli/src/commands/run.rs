@@ -1,5 +1,8 @@
 //! `convoke run`: one message, or many from standard input, and what the app says to them.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
+
 use convoke::{Incoming, Runtime, RuntimeError, TaskOutcome, TaskState};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
@@ -152,9 +155,13 @@ async fn submit(
     Ok(runtime.submit(incoming).await?)
 }
 
-/// As long as the command line says, and under its tags.
+/// As long as the command line says, under its tags and in its trace.
 fn kept(incoming: Incoming, args: &RunArgs) -> Incoming {
-    incoming.keep_days(args.keep_days).tags(args.tag.clone())
+    let trace = args.trace_parent.as_deref().map(OsStr::to_string_lossy);
+    incoming
+        .keep_days(args.keep_days)
+        .tags(args.tag.clone())
+        .trace(trace.map(Cow::into_owned))
 }
 
 /// Prints what came of a task; the answer only if it was not told already.

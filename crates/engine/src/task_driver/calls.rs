@@ -5,6 +5,7 @@ use std::sync::Arc;
 use convoke_store::StoreError;
 use futures::FutureExt;
 use jiff::Timestamp;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use super::TaskDriver;
@@ -14,6 +15,7 @@ use crate::error::EngineError;
 use crate::event::Event;
 use crate::live::Live;
 use crate::program::Program;
+use crate::spans;
 
 /// Why it is not known what came of a call that was under way when its worker was gone.
 const CUT_SHORT: &str = "the worker that made it was gone before an answer came";
@@ -127,7 +129,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
     /// Asks whether a call took effect, where anybody can tell.
     fn verify(&mut self, call: Arc<Call<P::Request>>, cause: String) {
         let context = Arc::clone(&self.context);
-        let call_context = self.call_context();
+        let call_context = self.call_context(call.id);
         let verify = async move {
             let verdict = context.executor.verify(&call_context, &call).await;
             Report::Verified {
@@ -189,10 +191,11 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         self.begun.push(call.id);
         let context = Arc::clone(&self.context);
         let durable = self.journal.durable();
-        let mut call_context = self.call_context();
+        let mut call_context = self.call_context(call.id);
         call_context.live = self.live_text_of(call.id);
-        self.under_way
-            .push(perform(context, call_context, durable, call, doubtful).boxed());
+        let span = spans::of_call(&call.label, call.id, call_context.trace, self.span());
+        let performed = perform(context, call_context, durable, call, doubtful);
+        self.under_way.push(performed.instrument(span).boxed());
     }
 
     /// Where a call says what it says, if anybody hears it.
@@ -210,10 +213,11 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
     }
 
     /// What a call is told now.
-    pub(super) fn call_context(&self) -> CallContext {
+    pub(super) fn call_context(&self, call: Uuid) -> CallContext {
         CallContext {
             messages: Arc::clone(self.machine.messages()),
             deadline: self.machine.deadline(),
+            trace: self.machine.facts().trace.at(call),
             ..self.call_context.clone()
         }
     }

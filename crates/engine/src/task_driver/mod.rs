@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use convoke_model::TaskState;
 use convoke_store::{ClaimedTask, Fence, Scope, Signal, StateWriter};
+use convoke_telemetry::TraceContext;
 use futures::future::{BoxFuture, Fuse, FusedFuture};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
@@ -37,9 +38,11 @@ use crate::live::Live;
 use crate::live_hub::TaskLive;
 use crate::local_queue::HandOff;
 use crate::machine::Machine;
+use crate::measured::{self, StageTimer};
 use crate::permits::Permit;
 use crate::program::{Facts, Program};
 use crate::snapshot::{Rest, Snapshot};
+use crate::spans;
 use crate::worker_context::WorkerContext;
 
 pub(crate) use calls::Report;
@@ -64,6 +67,7 @@ pub(crate) struct TaskDriver<P: Program, X: Executor<P>> {
     /// Where the task's row says that it stands.
     row: RowState,
     states: StateWriter,
+    stage_timer: StageTimer,
     under_way: FuturesUnordered<BoxFuture<'static, Report<P>>>,
     /// Permission to work on the task. It is given back while every call only waits for a child.
     permit: Option<Permit>,
@@ -159,6 +163,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
                 scratch: Arc::default(),
                 children,
                 live: None,
+                trace: machine.facts().span(),
             },
             listener: None,
             live: context.engine.0.live_hub.of(fence.task),
@@ -168,6 +173,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
                 progress: false,
             },
             states: StateWriter::default(),
+            stage_timer: StageTimer::begin(),
             journal: JournalWriter::new(Arc::clone(context.engine.store()), fence, durable),
             context,
             machine,
@@ -314,6 +320,16 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         self.journal.durable().wait().await?;
         let facts = Arc::clone(self.machine.facts());
         let snapshot = self.machine.into_snapshot();
+        let engine = &self.context.engine;
+        tracing::Span::current().record("convoke.task.state", snapshot.status.as_str());
+        if snapshot.status.is_final() {
+            measured::ended(
+                engine.app(),
+                snapshot.status,
+                facts.created_at,
+                engine.now(),
+            );
+        }
         if let Some(waiter) = self.waiter
             && (snapshot.status.is_final() || snapshot.status.awaits_person())
         {
@@ -326,6 +342,11 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             });
         }
         Ok(())
+    }
+
+    /// The span of the task in this worker's hands.
+    fn span(&self) -> TraceContext {
+        spans::context(self.machine.facts(), self.journal.fence().epoch)
     }
 
     fn time_left(&self) -> Duration {

@@ -56,7 +56,14 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         let now = self.context.engine.now();
         let (kind, progress, text) = (event.kind(), event.is_progress(), text_of(&event));
         let puts_back = matches!(event, Event::PutBack { .. });
+        let stage = self.machine.snapshot().stage;
         let Transition { messages, perform } = self.machine.apply(event, now);
+        let left = self.machine.snapshot();
+        if let Some(stage) = stage
+            && (left.stage != Some(stage) || left.status.is_final())
+        {
+            self.stage_timer.left(self.context.engine.app(), stage);
+        }
         if self.stopping {
             self.machine.put_down(&perform);
         }

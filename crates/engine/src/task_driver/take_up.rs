@@ -71,7 +71,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             // Of an unwritten verdict another one may be on its way already.
             self.begun.push(call.id);
             let context = Arc::clone(&self.context);
-            let call_context = self.call_context();
+            let call_context = self.call_context(call.id);
             self.under_way.push(
                 async move {
                     let effect = context.executor.effect(&call_context, &call).await;

@@ -273,6 +273,7 @@ impl Executor<Words> for Hands {
                 key: call.id.to_string(),
                 message: Message::user(text, Timestamp::UNIX_EPOCH).unwrap(),
                 input: json!({}),
+                trace: call_context.trace,
             };
             let ended = call_context
                 .children

@@ -10,6 +10,7 @@ use convoke_llm::{ChatRequest, ModelClient};
 use convoke_model::{
     AggregatorOptionsFields, FailureCode, LlmConfig, MAX_SUGGESTIONS, Message, Reliance, Stage,
 };
+use convoke_telemetry::TraceContext;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -292,6 +293,7 @@ pub(crate) async fn ask(
     facts: &Facts,
     at: Timestamp,
     time_left: Duration,
+    trace: TraceContext,
 ) -> Result<Thought, Failure> {
     let mut question = format!("The request:\n{request}\n");
     for (number, result) in (1..).zip(&facts.results) {
@@ -303,6 +305,7 @@ pub(crate) async fn ask(
         system: INSTRUCTION,
         temperature: 0.0,
         time_left,
+        trace: Some(trace),
         ..ChatRequest::new(&models, &messages)
     };
     Thought::of(client, chat).await

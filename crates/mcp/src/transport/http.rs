@@ -25,6 +25,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpError, StreamableHttpPostResponse,
 };
 
+use super::TRACEPARENT;
 use super::body::{self, BodyError};
 use super::tracked::{DeliveryError, EndReason, SendOutcome, with_causes};
 use super::wire::{self, MessageLimits};
@@ -111,6 +112,9 @@ impl StreamableHttpClient for BoundedClient {
         let in_session = session_id.is_some();
         if let Some(session) = session_id {
             request = request.header(HEADER_SESSION_ID, session.as_ref());
+        }
+        if let Some(traceparent) = super::traceparent(&message) {
+            request = request.header(TRACEPARENT, traceparent);
         }
         let response = request.json(&message).send().await?;
         let post = Post {

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use ::http::{HeaderName, HeaderValue};
 use convoke_model::UrlConfig;
+use rmcp::model::{ClientJsonRpcMessage, GetMeta, JsonRpcMessage};
 
 pub(crate) use http::open as open_http;
 pub(crate) use sse::SseTransport;
@@ -19,6 +20,17 @@ pub(crate) use stdio::StdioTransport;
 pub(crate) use tls::http_client;
 pub(crate) use tracked::{DeliveryMark, PeerEnd, SendFailure, TrackedTransport};
 pub(crate) use wire::{MessageLimits, TOO_LARGE};
+
+/// The header that says to which span of a trace a request belongs.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The span that a message belongs to, as its `_meta` has it.
+fn traceparent(message: &ClientJsonRpcMessage) -> Option<&str> {
+    let JsonRpcMessage::Request(request) = message else {
+        return None;
+    };
+    request.request.get_meta().get_traceparent()
+}
 
 /// The headers that an app declares for a server.
 fn headers(config: &UrlConfig) -> Result<HashMap<HeaderName, HeaderValue>, String> {

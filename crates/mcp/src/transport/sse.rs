@@ -138,6 +138,9 @@ impl Transport<RoleClient> for SseTransport {
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), PostError>> + Send + 'static {
         let mut request = self.client.post(self.endpoint.clone()).json(&message);
+        if let Some(traceparent) = super::traceparent(&message) {
+            request = request.header(super::TRACEPARENT, traceparent);
+        }
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }

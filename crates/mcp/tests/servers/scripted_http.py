@@ -1,7 +1,8 @@
 """A streamable HTTP tool server that answers calls with whatever HTTP has to offer.
 
 It prints its port and serves until it is killed. The tool `answer` takes the status to answer with;
-0 closes the connection without a word. It uses nothing but the standard library.
+0 closes the connection without a word. The tool `trace` answers with the trace context of its call, from the header and
+from `_meta`. It uses nothing but the standard library.
 """
 
 import json
@@ -46,7 +47,10 @@ class Handler(BaseHTTPRequestHandler):
             }
         elif method == "tools/list":
             schema = {"type": "object", "properties": {"status": {"type": "integer"}}}
-            result = {"tools": [{"name": name, "inputSchema": schema} for name in ("answer", "calls")]}
+            result = {"tools": [{"name": name, "inputSchema": schema} for name in ("answer", "calls", "trace")]}
+        elif method == "tools/call" and params["name"] == "trace":
+            told = [self.headers.get("traceparent"), params.get("_meta", {}).get("traceparent")]
+            result = {"content": [{"type": "text", "text": json.dumps(told)}]}
         elif method == "tools/call" and params["name"] == "calls":
             result = {"content": [{"type": "text", "text": str(calls)}]}
         elif method == "tools/call":

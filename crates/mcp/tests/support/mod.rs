@@ -82,6 +82,7 @@ pub(crate) fn request(server: &str, tool: &str, arguments: Value) -> ToolRequest
         injected: Map::new(),
         idempotency_key: "key-1".to_owned(),
         timeout: Some(Duration::from_mins(1)),
+        trace: None,
     }
 }
 

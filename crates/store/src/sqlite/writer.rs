@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use convoke_telemetry::metrics;
 use futures::FutureExt;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
@@ -155,7 +156,10 @@ fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>, que
                 alone = ALONE;
             }
         }
-        queued.fetch_sub(jobs.len(), Ordering::Relaxed);
+        let written = jobs.len();
+        let waited = queued.fetch_sub(written, Ordering::Relaxed);
+        metrics::STORE_GROUP_SIZE.observe_number(written, []);
+        metrics::STORE_QUEUE.set(waited - written, []);
         let Err(error) = write_group(&connection, &mut jobs) else {
             continue;
         };
@@ -227,9 +231,7 @@ fn write_group(connection: &Connection, jobs: &mut VecDeque<Job>) -> Result<(), 
     }
     let written = match outage {
         Some(error) => Err(error),
-        None => connection
-            .execute_batch("COMMIT")
-            .map_err(|error| commit_failed(&error)),
+        None => commit(connection),
     };
     if let Err(error) = &written {
         tracing::error!(%error, operations = tells.len() + jobs.len(), "a group of writes failed");
@@ -242,6 +244,13 @@ fn write_group(connection: &Connection, jobs: &mut VecDeque<Job>) -> Result<(), 
         tell(written.clone());
     }
     written.map_err(|_| GroupError::Failed)
+}
+
+fn commit(connection: &Connection) -> Result<(), StoreError> {
+    let began = Instant::now();
+    let committed = connection.execute_batch("COMMIT");
+    metrics::STORE_COMMIT_DURATION.observe_time(began.elapsed(), []);
+    committed.map_err(|error| commit_failed(&error))
 }
 
 /// A commit that finds the file locked did certainly not happen; of any other failure nobody knows.

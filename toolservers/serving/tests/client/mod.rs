@@ -44,6 +44,7 @@ pub(crate) async fn call(
         injected,
         idempotency_key: key.to_owned(),
         timeout: None,
+        trace: None,
     };
     servers.call(request).await.unwrap()
 }

@@ -2,6 +2,7 @@
 
 use convoke_engine::Question;
 use convoke_store::{Store, Viewer};
+use convoke_telemetry::TraceContext;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -73,6 +74,9 @@ pub(super) async fn show(store: &dyn Store, task: Uuid, json: bool) -> anyhow::R
     ];
     if let Some(conversation) = record.conversation {
         lines.insert(3, ("conversation", conversation.to_string()));
+    }
+    if let Some(trace) = record.trace.as_deref().and_then(TraceContext::parse) {
+        lines.push(("trace", trace.trace_id().to_string()));
     }
     if let Some(completed_at) = record.completed_at {
         lines.push(("ended", completed_at.to_string()));

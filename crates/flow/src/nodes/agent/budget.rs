@@ -20,15 +20,8 @@ pub(crate) struct BudgetUse {
     pub(crate) cost: f64,
 }
 
-/// A million, which prices are given for.
-const PRICED_TOKENS: f64 = 1_000_000.0;
-
 impl BudgetUse {
     /// Adds what a thought cost.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "nobody pays for that many tokens"
-    )]
     pub(crate) fn add<'a>(
         &mut self,
         thought: &Thought,
@@ -39,8 +32,7 @@ impl BudgetUse {
         self.output_tokens += thought.usage.output_tokens;
         let priced = models.find(|config| config.model == thought.model);
         if let Some(prices) = priced.and_then(|config| config.prices.as_ref()) {
-            self.cost += thought.usage.input_tokens as f64 * prices.input / PRICED_TOKENS
-                + thought.usage.output_tokens as f64 * prices.output / PRICED_TOKENS;
+            self.cost += prices.cost(thought.usage.input_tokens, thought.usage.output_tokens);
         }
     }
 

@@ -227,6 +227,7 @@ pub(crate) async fn perform(
         key,
         message,
         input,
+        trace: call_context.trace,
     };
     let ended = call_context
         .children

@@ -183,6 +183,7 @@ async fn ask(
             }),
         stream: false,
         time_left: thinking.time_left,
+        trace: Some(thinking.call_context.trace),
     };
     let may_be_call = thinking.agent.tool_mode == ToolMode::Auto && !specs.is_empty();
     let thought_stream =

@@ -46,6 +46,7 @@ fn walk(workflow: &Value, content: &Value) -> usize {
         parent: None,
         created_at: Timestamp::UNIX_EPOCH,
         deadline: Timestamp::MAX,
+        trace: convoke_telemetry::TraceContext::begin(Uuid::from_u128(1)),
     };
     let mut at = Timestamp::UNIX_EPOCH;
     let mut machine = Machine::new(assistant, facts);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use convoke_app::App;
-use convoke_engine::Failure;
+use convoke_engine::{CallContext, Failure};
 use convoke_llm::{ChatRequest, ModelClient, Output};
 use convoke_model::{
     AgentFields, FailureCode, LlmConfig, Message, RouterOptionsFields, SkillFields, TargetKind,
@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::catalogue::{Catalogue, leading};
 use crate::memory::{RequestTarget, SkillRef};
 use crate::nodes::agent::Thought;
+use crate::performer::said;
 use crate::split::MAX_PARTS;
 use crate::template::Templates;
 
@@ -79,12 +80,14 @@ impl Router {
         &self,
         client: &ModelClient,
         templates: &Templates,
-        request: &str,
+        call_context: &CallContext,
         history: &[Message],
         at: Timestamp,
         time_left: Duration,
     ) -> Result<Thought, Failure> {
-        let question = self.question(templates, request).map_err(unasked)?;
+        let question = self
+            .question(templates, said(call_context))
+            .map_err(unasked)?;
         let mut messages: Vec<Message> = history.to_vec();
         messages.push(Message::user(question, at).map_err(|problem| unasked(problem.to_string()))?);
         let system = self.options.system_prompt.as_deref();
@@ -97,6 +100,7 @@ impl Router {
                 schema: &self.schema,
             },
             time_left,
+            trace: Some(call_context.trace),
             ..ChatRequest::new(&self.models, &messages)
         };
         Thought::of(client, chat).await

@@ -1,0 +1,42 @@
+//! The metrics of tasks, where they are more than one line.
+
+use std::time::Duration;
+
+use convoke_model::{Stage, TaskState};
+use convoke_telemetry::metrics;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::program::Facts;
+
+/// A task was taken up by its first worker.
+pub(crate) fn begun(app: &str, facts: &Facts, now: Timestamp) {
+    metrics::TASK_WAIT.observe_time(since(facts.created_at, now), [app]);
+}
+
+/// A task has ended, and that is on disk.
+pub(crate) fn ended(app: &str, state: TaskState, created_at: Timestamp, now: Timestamp) {
+    metrics::TASKS_ENDED.increment([app, state.as_str()]);
+    metrics::TASK_DURATION.observe_time(since(created_at, now), [app, state.as_str()]);
+}
+
+fn since(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(then)).unwrap_or_default()
+}
+
+/// Since when a task has been at its stage, in this worker's hands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StageTimer(Instant);
+
+impl StageTimer {
+    pub(crate) fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    /// The task has left the stage.
+    pub(crate) fn left(&mut self, app: &str, stage: Stage) {
+        let now = Instant::now();
+        metrics::STAGE_DURATION.observe_time(now.duration_since(self.0), [app, stage.as_str()]);
+        self.0 = now;
+    }
+}
