@@ -182,6 +182,7 @@ fn task(number: usize) -> anyhow::Result<NewTask> {
         hold: None,
         not_before: None,
         trace: None,
+        blobs: Vec::new(),
     })
 }
 

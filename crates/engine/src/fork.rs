@@ -86,6 +86,7 @@ impl<P: Program> Engine<P> {
                 state: text_of(machine.snapshot()),
             },
             messages: new_messages,
+            blobs: Vec::new(),
             hold: None,
         };
         Ok(self.0.store.submit(task).await?.id())

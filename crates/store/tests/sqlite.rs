@@ -94,7 +94,7 @@ fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
         refused,
         StoreError::TooNew {
             found: 99,
-            known: 6
+            known: 7
         }
     );
     let version: i64 = file

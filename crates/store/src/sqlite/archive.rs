@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
+use super::blobs::{self, NamedBy};
 use super::columns::{self, millis, word};
 use super::{read, write};
 use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
@@ -97,6 +98,7 @@ pub(super) fn take_out(
         [loaded.record.ordinal],
         signal,
     )?;
+    let blobs = blobs::take_out(connection, loaded.record.ordinal)?;
     Ok(Some(Archive {
         record: loaded.record,
         key,
@@ -105,6 +107,7 @@ pub(super) fn take_out(
         entries: loaded.entries,
         messages: loaded.messages,
         signals,
+        blobs,
     }))
 }
 
@@ -187,6 +190,9 @@ pub(super) fn bring_in(
     for (before, (entry, messages)) in (0..).zip(archive.steps()) {
         let entry = std::slice::from_ref(&entry);
         write::insert(connection, ordinal, before, entry, &messages)?;
+    }
+    for blob in &archive.blobs {
+        blobs::keep(connection, ordinal, blob, NamedBy::Caller)?;
     }
     for signal in &archive.signals {
         connection

@@ -66,6 +66,7 @@ impl World {
             hold: None,
             not_before: None,
             trace: None,
+            blobs: Vec::new(),
         }
     }
 
