@@ -192,6 +192,7 @@ fn step(messages: Vec<NewMessage>) -> Batch {
         messages,
         consumed: Vec::new(),
         standing: None,
+        inline_bytes: convoke_store::INLINE_BYTES,
     }
 }
 

@@ -10,6 +10,9 @@ use crate::error::StoreError;
 /// Default limit of the bytes in one blob.
 pub const BLOB_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Default limit of the bytes of a value within the journal.
+pub const INLINE_BYTES: usize = 64 * 1024;
+
 /// A value that is to be kept. To make one takes the time to hash it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {

@@ -150,6 +150,8 @@ pub struct Batch {
     /// Where the task stands now, if that is not where it stood before. Most steps of a task change
     /// its journal only, and cost the less for it.
     pub standing: Option<StatusUpdate>,
+    /// Values of more bytes in the entries and messages are kept beside the journal, each once.
+    pub inline_bytes: usize,
 }
 
 /// Where a task stands, as its row tells without its journal.

@@ -49,7 +49,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 pub use archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
-pub use blob::{BLOB_BYTES, Blob, BlobInfo, BlobRange};
+pub use blob::{BLOB_BYTES, Blob, BlobInfo, BlobRange, INLINE_BYTES};
 pub use conversation::ConversationRecord;
 pub use definition::Definition;
 pub use error::StoreError;

@@ -327,7 +327,7 @@ impl Store for MemoryStore {
         hash: BlobHash,
         range: Range<u64>,
     ) -> StoreFuture<Option<BlobRange>> {
-        self.with(|inner, _| inner.blob_range(viewer, task, hash, &range))
+        self.with(|inner, _| Ok(inner.blob_range(viewer, task, hash, &range)))
     }
 
     fn blobs(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Vec<BlobInfo>> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use convoke_model::{Clock, Message, RetentionPolicy, TaskState};
 use convoke_store::{
-    Batch, ClaimedTask, LeaseAction, NewEntry, NewMessage, SqliteStore, StateWriter, StatusUpdate,
-    Store, Sweep, Viewer,
+    Batch, ClaimedTask, INLINE_BYTES, LeaseAction, NewEntry, NewMessage, SqliteStore, StateWriter,
+    StatusUpdate, Store, Sweep, Viewer,
 };
 use convoke_testkit::{SimClock, peak_memory};
 use rusqlite::Connection;
@@ -65,6 +65,7 @@ fn batch(entry: NewEntry, messages: Vec<NewMessage>, ends: bool) -> Batch {
         messages,
         consumed: Vec::new(),
         standing: ends.then_some(standing),
+        inline_bytes: INLINE_BYTES,
     }
 }
 
@@ -101,7 +102,7 @@ async fn use_value(
 }
 
 #[tokio::test]
-async fn a_text_of_16_mb_costs_its_own_size_once_and_is_read_back() {
+async fn a_result_of_16_mb_with_its_text_costs_its_own_size_once_and_is_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(SimClock::new());
     let store = open(folder.path(), &clock);
@@ -110,13 +111,13 @@ async fn a_text_of_16_mb_costs_its_own_size_once_and_is_read_back() {
     drop(store);
     let before = bytes_in(folder.path());
     let store = open(folder.path(), &clock);
-    let text = list(16 * MIB).to_string();
-    let value = Value::String(text.clone());
+    let value = list(16 * MIB);
+    let text = value.to_string();
     let state = use_value(&store, &clock, &claimed, &value, &text).await;
     drop(store);
     let added = bytes_in(folder.path()) - before;
     let own = text.len() as u64;
-    println!("a text of {own} bytes adds {added} bytes to the files");
+    println!("a result of {own} bytes adds {added} bytes to the files");
     assert!(added * 10 < own * 13, "{added} bytes for {own}");
 
     let store = open(folder.path(), &clock);
@@ -133,7 +134,7 @@ async fn a_text_of_16_mb_costs_its_own_size_once_and_is_read_back() {
             .all(|entry| entry.state.as_str().len() > text.len())
     );
     let events = store.events(&Viewer::System, ID, 2..=2).await.unwrap();
-    assert!(events[0].event["reply"]["content"] == text);
+    assert!(events[0].event["reply"]["content"] == value);
     // What a viewer or an archive is told of are attachments, not parts of the journal.
     assert!(store.blobs(&Viewer::System, ID).await.unwrap().is_empty());
     let archive = store.take_out(&Viewer::System, ID).await.unwrap().unwrap();
@@ -171,6 +172,30 @@ async fn a_value_in_several_tasks_is_kept_once() {
     let (added, own) = (bytes_in(folder.path()), value.to_string().len() as u64);
     println!("a value of {own} bytes in five tasks adds {added} bytes to the files");
     assert!(added * 10 < own * 13, "{added} bytes for {own}");
+}
+
+#[tokio::test]
+async fn a_batch_says_from_which_size_on_a_value_is_kept_beside_the_journal() {
+    for (inline_bytes, blobs) in [(10_000, 1), (30_000, 0), (0, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(SimClock::new());
+        let store = open(folder.path(), &clock);
+        store.submit(task(1, &clock)).await.unwrap();
+        let claimed = claim(&store, "w").await.remove(0);
+        let state = json!({ "result": "x".repeat(20_000), "small": "y".repeat(900) });
+        let step = entry(&json!({}), state.to_string(), clock.now());
+        let step = Batch {
+            inline_bytes,
+            ..batch(step, Vec::new(), false)
+        };
+        store.append(claimed.fence(), step.into()).await.unwrap();
+        let file = Connection::open(folder.path().join("store.db")).unwrap();
+        let count = "SELECT count(*) FROM blobs";
+        let found: i64 = file.query_row(count, [], |row| row.get(0)).unwrap();
+        assert_eq!(found, blobs, "over {inline_bytes} bytes");
+        let (_, newest) = store.newest(&Viewer::System, ID).await.unwrap().unwrap();
+        assert_eq!(newest.state.value(), state);
+    }
 }
 
 #[tokio::test]
@@ -249,8 +274,8 @@ async fn a_large_value_that_is_gone_or_changed_spoils_its_task_only() {
 
 #[test]
 fn to_write_and_read_a_text_of_16_mb_takes_a_bounded_number_of_copies() {
-    let test = "to_write_and_read_a_text_of_16_mb_takes_a_bounded_number_of_copies";
-    let peak = peak_memory(test, || {
+    let name = "to_write_and_read_a_text_of_16_mb_takes_a_bounded_number_of_copies";
+    let peak = peak_memory(name, || {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.unwrap().block_on(async {
             let folder = tempfile::tempdir().unwrap();

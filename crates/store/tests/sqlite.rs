@@ -137,6 +137,7 @@ async fn a_step_of_a_long_task_costs_no_more_than_one_of_a_short_task() {
                 messages: vec![NewMessage::unspoken(&message)],
                 consumed: Vec::new(),
                 standing: None,
+                inline_bytes: convoke_store::INLINE_BYTES,
             };
             fence.seq = store.append(fence, batch.into()).await.unwrap();
         }

@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::Inner;
 use crate::blob::{Blob, BlobInfo, BlobRange};
-use crate::error::StoreError;
 use crate::journal::NewMessage;
 use crate::viewer::Viewer;
 
@@ -92,21 +91,16 @@ impl Inner {
         task: Uuid,
         hash: BlobHash,
         range: &Range<u64>,
-    ) -> Result<Option<BlobRange>, StoreError> {
-        let ordinal = self.seen(viewer, task).map(|kept| kept.record.ordinal);
-        let kept = self.blobs.get(&hash);
-        let Some((ordinal, kept)) = ordinal.zip(kept) else {
-            return Ok(None);
-        };
-        if !kept.tasks.contains(&ordinal) {
-            return Ok(None);
-        }
+    ) -> Option<BlobRange> {
+        let ordinal = self.seen(viewer, task)?.record.ordinal;
+        let named = self.blobs.get(&hash);
+        let kept = named.filter(|kept| kept.tasks.contains(&ordinal))?;
         let length = kept.content.len();
         let place = |at: u64| usize::try_from(at).map_or(length, |at| at.min(length));
         let (start, end) = (place(range.start), place(range.end));
-        Ok(Some(BlobRange {
+        Some(BlobRange {
             bytes: length as u64,
             content: kept.content.get(start..end).unwrap_or_default().to_vec(),
-        }))
+        })
     }
 }

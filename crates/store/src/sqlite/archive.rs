@@ -7,6 +7,7 @@ use super::blobs::{self, NamedBy};
 use super::columns::{self, millis, word};
 use super::{read, write};
 use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
+use crate::blob::INLINE_BYTES;
 use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::viewer::Viewer;
@@ -189,7 +190,7 @@ pub(super) fn bring_in(
     let ordinal = connection.last_insert_rowid();
     for (before, (entry, messages)) in (0..).zip(archive.steps()) {
         let entry = std::slice::from_ref(&entry);
-        write::insert(connection, ordinal, before, entry, &messages)?;
+        write::insert(connection, ordinal, before, entry, &messages, INLINE_BYTES)?;
     }
     for blob in &archive.blobs {
         blobs::keep(connection, ordinal, blob, NamedBy::Caller)?;

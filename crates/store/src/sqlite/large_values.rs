@@ -18,8 +18,8 @@ use crate::blob::Blob;
 use crate::error::StoreError;
 use crate::journal::{NewEntry, NewMessage};
 
-/// A value of more bytes is a blob.
-const INLINE_BYTES: usize = 64 * 1024;
+/// No smaller value is cut out, whatever the limit: its reference would be about as long.
+const SMALLEST: usize = 1024;
 
 /// Characters of a value that stand in its reference.
 const PREVIEW_CHARACTERS: usize = 200;
@@ -60,8 +60,17 @@ struct Reference {
     at: usize,
     /// How long it is itself.
     length: usize,
-    hash: BlobHash,
-    form: Form,
+    target: Target,
+}
+
+/// What a reference stands for.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Target {
+    /// A blob.
+    Blob { hash: BlobHash, form: Form },
+    /// The string that stands in the text, which has references itself.
+    Text(Vec<Reference>),
 }
 
 /// How a blob becomes a part of the text again.
@@ -86,14 +95,18 @@ impl Form {
 pub(super) fn of_entry<'a>(
     entry: &'a NewEntry,
     messages: &[NewMessage],
+    inline_bytes: usize,
 ) -> Result<EntryColumns<'a>, StoreError> {
-    let mut values = Vec::new();
-    let (event, in_event) = cut(&entry.event, &mut values)?;
-    let (state, in_state) = cut(&entry.state, &mut values)?;
+    let mut cutter = Cutter {
+        limit: inline_bytes.max(SMALLEST),
+        values: Vec::new(),
+    };
+    let (event, in_event) = cutter.cut(&entry.event, Strings::LookedInto)?;
+    let (state, in_state) = cutter.cut(&entry.state, Strings::LookedInto)?;
     let (messages, in_messages) = match columns::messages_text(messages) {
         None => (None, Vec::new()),
         Some(text) => {
-            let (cut_text, references) = cut(&text, &mut values)?;
+            let (cut_text, references) = cutter.cut(&text, Strings::LookedInto)?;
             let cut_text = match cut_text {
                 Cow::Borrowed(_) => None,
                 Cow::Owned(text) => Some(text),
@@ -106,7 +119,7 @@ pub(super) fn of_entry<'a>(
         state: in_state,
         messages: in_messages,
     };
-    let blobs = if values.is_empty() {
+    let blobs = if cutter.values.is_empty() {
         None
     } else {
         Some(serde_json::to_string(&references)?)
@@ -116,58 +129,87 @@ pub(super) fn of_entry<'a>(
         state,
         messages,
         blobs,
-        values,
+        values: cutter.values,
     })
 }
 
-/// A text with references in the place of its large values.
-fn cut<'a>(
-    text: &'a str,
-    values: &mut Vec<Blob>,
-) -> Result<(Cow<'a, str>, Vec<Reference>), StoreError> {
-    if text.len() <= INLINE_BYTES {
-        return Ok((text.into(), Vec::new()));
+/// What becomes of a large string that is JSON itself. A tool often says its result once more as text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strings {
+    /// The large values in it are cut out, as they are outside of it.
+    LookedInto,
+    /// It is cut out whole.
+    Whole,
+}
+
+/// Cuts large values out of the texts of one entry.
+struct Cutter {
+    limit: usize,
+    /// What was cut out, each once.
+    values: Vec<Blob>,
+}
+
+impl Cutter {
+    /// A text with references in the place of its large values.
+    fn cut<'a>(
+        &mut self,
+        text: &'a str,
+        strings: Strings,
+    ) -> Result<(Cow<'a, str>, Vec<Reference>), StoreError> {
+        if text.len() <= self.limit {
+            return Ok((text.into(), Vec::new()));
+        }
+        let large = large_values(text.as_bytes(), self.limit);
+        if large.is_empty() {
+            return Ok((text.into(), Vec::new()));
+        }
+        let mut rest = String::new();
+        let mut references = Vec::with_capacity(large.len());
+        let mut copied = 0;
+        for range in large {
+            let value = &text[range.clone()];
+            rest.push_str(&text[copied..range.start]);
+            copied = range.end;
+            let (written, target) = self.reference(value, strings)?;
+            references.push(Reference {
+                at: rest.len(),
+                length: written.len(),
+                target,
+            });
+            rest.push_str(&written);
+        }
+        rest.push_str(&text[copied..]);
+        Ok((rest.into(), references))
     }
-    let large = large_values(text.as_bytes(), INLINE_BYTES);
-    if large.is_empty() {
-        return Ok((text.into(), Vec::new()));
-    }
-    let mut rest = String::new();
-    let mut references = Vec::with_capacity(large.len());
-    let mut copied = 0;
-    for range in large {
-        let value = &text[range.clone()];
-        rest.push_str(&text[copied..range.start]);
-        copied = range.end;
+
+    /// What stands in the place of a value, and what it stands for.
+    fn reference(&mut self, value: &str, strings: Strings) -> Result<(String, Target), StoreError> {
         let (content, form) = content_of(value)?;
+        if form == Form::Text && strings == Strings::LookedInto && content.starts_with(['{', '[']) {
+            let (rest, within) = self.cut(&content, Strings::Whole)?;
+            // A text that is one blob as a whole is kept as such.
+            if !within.is_empty() && rest.len() <= self.limit {
+                return Ok((serde_json::to_string(&rest)?, Target::Text(within)));
+            }
+        }
         let preview: String = content.chars().take(PREVIEW_CHARACTERS).collect();
         let bytes = content.len();
         // To compare costs less than to hash once more.
-        let known = values
-            .iter()
-            .find(|known| **known.content() == *content.as_bytes());
-        let hash = if let Some(known) = known {
+        let known = self.values.iter();
+        let mut known = known.filter(|known| **known.content() == *content.as_bytes());
+        let hash = if let Some(known) = known.next() {
             known.hash()
         } else {
             let blob = Blob::of(content.into_owned().into_bytes().into());
             let hash = blob.hash();
-            values.push(blob);
+            self.values.push(blob);
             hash
         };
-        let reference = json!({
+        let written = json!({
             "blob": hash, "bytes": bytes, "media_type": form.media_type(), "preview": preview,
         });
-        let reference = reference.to_string();
-        references.push(Reference {
-            at: rest.len(),
-            length: reference.len(),
-            hash,
-            form,
-        });
-        rest.push_str(&reference);
+        Ok((written.to_string(), Target::Blob { hash, form }))
     }
-    rest.push_str(&text[copied..]);
-    Ok((rest.into(), references))
 }
 
 /// What is kept of a value. Of a string, what it says: the same text is the same blob, whether it is a string or a value.
@@ -279,17 +321,24 @@ fn restore(
         text.push_str(stored.get(copied..reference.at).ok_or_else(misfit)?);
         let end = reference.at.checked_add(reference.length);
         copied = end.ok_or_else(misfit)?;
-        if read
-            .as_ref()
-            .is_none_or(|(hash, _)| *hash != reference.hash)
-        {
-            let content = String::from_utf8(blobs::whole(connection, reference.hash)?);
-            read = Some((reference.hash, content.map_err(|_| misfit())?));
-        }
-        let content = read.as_ref().map_or("", |(_, content)| content);
-        match reference.form {
-            Form::Json => text.push_str(content),
-            Form::Text => text.push_str(&serde_json::to_string(content)?),
+        match &reference.target {
+            Target::Text(within) => {
+                let written = stored.get(reference.at..copied).ok_or_else(misfit)?;
+                let rest: String = serde_json::from_str(written)?;
+                let whole = restore(connection, &rest, within)?;
+                text.push_str(&serde_json::to_string(&whole)?);
+            }
+            Target::Blob { hash, form } => {
+                if read.as_ref().is_none_or(|(known, _)| known != hash) {
+                    let content = String::from_utf8(blobs::whole(connection, *hash)?);
+                    read = Some((*hash, content.map_err(|_| misfit())?));
+                }
+                let content = read.as_ref().map_or("", |(_, content)| content);
+                match form {
+                    Form::Json => text.push_str(content),
+                    Form::Text => text.push_str(&serde_json::to_string(content)?),
+                }
+            }
         }
     }
     text.push_str(stored.get(copied..).ok_or_else(misfit)?);
@@ -324,18 +373,39 @@ mod tests {
         assert_eq!(found(strings, 25).len(), 2);
     }
 
-    #[test]
-    fn a_string_and_a_value_of_the_same_text_are_one_blob() {
-        let text = serde_json::to_string(&"x, \"y\"\n".repeat(20_000)).unwrap();
-        let mut values = Vec::new();
-        let twice = format!(r#"{{"content":{text},"text":{text}}}"#);
-        let (rest, references) = cut(&twice, &mut values).unwrap();
-        assert_eq!((references.len(), values.len()), (2, 1));
+    fn cut(text: &str) -> (serde_json::Value, Vec<Blob>) {
+        let mut cutter = Cutter {
+            limit: 64 * 1024,
+            values: Vec::new(),
+        };
+        let (rest, _) = cutter.cut(text, Strings::LookedInto).unwrap();
         assert!(rest.len() < 2_000, "{rest}");
-        let read: serde_json::Value = serde_json::from_str(&rest).unwrap();
+        (serde_json::from_str(&rest).unwrap(), cutter.values)
+    }
+
+    #[test]
+    fn a_text_that_stands_twice_is_one_blob() {
+        let text = "x, \"y\"\n".repeat(20_000);
+        let (read, values) = cut(&json!({ "content": text, "text": text }).to_string());
+        assert_eq!(values.len(), 1);
         assert_eq!(read["content"], read["text"]);
-        assert_eq!(read["content"]["bytes"], 140_000);
+        assert_eq!(read["content"]["bytes"], text.len());
         assert_eq!(read["content"]["blob"], values[0].hash().to_string());
+    }
+
+    #[test]
+    fn a_result_and_the_same_result_as_text_are_one_blob() {
+        let list: Vec<_> = (0..20_000)
+            .map(|id| json!({ "id": id, "t": "\"" }))
+            .collect();
+        let result = json!({ "tasks": list, "total": 3 });
+        let (read, values) =
+            cut(&json!({ "content": result, "text": result.to_string() }).to_string());
+        assert_eq!(values.len(), 1);
+        assert_eq!(**values[0].content(), *json!(list).to_string().as_bytes());
+        assert_eq!(read["content"]["total"], 3);
+        let text: serde_json::Value = serde_json::from_str(read["text"].as_str().unwrap()).unwrap();
+        assert_eq!(text, read["content"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::blobs::{self, NamedBy};
 use super::columns::{self, millis, word};
 use super::{archive, large_values, read};
-use crate::blob::Blob;
+use crate::blob::{Blob, INLINE_BYTES};
 use crate::error::StoreError;
 use crate::journal::{Batch, Fence, LeaseAction, NewEntry, NewMessage, StatusUpdate};
 use crate::signal::{NewSignal, SignalReceipt};
@@ -96,6 +96,7 @@ pub(super) fn submit(
         0,
         std::slice::from_ref(&task.entry),
         &task.messages,
+        INLINE_BYTES,
     )?;
     for blob in &task.blobs {
         blobs::keep(connection, ordinal, blob, NamedBy::Caller)?;
@@ -320,6 +321,7 @@ pub(super) fn append(
         fence.seq + 1,
         batch.entries.get(1..).unwrap_or_default(),
         &batch.messages,
+        batch.inline_bytes,
     )?;
     blobs::name_carried(connection, ordinal, &batch.messages)?;
     for signal in &batch.consumed {
@@ -387,7 +389,7 @@ fn insert_next(connection: &Connection, fence: Fence, batch: &Batch) -> Result<u
     } else {
         &[]
     };
-    let columns = large_values::of_entry(entry, messages)?;
+    let columns = large_values::of_entry(entry, messages, batch.inline_bytes)?;
     let added = connection
         .prepare_cached(
             "INSERT INTO entries (task, seq, at, kind, event, state, spoken, messages, blobs) \
@@ -475,11 +477,12 @@ pub(super) fn insert(
     after: u64,
     entries: &[NewEntry],
     messages: &[NewMessage],
+    inline_bytes: usize,
 ) -> Result<(), StoreError> {
     let last = entries.len();
     for (seq, (index, entry)) in (after + 1..).zip((1..).zip(entries)) {
         let messages = if index == last { messages } else { &[] };
-        let columns = large_values::of_entry(entry, messages)?;
+        let columns = large_values::of_entry(entry, messages, inline_bytes)?;
         keep_values(connection, ordinal, &columns.values)?;
         connection
             .prepare_cached(

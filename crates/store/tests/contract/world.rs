@@ -99,6 +99,7 @@ impl World {
 
     pub(crate) fn batch(&self, status: TaskState) -> Batch {
         Batch {
+            inline_bytes: convoke_store::INLINE_BYTES,
             entries: vec![entry("step", self.clock.now())],
             messages: Vec::new(),
             consumed: Vec::new(),
