@@ -69,6 +69,7 @@ fn stored_bytes(app: &Path) -> u64 {
         .sum()
 }
 
+#[expect(clippy::print_stdout, reason = "the test's output carries the figure")]
 fn assert_costs_once(what: &str, app: &Path) {
     let (own, stored) = (rows().to_string().len() as u64, stored_bytes(app));
     println!("{what}: a result of {own} bytes makes a store of {stored} bytes");
@@ -116,7 +117,8 @@ async fn a_model_reads_a_large_result_whole_and_the_store_has_it_once() {
     let requests = model.requests();
     let messages = requests.last().unwrap().body["messages"].as_array();
     let told = messages.unwrap().last().unwrap()["content"].as_str();
-    assert!(told.unwrap() == rows().to_string());
+    let whole = rows().to_string();
+    assert!(told.unwrap() == whole);
     runtime.shutdown().await.unwrap();
     drop(runtime);
     assert_costs_once("agent", app.path());
