@@ -182,6 +182,7 @@ fn task(number: usize) -> anyhow::Result<NewTask> {
         hold: None,
         not_before: None,
         trace: None,
+        blobs: Vec::new(),
     })
 }
 
@@ -191,6 +192,7 @@ fn step(messages: Vec<NewMessage>) -> Batch {
         messages,
         consumed: Vec::new(),
         standing: None,
+        inline_bytes: convoke_store::INLINE_BYTES,
     }
 }
 

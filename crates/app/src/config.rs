@@ -194,6 +194,8 @@ pub struct Limits {
     pub retention_days: u32,
     /// Seconds between two sweeps of expired tasks, while the app is served.
     pub prune_seconds: u32,
+    /// Values of more bytes in a task's journal are kept beside it, each once.
+    pub inline_bytes: u32,
     /// Limit of one message from a tool server and of one tool result, in bytes.
     pub tool_message_bytes: u32,
     /// Limit of JSON values in one such message or result.
@@ -220,6 +222,7 @@ impl Default for Limits {
             lease_seconds: 10,
             retention_days: 7,
             prune_seconds: 3_600,
+            inline_bytes: 64 * 1024,
             tool_message_bytes: 16 * 1024 * 1024,
             tool_message_values: 250_000,
             schema_steps: 500_000,
@@ -367,7 +370,7 @@ fn default_version() -> String {
 }
 
 impl Limits {
-    fn all(&self) -> [(&'static str, u32); 17] {
+    fn all(&self) -> [(&'static str, u32); 18] {
         [
             ("message_characters", self.message_characters),
             ("history_messages", self.history_messages),
@@ -383,6 +386,7 @@ impl Limits {
             ("lease_seconds", self.lease_seconds),
             ("retention_days", self.retention_days),
             ("prune_seconds", self.prune_seconds),
+            ("inline_bytes", self.inline_bytes),
             ("tool_message_bytes", self.tool_message_bytes),
             ("tool_message_values", self.tool_message_values),
             ("schema_steps", self.schema_steps),

@@ -224,6 +224,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
             messages: Vec::new(),
             consumed: Vec::new(),
             standing: Some(standing),
+            inline_bytes: self.current.options.inline_bytes,
         });
         match journal.durable().wait().await {
             Ok(()) | Err(StoreError::Fenced { .. }) => Ok(()),

@@ -88,6 +88,7 @@ impl<P: Program> Engine<P> {
                 state: text_of(machine.snapshot()),
             },
             messages: new_messages,
+            blobs: Vec::new(),
             hold: None,
         };
         let channel = task.channel;

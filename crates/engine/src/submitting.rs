@@ -130,6 +130,7 @@ impl<P: Program> Engine<P> {
                 state: text_of(machine.snapshot()),
             },
             messages,
+            blobs: Vec::new(),
             hold: None,
         };
         Draft {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_store::{
-    Claim, Claimed, ClaimedTask, FIRST_EPOCH, Fence, RenewedLease, Scope, StoreError,
+    Claim, Claimed, ClaimedTask, FIRST_EPOCH, Fence, INLINE_BYTES, RenewedLease, Scope, StoreError,
 };
 use convoke_telemetry::metrics;
 use futures::FutureExt;
@@ -43,6 +43,8 @@ pub struct Options {
     pub lease: Duration,
     /// How often to look for work where no hint comes.
     pub poll: Duration,
+    /// Values of more bytes are kept beside the journal.
+    pub inline_bytes: usize,
     /// Claims without progress after which a task is set aside.
     pub max_claims: u32,
     /// How long a question waits for its answer.
@@ -67,6 +69,7 @@ impl Options {
             concurrent_tasks: 64,
             lease: Duration::from_secs(10),
             poll: Duration::from_millis(500),
+            inline_bytes: INLINE_BYTES,
             max_claims: 5,
             question_time: Duration::from_hours(24),
             repeats: 3,

@@ -198,6 +198,7 @@ async fn canceling_again_is_refused_where_the_first_time_came_too_late() {
         state: r#"{"status":"completed","program":{"words":[],"open":0}}"#.into(),
     };
     let batch = Batch {
+        inline_bytes: convoke_store::INLINE_BYTES,
         entries: vec![entry],
         messages: Vec::new(),
         consumed: Vec::new(),

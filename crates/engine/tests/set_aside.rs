@@ -75,6 +75,7 @@ async fn a_task_whose_state_cannot_be_read_is_set_aside_and_the_others_go_on() {
         messages: Vec::new(),
         consumed: Vec::new(),
         standing: None,
+        inline_bytes: convoke_store::INLINE_BYTES,
     };
     world
         .store

@@ -8,6 +8,7 @@ mod agent;
 mod agent_result;
 mod answer;
 mod artifact;
+mod blob_hash;
 mod catalogue;
 mod channel;
 mod channel_spec;
@@ -27,6 +28,7 @@ mod message;
 mod name;
 mod node;
 mod options;
+mod part;
 mod reading;
 mod reasoning;
 mod redaction;
@@ -55,6 +57,7 @@ pub use agent::{Agent, AgentFields, AgentLimits, LlmConfig, Prices};
 pub use agent_result::{AgentResult, AgentResultFields};
 pub use answer::{Answer, AnswerFields, MAX_SUGGESTIONS, Reliance};
 pub use artifact::{Artifact, ArtifactFields, ArtifactPart};
+pub use blob_hash::BlobHash;
 pub use catalogue::{Catalogue, check_unique_names};
 pub use channel::Channel;
 pub use channel_spec::{
@@ -84,6 +87,7 @@ pub use options::{
     AggregatorOptions, AggregatorOptionsFields, Deadlines, DeadlinesFields, DispatchOptions,
     DispatchOptionsFields, MAX_CONTEXT_TURNS, Order, RouterOptions, RouterOptionsFields,
 };
+pub use part::{MAX_PARTS, Part};
 pub use reasoning::{Budget, Pattern, ToolMode};
 pub use redaction::{Redaction, Sensitive};
 pub use refinement::{MAX_REFINEMENTS, Refinement, RefinementFields};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::name::Name;
+use crate::part::{MAX_PARTS, Part};
 use crate::tool_call::ToolCall;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
@@ -18,7 +19,7 @@ pub type Message = Valid<MessageFields>;
 pub struct MessageFields {
     /// The author's role.
     pub role: Role,
-    /// The text. Only an assistant message that calls tools may be empty.
+    /// The text. Only a message that carries parts, or an assistant message that calls tools, may be empty.
     #[serde(default)]
     pub content: String,
     /// Tool calls of an assistant message.
@@ -34,6 +35,10 @@ pub struct MessageFields {
     /// When it was written. Absent in history from clients that do not know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
+    /// Files, images and data besides the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub parts: Vec<Part>,
     /// Other data.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
@@ -105,6 +110,7 @@ impl MessageFields {
             tool_call_id: None,
             agent: None,
             timestamp: Some(at),
+            parts: Vec::new(),
             metadata: Map::new(),
         }
     }
@@ -113,11 +119,24 @@ impl MessageFields {
 impl Rules for MessageFields {
     fn rules(&self, report: &mut Report) {
         report.require(
-            !self.content.trim().is_empty() || !self.tool_calls.is_empty(),
+            !self.content.trim().is_empty()
+                || !self.tool_calls.is_empty()
+                || !self.parts.is_empty(),
             "content",
             "message.content_empty",
-            "content is empty; only a message that calls tools may be empty",
+            "content is empty; only a message that calls tools or carries parts may be empty",
         );
+        report.require(
+            self.parts.len() <= MAX_PARTS,
+            "parts",
+            "message.too_many_parts",
+            format_args!("a message carries at most {MAX_PARTS} parts"),
+        );
+        report.within("parts", |report| {
+            for (index, part) in self.parts.iter().enumerate() {
+                report.within(index, |report| part.rules(report));
+            }
+        });
         report.require(
             self.tool_calls.is_empty() || self.role == Role::Assistant,
             "tool_calls",

@@ -84,6 +84,7 @@ impl AppEditions {
         let options = Options {
             concurrent_tasks: parts.concurrent_tasks.unwrap_or(limits.concurrent_tasks) as usize,
             lease: Duration::from_secs(limits.lease_seconds.into()),
+            inline_bytes: limits.inline_bytes as usize,
             max_claims: limits.max_claims,
             question_time: Duration::from_secs(limits.question_seconds.into()),
             ..Options::for_worker(parts.ids.next().to_string())

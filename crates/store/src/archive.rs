@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::blob::Blob;
 use crate::journal::{Entry, NewEntry, NewMessage, StoredMessage, text_of};
 use crate::state::StateWriter;
 use crate::task::TaskRecord;
@@ -26,6 +27,8 @@ pub struct Archive {
     pub messages: Vec<StoredMessage>,
     /// All that came into its inbox.
     pub signals: Vec<ArchivedSignal>,
+    /// The blobs that it names, by their hashes.
+    pub blobs: Vec<Blob>,
 }
 
 /// A conversation without what was said in it.

@@ -34,6 +34,14 @@ pub enum StoreError {
         /// The newest version known here.
         known: i64,
     },
+    /// A value is larger than a blob may be. Nothing of it is kept.
+    #[error("a blob has at most {limit_bytes} bytes, and this one has {bytes}")]
+    BlobTooLarge {
+        /// How long it is.
+        bytes: u64,
+        /// How long it may be.
+        limit_bytes: u64,
+    },
     /// The key stands for another request of the same owner.
     #[error("the key was used before, for another request: task {task}")]
     KeyReused {
@@ -70,6 +78,7 @@ impl StoreError {
             Self::ForeignConversation { .. } => "store.conversation_not_found",
             Self::IdTaken { .. } => "store.id_taken",
             Self::TooNew { .. } => "store.too_new",
+            Self::BlobTooLarge { .. } => "store.blob_too_large",
             Self::KeyReused { .. } => "store.key_reused",
             Self::Corrupt(_) => "store.corrupt",
             Self::Unavailable(_) => "store.unavailable",

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::time::Duration;
 
-use convoke_model::{Message, Stage, TaskState};
+use convoke_model::{BlobHash, Message, Part, Stage, TaskState};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -73,6 +73,8 @@ pub struct NewMessage {
     pub message: String,
     /// Whether it was said to or by the user, and so belongs to the conversation.
     pub spoken: bool,
+    /// The blobs that it carries.
+    pub blobs: Vec<BlobHash>,
 }
 
 impl NewMessage {
@@ -91,6 +93,7 @@ impl NewMessage {
         Self {
             message: text_of(message),
             spoken,
+            blobs: message.parts.iter().filter_map(Part::blob).collect(),
         }
     }
 }
@@ -147,6 +150,8 @@ pub struct Batch {
     /// Where the task stands now, if that is not where it stood before. Most steps of a task change
     /// its journal only, and cost the less for it.
     pub standing: Option<StatusUpdate>,
+    /// Values of more bytes in the entries and messages are kept beside the journal, each once.
+    pub inline_bytes: usize,
 }
 
 /// Where a task stands, as its row tells without its journal.

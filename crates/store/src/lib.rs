@@ -13,6 +13,9 @@
 //!   worker may send several appends ahead, and none of them is written over a gap.
 //! - **Time is relative.** Callers give durations. Leases and due times are judged by the store's clock alone; a claim
 //!   carries its time, and [`Store::now`] asks for it.
+//! - **A blob is there before what refers to it, and as long.** It is named by its content, kept once, read through a
+//!   task that names it, and removed with the last one. A message that carries a blob names it for its task, if a task
+//!   of the same owner and app names it already.
 //! - **Every read says who looks.** What a [`Viewer`] cannot see is missing, like what does not exist.
 //! - **Notifications are hints, polling is the truth.** Whoever waits for a change asks the store
 //!   again; a hint only says that now is a good moment.
@@ -22,6 +25,7 @@
 //! To add a backend, implement [`Store`] and run `tests/contract` against it.
 
 mod archive;
+mod blob;
 mod conversation;
 mod definition;
 mod delta;
@@ -35,15 +39,17 @@ mod task;
 mod viewer;
 mod watch;
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
 
+use convoke_model::BlobHash;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use uuid::Uuid;
 
 pub use archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
+pub use blob::{BLOB_BYTES, Blob, BlobInfo, BlobRange, INLINE_BYTES};
 pub use conversation::ConversationRecord;
 pub use definition::Definition;
 pub use error::StoreError;
@@ -145,6 +151,23 @@ pub trait Store: Send + Sync + 'static {
     /// The app's files that tasks started with, by their hash. It is kept while a task names it. It holds no user's data.
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>>;
 
+    /// Keeps a blob beside a task's journal, and notes that the task names it. An entry that refers to the blob is
+    /// appended after this call. Gives whether the viewer sees such a task; without one nothing is kept.
+    fn put_blob(&self, viewer: &Viewer, task: Uuid, blob: Blob) -> StoreFuture<bool>;
+
+    /// A range of a blob that the task names. Reading goes on from where one range ended to the next, so that no reader
+    /// has to hold all of a blob.
+    fn blob(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        hash: BlobHash,
+        range: Range<u64>,
+    ) -> StoreFuture<Option<BlobRange>>;
+
+    /// The blobs that a task names, by their hashes.
+    fn blobs(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Vec<BlobInfo>>;
+
     /// A task with everything that belongs to it, to be moved to another store.
     fn take_out(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<Archive>>;
 
@@ -158,7 +181,7 @@ pub trait Store: Send + Sync + 'static {
     /// A hint that something in the scope may have changed.
     fn watch(&self, scope: Scope) -> Hint;
 
-    /// Removes an app's ended tasks whose retention is over, and definitions that no task names any more; never
+    /// Removes an app's ended tasks whose retention is over, and definitions and blobs that no task names any more; never
     /// a live task, nor the child of a live one.
     fn sweep(&self, sweep: Sweep) -> StoreFuture<SweepReport>;
 }

@@ -2,22 +2,24 @@
 //! every other backend is compared with. Clear before fast.
 
 mod archive;
+mod blobs;
 mod claim;
 mod conversation;
 mod kept;
 mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use convoke_model::{Clock, TaskState};
+use convoke_model::{BlobHash, Clock, TaskState};
 use futures::FutureExt;
 use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::archive::{Archive, Imported};
+use crate::blob::{Blob, BlobInfo, BlobRange};
 use crate::conversation::ConversationRecord;
 use crate::definition::Definition;
 use crate::error::StoreError;
@@ -30,6 +32,7 @@ use crate::task::{
 use crate::viewer::Viewer;
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
+use blobs::KeptBlob;
 use conversation::Conversation;
 
 /// How much a store in memory keeps, which is no place to keep everything.
@@ -74,6 +77,7 @@ struct Inner {
     keys: HashMap<(String, Uuid, String), Uuid>,
     conversations: BTreeMap<Uuid, Conversation>,
     definitions: HashMap<String, Arc<Definition>>,
+    blobs: BTreeMap<BlobHash, KeptBlob>,
     /// Counted, not derived, so that neither is ever given out twice.
     submitted: u64,
     signals: i64,
@@ -312,6 +316,24 @@ impl Store for MemoryStore {
         known
     }
 
+    fn put_blob(&self, viewer: &Viewer, task: Uuid, blob: Blob) -> StoreFuture<bool> {
+        self.with(|inner, _| Ok(inner.put_blob(viewer, task, &blob)))
+    }
+
+    fn blob(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        hash: BlobHash,
+        range: Range<u64>,
+    ) -> StoreFuture<Option<BlobRange>> {
+        self.with(|inner, _| Ok(inner.blob_range(viewer, task, hash, &range)))
+    }
+
+    fn blobs(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Vec<BlobInfo>> {
+        self.with(|inner, _| Ok(inner.blob_infos(viewer, task)))
+    }
+
     fn take_out(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<Archive>> {
         self.with(|inner, _| match inner.seen(viewer, task) {
             Some(_) => inner.take_out(task),
@@ -420,7 +442,12 @@ impl Inner {
             kept.record.ready_at = Some(later(now, lease.time));
             kept.record.started_at = Some(now);
         }
+        let carried: Vec<_> = kept.messages.iter().map(|(_, new)| new.clone()).collect();
         self.insert(kept);
+        for blob in &task.blobs {
+            self.keep_blob(ordinal, blob);
+        }
+        self.name_carried(ordinal, &carried);
         let parent = task.parent.and_then(|parent| self.kept(parent));
         if parent.is_some_and(|parent| parent.record.status.is_final()) {
             self.signal(NewSignal::parent_ended(task.id), now);
@@ -452,6 +479,7 @@ impl Inner {
         let record = &kept.record;
         let (seq, conversation, ordinal) = (record.seq, record.conversation, record.ordinal);
         let ends = record.status.is_final();
+        self.name_carried(ordinal, &batch.messages);
         let mut scopes = vec![Scope::Task(fence.task)];
         if rests {
             scopes.push(Scope::Rest(fence.task));
@@ -535,6 +563,8 @@ impl Inner {
         let past = past.and_then(|index| self.ended.get(index));
         if let Some(kept) = past.and_then(|ordinal| self.tasks.get_mut(ordinal)) {
             kept.forget_journal();
+            let ordinal = kept.record.ordinal;
+            self.release_blobs(ordinal);
         }
         while self.ended.len() > self.keep.tasks {
             let Some(oldest) = self.ended.pop_front() else {
@@ -548,6 +578,7 @@ impl Inner {
         let Some(kept) = self.tasks.remove(&ordinal) else {
             return;
         };
+        self.release_blobs(ordinal);
         self.ordinals.remove(&kept.record.id);
         if let Some(parent) = kept.record.parent
             && let Some(children) = self.children.get_mut(&parent)

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::blob::Blob;
 use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::journal::{Entry, Fence, NewEntry, NewMessage, StoredMessage};
@@ -55,6 +56,8 @@ pub struct NewTask {
     pub entry: NewEntry,
     /// The messages it starts with.
     pub messages: Vec<NewMessage>,
+    /// The blobs that come with them. Those of earlier tasks are there already.
+    pub blobs: Vec<Blob>,
     /// The worker that goes to work on it at once, unless it has to wait its turn. Otherwise it
     /// waits for whoever claims it.
     pub hold: Option<Lease>,

@@ -94,7 +94,7 @@ fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
         refused,
         StoreError::TooNew {
             found: 99,
-            known: 6
+            known: 7
         }
     );
     let version: i64 = file
@@ -137,6 +137,7 @@ async fn a_step_of_a_long_task_costs_no_more_than_one_of_a_short_task() {
                 messages: vec![NewMessage::unspoken(&message)],
                 consumed: Vec::new(),
                 standing: None,
+                inline_bytes: convoke_store::INLINE_BYTES,
             };
             fence.seq = store.append(fence, batch.into()).await.unwrap();
         }

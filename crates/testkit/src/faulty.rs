@@ -1,14 +1,16 @@
 //! A store that has outages: it refuses calls before they happen, loses their answers, or holds them up.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use convoke_model::BlobHash;
 use convoke_store::{
-    Archive, Batch, Claim, Claimed, ConversationRecord, Definition, Entry, Fence, Filter, Hint,
-    Imported, JournalEvent, LoadedTask, NewSignal, NewTask, Page, RenewedLease, Scope, Signal,
-    SignalReceipt, Store, StoreError, StoreFuture, Submission, Sweep, SweepReport, TaskPage,
-    TaskRecord, Viewer,
+    Archive, Batch, Blob, BlobInfo, BlobRange, Claim, Claimed, ConversationRecord, Definition,
+    Entry, Fence, Filter, Hint, Imported, JournalEvent, LoadedTask, NewSignal, NewTask, Page,
+    RenewedLease, Scope, Signal, SignalReceipt, Store, StoreError, StoreFuture, Submission, Sweep,
+    SweepReport, TaskPage, TaskRecord, Viewer,
 };
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -221,6 +223,24 @@ impl<S: Store> Store for FaultyStore<S> {
 
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>> {
         self.read(|inner| inner.definition(hash))
+    }
+
+    fn put_blob(&self, viewer: &Viewer, task: Uuid, blob: Blob) -> StoreFuture<bool> {
+        self.call(|inner| inner.put_blob(viewer, task, blob))
+    }
+
+    fn blob(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        hash: BlobHash,
+        range: Range<u64>,
+    ) -> StoreFuture<Option<BlobRange>> {
+        self.read(|inner| inner.blob(viewer, task, hash, range))
+    }
+
+    fn blobs(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Vec<BlobInfo>> {
+        self.read(|inner| inner.blobs(viewer, task))
     }
 
     fn take_out(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<Archive>> {

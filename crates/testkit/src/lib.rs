@@ -21,6 +21,6 @@ pub use scripted_reply::Reply;
 
 /// Used by the macro.
 #[doc(hidden)]
-pub use convoke_model::RetentionPolicy;
+pub use convoke_model::{BlobHash, RetentionPolicy};
 #[doc(hidden)]
 pub use convoke_store as store;

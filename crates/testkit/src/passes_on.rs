@@ -85,6 +85,18 @@ macro_rules! passes_on {
             self.$field.definition(hash)
         }
 
+        fn put_blob(&self, viewer: &$crate::store::Viewer, task: uuid::Uuid, blob: $crate::store::Blob) -> $crate::store::StoreFuture<bool> {
+            self.$field.put_blob(viewer, task, blob)
+        }
+
+        fn blob(&self, viewer: &$crate::store::Viewer, task: uuid::Uuid, hash: $crate::BlobHash, range: std::ops::Range<u64>) -> $crate::store::StoreFuture<Option<$crate::store::BlobRange>> {
+            self.$field.blob(viewer, task, hash, range)
+        }
+
+        fn blobs(&self, viewer: &$crate::store::Viewer, task: uuid::Uuid) -> $crate::store::StoreFuture<Vec<$crate::store::BlobInfo>> {
+            self.$field.blobs(viewer, task)
+        }
+
         fn take_out(&self, viewer: &$crate::store::Viewer, task: uuid::Uuid) -> $crate::store::StoreFuture<Option<$crate::store::Archive>> {
             self.$field.take_out(viewer, task)
         }

@@ -103,6 +103,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             messages,
             consumed: consumed.into_iter().collect(),
             standing,
+            inline_bytes: self.context.options.inline_bytes,
         });
     }
 

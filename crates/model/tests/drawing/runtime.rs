@@ -38,6 +38,28 @@ pub(crate) fn tool_call(draw: &mut Draw) -> ToolCall {
     call.unwrap()
 }
 
+fn part(draw: &mut Draw) -> Part {
+    let blob = BlobHash::of_digest([draw.byte(); 32]);
+    let bytes = u64::from(draw.number());
+    match draw.byte() % 4 {
+        0 => Part::Text { text: draw.text() },
+        1 => Part::File {
+            name: format!("{}.csv", draw.name()),
+            media_type: "text/csv".into(),
+            blob,
+            bytes,
+        },
+        2 => Part::Image {
+            media_type: "image/png".into(),
+            blob,
+            bytes,
+        },
+        _ => Part::Data {
+            data: serde_json::Value::Object(draw.map()),
+        },
+    }
+}
+
 pub(crate) fn message(draw: &mut Draw) -> Message {
     let role = role(draw);
     let assistant = role == Role::Assistant;
@@ -65,6 +87,7 @@ pub(crate) fn message(draw: &mut Draw) -> Message {
             None
         },
         timestamp: draw.maybe(Draw::time),
+        parts: draw.list(part),
         metadata: draw.map(),
     })
     .unwrap()

@@ -78,6 +78,45 @@ fn a_message_keeps_its_rules() {
 }
 
 #[test]
+fn the_parts_of_a_message_keep_their_rules() {
+    let hash = "0123456789abcdef".repeat(4);
+    let text = json!({ "kind": "text", "text": "milk" });
+    let file = json!({
+        "kind": "file", "name": "list.csv", "media_type": "text/csv", "blob": hash, "bytes": 9,
+    });
+    let image = json!({ "kind": "image", "media_type": "image/png", "blob": hash, "bytes": 9 });
+    let data = json!({ "kind": "data", "data": { "milk": 2 } });
+    let changed = |part: &Value, field: &str, value: &str| {
+        let mut part = part.clone();
+        part[field] = value.into();
+        json!({ "parts": [part] })
+    };
+    let many = vec![text.clone(); 65];
+    let wrong_names = ["", "..", "a/b", "a\\b", "a\nb"];
+    let mut cases = vec![
+        (changed(&text, "text", " "), "part.text_empty"),
+        (changed(&file, "media_type", "csv"), "part.media_type"),
+        (changed(&file, "media_type", "a/b/c"), "part.media_type"),
+        (changed(&image, "media_type", "text/csv"), "part.image_type"),
+        (changed(&image, "blob", "0123"), "blob.hash_malformed"),
+        (
+            changed(&image, "blob", &hash.to_uppercase()),
+            "blob.hash_malformed",
+        ),
+        (json!({ "parts": many }), "message.too_many_parts"),
+    ];
+    cases.extend(wrong_names.map(|name| (changed(&file, "name", name), "part.file_name")));
+    let message = json!({ "role": "user", "parts": [text, file, image, data] });
+    rejects::<Message>(&message, &cases);
+    let read: Message = super::read(&message);
+    let written = serde_json::to_value(&read).unwrap();
+    assert_eq!(written["parts"], message["parts"]);
+    let plain: Message = super::read(&user_message());
+    assert!(plain.parts.is_empty());
+    assert_eq!(serde_json::to_value(&plain).unwrap(), user_message());
+}
+
+#[test]
 fn a_tool_call_keeps_its_rules() {
     rejects::<ToolCall>(
         &pending_call(),

@@ -10,6 +10,7 @@ use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
 use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::signal::Signal;
+use crate::viewer::Viewer;
 
 impl Inner {
     /// Keeps a definition. What is trusted takes the place of what is not.
@@ -53,6 +54,7 @@ impl Inner {
             entries: kept.entries(1..=u64::MAX)?,
             messages: kept.messages()?,
             signals: signals.collect(),
+            blobs: self.blobs_of(&Viewer::System, task),
         }))
     }
 
@@ -103,6 +105,9 @@ impl Inner {
             });
         }
         self.insert(kept);
+        for blob in &archive.blobs {
+            self.keep_blob(ordinal, blob);
+        }
         self.forget_oldest();
         Ok(Imported::Created)
     }

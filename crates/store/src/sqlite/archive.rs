@@ -3,9 +3,11 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
+use super::blobs::{self, NamedBy};
 use super::columns::{self, millis, word};
 use super::{read, write};
 use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
+use crate::blob::INLINE_BYTES;
 use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::viewer::Viewer;
@@ -97,6 +99,7 @@ pub(super) fn take_out(
         [loaded.record.ordinal],
         signal,
     )?;
+    let blobs = blobs::take_out(connection, loaded.record.ordinal)?;
     Ok(Some(Archive {
         record: loaded.record,
         key,
@@ -105,6 +108,7 @@ pub(super) fn take_out(
         entries: loaded.entries,
         messages: loaded.messages,
         signals,
+        blobs,
     }))
 }
 
@@ -186,7 +190,10 @@ pub(super) fn bring_in(
     let ordinal = connection.last_insert_rowid();
     for (before, (entry, messages)) in (0..).zip(archive.steps()) {
         let entry = std::slice::from_ref(&entry);
-        write::insert(connection, ordinal, before, entry, &messages)?;
+        write::insert(connection, ordinal, before, entry, &messages, INLINE_BYTES)?;
+    }
+    for blob in &archive.blobs {
+        blobs::keep(connection, ordinal, blob, NamedBy::Caller)?;
     }
     for signal in &archive.signals {
         connection

@@ -1,12 +1,13 @@
 //! How values stand in columns: ids and words as text that people can read, times as milliseconds.
 
-use convoke_model::Message;
+use convoke_model::{BlobHash, Message};
 use jiff::Timestamp;
-use rusqlite::Row;
+use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::large_values::{self, Text};
 use crate::error::StoreError;
 use crate::journal::{Entry, JournalEvent, NewMessage, StoredMessage};
 use crate::signal::Signal;
@@ -92,30 +93,33 @@ pub(super) fn summary(row: &Row<'_>) -> Result<TaskSummary, StoreError> {
     })
 }
 
-/// Reads `seq, at, kind, event, state` from a column on; the state with what gives the states before it, where it
+/// Reads `seq, at, kind, event, state, blobs` from a column on; the state with what gives the states before it, where it
 /// is written as what changed since.
 pub(super) fn entry(
+    connection: &Connection,
     row: &Row<'_>,
     from: usize,
     states: &mut StateReader,
     earlier: impl FnOnce(u64) -> Result<StateReader, StoreError>,
 ) -> Result<Entry, StoreError> {
     let seq: u64 = row.get(from)?;
-    let state = row.get_ref(from + 4)?;
-    let state = state.as_str().map_err(rusqlite::Error::from)?;
-    if states.needs_earlier(state) {
+    let blobs = from + 5;
+    let state = large_values::whole(connection, row, from + 4, blobs, Text::State)?;
+    if states.needs_earlier(&state) {
         *states = earlier(seq)?;
     }
-    let state = states.read(state).ok_or_else(|| misfit(seq))?;
+    let state = states.read(&state).ok_or_else(|| misfit(seq))?;
     Ok(Entry {
         seq,
         at: time(row.get(from + 1)?)?,
         kind: row.get(from + 2)?,
-        event: serde_json::from_str(
-            row.get_ref(from + 3)?
-                .as_str()
-                .map_err(rusqlite::Error::from)?,
-        )?,
+        event: serde_json::from_str(&large_values::whole(
+            connection,
+            row,
+            from + 3,
+            blobs,
+            Text::Event,
+        )?)?,
         state,
     })
 }
@@ -127,12 +131,14 @@ struct MessageColumn {
     message: Message,
 }
 
-/// Reads `seq, messages`.
-pub(super) fn messages(row: &Row<'_>) -> Result<Vec<StoredMessage>, StoreError> {
+/// Reads `seq, messages, blobs`.
+pub(super) fn messages(
+    connection: &Connection,
+    row: &Row<'_>,
+) -> Result<Vec<StoredMessage>, StoreError> {
     let seq = row.get(0)?;
-    let text = row.get_ref(1)?;
-    let kept: Vec<MessageColumn> =
-        serde_json::from_str(text.as_str().map_err(rusqlite::Error::from)?)?;
+    let text = large_values::whole(connection, row, 1, 2, Text::Messages)?;
+    let kept: Vec<MessageColumn> = serde_json::from_str(&text)?;
     let stored = |MessageColumn { spoken, message }| StoredMessage {
         seq,
         spoken,
@@ -162,14 +168,14 @@ pub(super) fn messages_text(messages: &[NewMessage]) -> Option<String> {
     Some(text)
 }
 
-/// Reads `seq, at, kind, event`.
-pub(super) fn event(row: &Row<'_>) -> Result<JournalEvent, StoreError> {
-    let event = row.get_ref(3)?;
+/// Reads `seq, at, kind, event, blobs`.
+pub(super) fn event(connection: &Connection, row: &Row<'_>) -> Result<JournalEvent, StoreError> {
+    let event = large_values::whole(connection, row, 3, 4, Text::Event)?;
     Ok(JournalEvent {
         seq: row.get(0)?,
         at: time(row.get(1)?)?,
         kind: row.get(2)?,
-        event: serde_json::from_str(event.as_str().map_err(rusqlite::Error::from)?)?,
+        event: serde_json::from_str(&event)?,
     })
 }
 
@@ -185,6 +191,11 @@ pub(super) fn signal(row: &Row<'_>) -> Result<Signal, StoreError> {
 
 pub(super) fn id(text: &str) -> Result<Uuid, StoreError> {
     Uuid::parse_str(text).map_err(|error| StoreError::Corrupt(format!("id `{text}`: {error}")))
+}
+
+pub(super) fn hash(text: &str) -> Result<BlobHash, StoreError> {
+    text.parse()
+        .map_err(|error| StoreError::Corrupt(format!("hash `{text}`: {error}")))
 }
 
 fn optional_id(row: &Row<'_>, column: usize) -> Result<Option<Uuid>, StoreError> {

@@ -2,7 +2,9 @@
 //! FULL, read over connections of their own. People can open the file with any SQLite tool.
 
 mod archive;
+mod blobs;
 mod columns;
+mod large_values;
 mod lost;
 mod read;
 mod read_only;
@@ -11,12 +13,12 @@ mod workers;
 mod write;
 mod writer;
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use convoke_model::Clock;
+use convoke_model::{BlobHash, Clock};
 use futures::FutureExt;
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode};
@@ -24,6 +26,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::archive::{Archive, Imported};
+use crate::blob::{Blob, BlobInfo, BlobRange};
 use crate::conversation::ConversationRecord;
 use crate::definition::Definition;
 use crate::error::StoreError;
@@ -343,6 +346,29 @@ impl Store for SqliteStore {
     fn trust(&self, hash: &str) -> StoreFuture<bool> {
         let hash = hash.to_owned();
         self.write(move |connection| Ok((archive::trust(connection, &hash)?, vec![Scope::Work])))
+    }
+
+    fn put_blob(&self, viewer: &Viewer, task: Uuid, blob: Blob) -> StoreFuture<bool> {
+        let viewer = viewer.clone();
+        self.write(move |connection| {
+            Ok((blobs::put(connection, &viewer, task, &blob)?, Vec::new()))
+        })
+    }
+
+    fn blob(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        hash: BlobHash,
+        range: Range<u64>,
+    ) -> StoreFuture<Option<BlobRange>> {
+        let viewer = viewer.clone();
+        self.read(move |connection| blobs::range(connection, &viewer, task, hash, &range))
+    }
+
+    fn blobs(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Vec<BlobInfo>> {
+        let viewer = viewer.clone();
+        self.read(move |connection| blobs::of_task(connection, &viewer, task))
     }
 
     fn take_out(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<Archive>> {

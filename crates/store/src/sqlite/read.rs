@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use uuid::Uuid;
 
 use super::columns;
+use super::large_values::{self, Text};
 use crate::conversation::ConversationRecord;
 use crate::error::StoreError;
 use crate::journal::{Entry, JournalEvent, StoredMessage};
@@ -60,14 +61,18 @@ pub(super) fn task(
 }
 
 /// A task's place in the store.
-fn ordinal(connection: &Connection, viewer: &Viewer, id: Uuid) -> Result<Option<u64>, StoreError> {
+pub(super) fn ordinal(
+    connection: &Connection,
+    viewer: &Viewer,
+    id: Uuid,
+) -> Result<Option<u64>, StoreError> {
     let sql = format!("SELECT ordinal FROM tasks WHERE {SEEN}");
     let place = |row: &Row<'_>| Ok(row.get(0)?);
     Ok(rows(connection, &sql, seen_by(viewer, id), place)?.pop())
 }
 
 /// Reads a part of a task that is there and that the viewer sees; nothing of any other.
-fn part_of<T>(
+pub(super) fn part_of<T>(
     connection: &Connection,
     viewer: &Viewer,
     id: Uuid,
@@ -99,10 +104,10 @@ pub(super) fn events_of(
     part_of(connection, viewer, id, |ordinal| {
         rows(
             connection,
-            "SELECT seq, at, kind, event FROM entries WHERE task = ?1 AND seq BETWEEN ?2 AND ?3 \
+            "SELECT seq, at, kind, event, blobs FROM entries WHERE task = ?1 AND seq BETWEEN ?2 AND ?3 \
              ORDER BY seq",
             params![ordinal, column(*seqs.start()), column(*seqs.end())],
-            columns::event,
+            |row| columns::event(connection, row),
         )
     })
 }
@@ -157,12 +162,12 @@ pub(super) fn entries(
     let states = RefCell::default();
     rows(
         connection,
-        "SELECT seq, at, kind, event, state FROM entries \
+        "SELECT seq, at, kind, event, state, blobs FROM entries \
          WHERE task = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq",
         params![ordinal, column(*seqs.start()), column(*seqs.end())],
         |row| {
             let earlier = |seq| states_before(connection, ordinal, seq);
-            columns::entry(row, 0, &mut states.borrow_mut(), earlier)
+            columns::entry(connection, row, 0, &mut states.borrow_mut(), earlier)
         },
     )
 }
@@ -174,12 +179,12 @@ fn states_before(
     seq: u64,
 ) -> Result<StateReader, StoreError> {
     let mut statement = connection.prepare_cached(
-        "SELECT state FROM entries WHERE task = ?1 AND seq < ?2 ORDER BY seq DESC",
+        "SELECT state, blobs FROM entries WHERE task = ?1 AND seq < ?2 ORDER BY seq DESC",
     )?;
     let mut found = statement.query(params![ordinal, seq])?;
     let mut backwards: Vec<String> = Vec::new();
     while let Some(row) = found.next()? {
-        let stored: String = row.get(0)?;
+        let stored = large_values::whole(connection, row, 0, 1, Text::State)?.into_owned();
         let is_full = !StateReader::default().needs_earlier(&stored);
         backwards.push(stored);
         if is_full {
@@ -199,9 +204,9 @@ pub(super) fn messages(
 ) -> Result<Vec<StoredMessage>, StoreError> {
     let grouped = rows(
         connection,
-        "SELECT seq, messages FROM entries WHERE task = ?1 AND messages IS NOT NULL ORDER BY seq",
+        "SELECT seq, messages, blobs FROM entries WHERE task = ?1 AND messages IS NOT NULL ORDER BY seq",
         [ordinal],
-        columns::messages,
+        |row| columns::messages(connection, row),
     )?;
     Ok(grouped.into_iter().flatten().collect())
 }
@@ -245,7 +250,7 @@ pub(super) fn newest(
     id: Uuid,
 ) -> Result<Option<(TaskRecord, Entry)>, StoreError> {
     let sql = format!(
-        "SELECT {}, e.seq, e.at, e.kind, e.event, e.state \
+        "SELECT {}, e.seq, e.at, e.kind, e.event, e.state, e.blobs \
          FROM (SELECT * FROM tasks WHERE {SEEN}) t JOIN entries e ON e.task = t.ordinal \
          ORDER BY e.seq DESC LIMIT 1",
         columns::TASK
@@ -254,7 +259,7 @@ pub(super) fn newest(
         let record = columns::task(row)?;
         let earlier = |seq| states_before(connection, record.ordinal, seq);
         let mut states = StateReader::default();
-        let entry = columns::entry(row, columns::TASK_COLUMNS, &mut states, earlier)?;
+        let entry = columns::entry(connection, row, columns::TASK_COLUMNS, &mut states, earlier)?;
         Ok((record, entry))
     };
     // What an entry's state builds on must be of the same moment.
@@ -432,7 +437,7 @@ fn conversation_in_snapshot(
     // Whole entries are read until there are enough messages; one entry rarely adds more than one.
     let spoken = rows(
         connection,
-        "SELECT e.seq, e.messages FROM tasks t JOIN entries e ON e.task = t.ordinal \
+        "SELECT e.seq, e.messages, e.blobs FROM tasks t JOIN entries e ON e.task = t.ordinal \
          WHERE t.conversation = ?1 AND t.ordinal < ?2 AND t.app = ?4 AND e.spoken > 0 \
          ORDER BY t.ordinal DESC, e.seq DESC LIMIT ?3",
         params![
@@ -441,7 +446,7 @@ fn conversation_in_snapshot(
             i64::try_from(limit).unwrap_or(i64::MAX),
             record.app
         ],
-        columns::messages,
+        |row| columns::messages(connection, row),
     )?;
     let mut messages: Vec<_> = spoken
         .into_iter()

@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     ONE_APP_EACH,
     TRUST_IN_DEFINITIONS,
     TRACES,
+    BLOBS,
 ];
 
 const FIRST: &str = "
@@ -149,6 +150,31 @@ ALTER TABLE definitions ADD COLUMN trusted INTEGER NOT NULL DEFAULT 1;
 const TRACES: &str = "
 ALTER TABLE tasks ADD COLUMN trace TEXT;
 CREATE INDEX conversations_by_app ON conversations (app, updated_at);
+";
+
+/// Large values stand beside the journal, each once and in chunks, while a task names them. `journal` marks those that
+/// only the texts of the task's entries name. Where a text has references in the place of values, `blobs` says at which
+/// offsets.
+const BLOBS: &str = "
+CREATE TABLE blobs (
+  id     INTEGER PRIMARY KEY,
+  hash   TEXT NOT NULL UNIQUE,
+  bytes  INTEGER NOT NULL
+);
+CREATE TABLE blob_chunks (
+  blob     INTEGER NOT NULL,
+  place    INTEGER NOT NULL,
+  content  BLOB NOT NULL
+);
+CREATE UNIQUE INDEX blob_chunks_by_place ON blob_chunks (blob, place);
+CREATE TABLE task_blobs (
+  task     INTEGER NOT NULL,
+  blob     INTEGER NOT NULL,
+  journal  INTEGER NOT NULL,
+  PRIMARY KEY (task, blob)
+) WITHOUT ROWID;
+CREATE INDEX task_blobs_by_blob ON task_blobs (blob);
+ALTER TABLE entries ADD COLUMN blobs TEXT;
 ";
 
 /// Brings a file up to the newest version, or refuses one that is newer than this program.

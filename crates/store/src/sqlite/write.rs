@@ -6,8 +6,10 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
+use super::blobs::{self, NamedBy};
 use super::columns::{self, millis, word};
-use super::{archive, read};
+use super::{archive, large_values, read};
+use crate::blob::{Blob, INLINE_BYTES};
 use crate::error::StoreError;
 use crate::journal::{Batch, Fence, LeaseAction, NewEntry, NewMessage, StatusUpdate};
 use crate::signal::{NewSignal, SignalReceipt};
@@ -94,7 +96,12 @@ pub(super) fn submit(
         0,
         std::slice::from_ref(&task.entry),
         &task.messages,
+        INLINE_BYTES,
     )?;
+    for blob in &task.blobs {
+        blobs::keep(connection, ordinal, blob, NamedBy::Caller)?;
+    }
+    blobs::name_carried(connection, ordinal, &task.messages)?;
     if let Some(parent) = task.parent
         && has_ended(connection, parent)?
     {
@@ -294,7 +301,12 @@ pub(super) fn append(
     let seq = fence.seq + batch.entries.len() as u64;
     let mut scopes = vec![Scope::Task(fence.task)];
     let speaks = batch.messages.iter().any(|message| message.spoken);
-    if !speaks && batch.entries.len() == 1 && batch.consumed.is_empty() && batch.standing.is_none()
+    let carries = batch.messages.iter().any(|new| !new.blobs.is_empty());
+    if !speaks
+        && !carries
+        && batch.entries.len() == 1
+        && batch.consumed.is_empty()
+        && batch.standing.is_none()
     {
         return Ok((seq, scopes));
     }
@@ -309,7 +321,9 @@ pub(super) fn append(
         fence.seq + 1,
         batch.entries.get(1..).unwrap_or_default(),
         &batch.messages,
+        batch.inline_bytes,
     )?;
+    blobs::name_carried(connection, ordinal, &batch.messages)?;
     for signal in &batch.consumed {
         connection
             .prepare_cached("UPDATE signals SET consumed = 1 WHERE id = ?1 AND task = ?2")?
@@ -375,10 +389,11 @@ fn insert_next(connection: &Connection, fence: Fence, batch: &Batch) -> Result<u
     } else {
         &[]
     };
-    Ok(connection
+    let columns = large_values::of_entry(entry, messages, batch.inline_bytes)?;
+    let added = connection
         .prepare_cached(
-            "INSERT INTO entries (task, seq, at, kind, event, state, spoken, messages) \
-             SELECT ordinal, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM tasks \
+            "INSERT INTO entries (task, seq, at, kind, event, state, spoken, messages, blobs) \
+             SELECT ordinal, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM tasks \
              WHERE id = ?1 AND epoch = ?2 AND completed_at IS NULL \
              AND (SELECT max(seq) FROM entries WHERE task = ordinal) = ?3",
         )?
@@ -389,11 +404,26 @@ fn insert_next(connection: &Connection, fence: Fence, batch: &Batch) -> Result<u
             fence.seq + 1,
             millis(entry.at),
             entry.kind,
-            entry.event,
-            entry.state,
+            columns.event,
+            columns.state,
             spoken(messages),
-            columns::messages_text(messages),
-        ])?)
+            columns.messages,
+            columns.blobs,
+        ])?;
+    if added > 0 && !columns.values.is_empty() {
+        let ordinal = connection
+            .prepare_cached("SELECT ordinal FROM tasks WHERE id = ?1")?
+            .query_row([fence.task.to_string()], |row| row.get(0))?;
+        keep_values(connection, ordinal, &columns.values)?;
+    }
+    Ok(added)
+}
+
+fn keep_values(connection: &Connection, task: i64, values: &[Blob]) -> Result<(), StoreError> {
+    for value in values {
+        blobs::keep(connection, task, value, NamedBy::Journal)?;
+    }
+    Ok(())
 }
 
 fn stand(
@@ -447,24 +477,28 @@ pub(super) fn insert(
     after: u64,
     entries: &[NewEntry],
     messages: &[NewMessage],
+    inline_bytes: usize,
 ) -> Result<(), StoreError> {
     let last = entries.len();
     for (seq, (index, entry)) in (after + 1..).zip((1..).zip(entries)) {
         let messages = if index == last { messages } else { &[] };
+        let columns = large_values::of_entry(entry, messages, inline_bytes)?;
+        keep_values(connection, ordinal, &columns.values)?;
         connection
             .prepare_cached(
-                "INSERT INTO entries (task, seq, at, kind, event, state, spoken, messages) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO entries (task, seq, at, kind, event, state, spoken, messages, blobs) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
             .execute(params![
                 ordinal,
                 seq,
                 millis(entry.at),
                 entry.kind,
-                entry.event,
-                entry.state,
+                columns.event,
+                columns.state,
                 spoken(messages),
-                columns::messages_text(messages),
+                columns.messages,
+                columns.blobs,
             ])?;
     }
     Ok(())
@@ -561,6 +595,7 @@ pub(super) fn remove(connection: &Connection, tasks: &[Uuid]) -> Result<Vec<Uuid
                 .prepare_cached(&format!("DELETE FROM {table} WHERE task = ?1"))?
                 .execute([ordinal])?;
         }
+        blobs::release(connection, ordinal)?;
         if let Some(conversation) = conversation {
             connection
                 .prepare_cached(

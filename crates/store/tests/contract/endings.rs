@@ -73,6 +73,7 @@ pub(crate) async fn a_task_that_cannot_be_read_is_set_aside_and_the_others_go_on
     world.submit(world.task(1)).await;
     let mut unreadable = world.task(2);
     unreadable.messages.push(NewMessage {
+        blobs: Vec::new(),
         message: "{".into(),
         spoken: false,
     });

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod blobs;
 mod conversations;
 mod endings;
 mod keeping;
@@ -20,7 +21,7 @@ mod world;
 macro_rules! backend {
     ($backend:ident, $world:expr) => {
         mod $backend {
-            use crate::{conversations, endings, keeping, promises, reads, sweeps, viewers};
+            use crate::{blobs, conversations, endings, keeping, promises, reads, sweeps, viewers};
             use crate::world::World;
 
             backend!(@tests $world; keeping;
@@ -33,6 +34,15 @@ macro_rules! backend {
                 a_trusted_definition_takes_the_place_of_one_that_is_not,
                 a_task_begun_with_what_is_not_trusted_does_not_make_it_so,
                 a_long_state_is_read_back_at_every_point,
+            );
+
+            backend!(@tests $world; blobs;
+                a_blob_is_read_back_whole_and_by_range,
+                a_blob_is_seen_only_through_a_task_that_names_it,
+                a_message_names_the_blobs_of_its_owner_and_of_nobody_else,
+                a_blob_goes_with_the_last_task_that_names_it,
+                a_task_moves_with_its_blobs,
+                a_blob_that_is_too_large_is_refused_by_name,
             );
 
             backend!(@tests $world; endings;

@@ -144,6 +144,7 @@ async fn carry_out(world: &World, operation: &Operation, claims: &mut Vec<Fence>
                 .await
                 .unwrap();
             let batch = Batch {
+                inline_bytes: convoke_store::INLINE_BYTES,
                 entries: vec![base.entries[0].clone(); entries],
                 messages: if progress {
                     vec![said("reply", base.entries[0].at)]

@@ -66,6 +66,7 @@ impl World {
             hold: None,
             not_before: None,
             trace: None,
+            blobs: Vec::new(),
         }
     }
 
@@ -98,6 +99,7 @@ impl World {
 
     pub(crate) fn batch(&self, status: TaskState) -> Batch {
         Batch {
+            inline_bytes: convoke_store::INLINE_BYTES,
             entries: vec![entry("step", self.clock.now())],
             messages: Vec::new(),
             consumed: Vec::new(),

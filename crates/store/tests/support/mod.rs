@@ -28,6 +28,7 @@ pub(crate) fn task(id: u128, clock: &SimClock) -> NewTask {
         hold: None,
         not_before: None,
         trace: None,
+        blobs: Vec::new(),
         entry: NewEntry {
             at,
             kind: "submitted".into(),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use convoke_model::{Channel, Name, Stage, TaskState};
+use convoke_model::{BlobHash, Channel, Name, Stage, TaskState};
 use convoke_store::{
-    Archive, ArchivedConversation, ArchivedSignal, Entry, StoredMessage, TaskRecord,
+    Archive, ArchivedConversation, ArchivedSignal, Blob, BlobInfo, Entry, StoredMessage, TaskRecord,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ pub(super) const TASKS: &str = "tasks";
 
 /// The folder that holds what tasks were begun with, one folder for each, under its hash.
 pub(super) const DEFINITIONS: &str = "definitions";
+
+/// The folder that holds the blobs of all tasks, one file for each, under its hash.
+pub(super) const BLOBS: &str = "blobs";
 
 /// The task itself.
 pub(super) const TASK_FILE: &str = "task.json";
@@ -116,6 +119,23 @@ pub(super) struct TaskFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     trace: Option<String>,
     pub(super) signals: Vec<ArchivedSignal>,
+    /// The blobs that it names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) blobs: Vec<BlobFile>,
+}
+
+/// A blob that a task names.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct BlobFile {
+    pub(super) hash: BlobHash,
+    pub(super) bytes: u64,
+}
+
+impl BlobFile {
+    fn of(blob: &Blob) -> Self {
+        let BlobInfo { hash, bytes } = blob.info();
+        Self { hash, bytes }
+    }
 }
 
 /// The conversation that a task belongs to.
@@ -167,11 +187,17 @@ impl TaskFile {
             tags: record.tags,
             trace: record.trace,
             signals: archive.signals.clone(),
+            blobs: archive.blobs.iter().map(BlobFile::of).collect(),
         }
     }
 
-    /// The task with its journal.
-    pub(super) fn with_journal(self, entries: Vec<Entry>, messages: Vec<StoredMessage>) -> Archive {
+    /// The task with its journal and its blobs.
+    pub(super) fn with_journal(
+        self,
+        entries: Vec<Entry>,
+        messages: Vec<StoredMessage>,
+        blobs: Vec<Blob>,
+    ) -> Archive {
         let (conversation, told) = match self.conversation {
             Some(ConversationPart { id, told }) => (Some(id), Some(told)),
             None => (None, None),
@@ -210,6 +236,7 @@ impl TaskFile {
             entries,
             messages,
             signals: self.signals,
+            blobs,
         }
     }
 }

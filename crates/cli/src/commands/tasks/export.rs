@@ -90,6 +90,9 @@ impl Export<'_> {
             return Ok(Err(message));
         }
         let known = self.definition(&archive.record.definition).await?;
+        for blob in &archive.blobs {
+            self.folder.put_blob(blob)?;
+        }
         let mut files = vec![file(TASK_FILE, &TaskFile::of(&archive, known.kept))?];
         let number = archive.entries.len();
         for (place, entry) in archive.entries.iter().enumerate() {

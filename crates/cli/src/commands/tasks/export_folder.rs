@@ -7,11 +7,11 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
-use convoke_store::Definition;
+use convoke_store::{Blob, Definition};
 use uuid::Uuid;
 
 use super::archive::{
-    DEFINITIONS, TASKS, is_folder_name, is_partial, name_of_replaced, partial_name, refused,
+    BLOBS, DEFINITIONS, TASKS, is_folder_name, is_partial, name_of_replaced, partial_name, refused,
     replaced_name,
 };
 use crate::exit::UsageError;
@@ -20,6 +20,7 @@ use crate::exit::UsageError;
 pub(super) struct ExportFolder {
     tasks: PathBuf,
     definitions: PathBuf,
+    blobs: PathBuf,
 }
 
 /// A file of a task or a definition: its path within the folder, and what stands in it.
@@ -31,6 +32,7 @@ impl ExportFolder {
         let folder = Self {
             tasks: dir.join(TASKS),
             definitions: dir.join(DEFINITIONS),
+            blobs: dir.join(BLOBS),
         };
         for path in [&folder.tasks, &folder.definitions] {
             fs::create_dir_all(path).map_err(|error| refused("archive.unwritable", path, error))?;
@@ -42,6 +44,19 @@ impl ExportFolder {
     /// Writes a task, in place of what an earlier export wrote of it. Tells whether there was such.
     pub(super) fn put_task(&self, id: Uuid, files: &[File]) -> anyhow::Result<bool> {
         put(&self.tasks, &id.to_string(), files)
+    }
+
+    /// Writes a blob, unless it is there already: its name says what stands in it.
+    pub(super) fn put_blob(&self, blob: &Blob) -> anyhow::Result<()> {
+        let name = blob.hash().to_string();
+        let (partial, place) = (self.blobs.join(partial_name(&name)), self.blobs.join(&name));
+        if place.exists() {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.blobs)
+            .and_then(|()| fs::write(&partial, blob.content()))
+            .with_context(|| format!("{} cannot be written", place.display()))?;
+        rename(&partial, &place)
     }
 
     /// Writes what tasks were begun with.
@@ -67,7 +82,7 @@ fn check_unused(dir: &Path) -> Result<(), UsageError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(refused("archive.unwritable", dir, error)),
     };
-    let own = [OsStr::new(TASKS), OsStr::new(DEFINITIONS)];
+    let own = [TASKS, DEFINITIONS, BLOBS].map(OsStr::new);
     for entry in entries {
         let entry = entry.map_err(|error| refused("archive.unwritable", dir, error))?;
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());

@@ -59,6 +59,7 @@ async fn bring_in(
     assert_eq!(there.entries, archive.entries);
     assert_eq!(there.messages, archive.messages);
     assert_eq!(there.signals, archive.signals);
+    assert_eq!(there.blobs, archive.blobs);
     assert_eq!(there.record.status, archive.record.status);
     assert_eq!(there.record.seq, archive.record.seq);
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_flow::{MAX_KEY_CHARACTERS, check_key, check_tags};
 use convoke_model::{Invalid, Name, TaskState};
-use convoke_store::{Archive, Entry, StoredMessage};
+use convoke_store::{Archive, Blob, Entry, StoredMessage};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
@@ -13,7 +13,8 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::archive::{
-    DEFINITIONS, TASK_FILE, TASKS, TaskFile, is_folder_name, name_of_replaced, refused,
+    BLOBS, BlobFile, DEFINITIONS, TASK_FILE, TASKS, TaskFile, is_folder_name, name_of_replaced,
+    refused,
 };
 use super::archive_checkpoint::{ReadCheckpoint, is_file_name};
 use super::import_definition::ReadDefinition;
@@ -29,6 +30,7 @@ pub(super) struct ImportFolder {
     /// What they were begun with, by its hash.
     pub(super) definitions: HashMap<String, ReadDefinition>,
     folder: SourceFolder,
+    blobs: SourceBlobs,
     limits: ImportLimits,
 }
 
@@ -59,6 +61,10 @@ impl ImportFolder {
         let folder = SourceFolder::open(dir)?.ok_or_else(no_export)?;
         let tasks = folder.folder(TASKS)?.ok_or_else(no_export)?;
         let definitions = folder.folder(DEFINITIONS)?;
+        let blobs = SourceBlobs {
+            folder: folder.folder(BLOBS)?,
+            missing: dir.join(BLOBS),
+        };
         let ids = task_ids(&tasks, limits.tasks())?;
         let bar = progress::bar(ids.len(), "checking");
         let mut listed = Vec::with_capacity(ids.len());
@@ -73,6 +79,9 @@ impl ImportFolder {
             let mut reader = TaskReader::open(&tasks, &id, &limits)?;
             let task = reader.task_file()?;
             reader.journal(&task, |_| {})?;
+            for blob in &task.blobs {
+                reader.blob(&blobs, blob)?;
+            }
             among
                 .check(&task)
                 .map_err(|why| refused("archive.invalid", &reader.file(), why))?;
@@ -89,6 +98,7 @@ impl ImportFolder {
             tasks: listed,
             definitions: read.read,
             folder: tasks,
+            blobs,
             limits,
         })
     }
@@ -104,13 +114,19 @@ impl ImportFolder {
             entries.push(entry);
             messages.extend(added);
         })?;
+        let blobs: Result<Vec<_>, _> = task
+            .blobs
+            .iter()
+            .map(|blob| reader.blob(&self.blobs, blob))
+            .collect();
+        let blobs = blobs?;
         if reader.digest() != listed.digest {
             let why = "somebody changed the task while it was imported";
             return Err(refused("archive.changed", reader.folder.path(), why));
         }
         entries.sort_by_key(|entry| entry.seq);
         messages.sort_by_key(|said| said.seq);
-        Ok(task.with_journal(entries, messages))
+        Ok(task.with_journal(entries, messages, blobs))
     }
 }
 
@@ -142,6 +158,13 @@ impl ReadDefinitions<'_> {
         self.read.insert(hash.to_owned(), read);
         Ok(())
     }
+}
+
+/// The blobs of an export.
+struct SourceBlobs {
+    folder: Option<SourceFolder>,
+    /// Where they would be.
+    missing: PathBuf,
 }
 
 /// A task whose files are being read.
@@ -214,15 +237,7 @@ impl<'a> TaskReader<'a> {
         let Some(text) = self.folder.text(name, self.limits.file_bytes())? else {
             return Ok(None);
         };
-        self.bytes += text.len() as u64;
-        let most = self.limits.task_bytes();
-        if self.bytes > most.number {
-            let why = format!(
-                "the task has more than {} bytes; {}",
-                most.number, most.help
-            );
-            return Err(refused("archive.too_large", self.folder.path(), why));
-        }
+        self.count(text.len())?;
         for part in [name, &text] {
             self.digest.update((part.len() as u64).to_le_bytes());
             self.digest.update(part);
@@ -237,6 +252,43 @@ impl<'a> TaskReader<'a> {
                 Err(refused(code, &self.folder.path().join(name), error))
             }
         }
+    }
+
+    /// A blob that the task names. What has another content than its name says is refused.
+    fn blob(&mut self, blobs: &SourceBlobs, named: &BlobFile) -> Result<Blob, UsageError> {
+        let name = named.hash.to_string();
+        let path = blobs.missing.join(&name);
+        let most = self.limits.blob_bytes();
+        let content = match &blobs.folder {
+            Some(folder) => folder.content(&name, most)?,
+            None => None,
+        };
+        let content = content.ok_or_else(|| {
+            let why = "a task names this blob, and it is missing";
+            refused("archive.incomplete", &path, why)
+        })?;
+        self.count(content.len())?;
+        let blob = Blob::new(content.into(), most.number)
+            .map_err(|error| refused("archive.too_large", &path, error))?;
+        if (blob.hash(), blob.info().bytes) != (named.hash, named.bytes) {
+            let why = "the content is not the one that its name and size say";
+            return Err(refused("archive.invalid", &path, why));
+        }
+        Ok(blob)
+    }
+
+    /// Adds to what was read of the task, which has a limit.
+    fn count(&mut self, bytes: usize) -> Result<(), UsageError> {
+        self.bytes += bytes as u64;
+        let most = self.limits.task_bytes();
+        if self.bytes > most.number {
+            let why = format!(
+                "the task has more than {} bytes; {}",
+                most.number, most.help
+            );
+            return Err(refused("archive.too_large", self.folder.path(), why));
+        }
+        Ok(())
     }
 
     fn digest(&self) -> [u8; 32] {

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use convoke_app::{MAX_FILE_BYTES, MAX_FILES};
+use convoke_store::BLOB_BYTES;
 
 use super::import_source::ReadLimit;
 
@@ -20,9 +21,12 @@ pub(crate) struct ImportLimits {
     /// The most bytes in one file of a task
     #[arg(long = "max-file-bytes", value_name = "BYTES", default_value_t = ImportLimits::default().file_bytes)]
     file_bytes: u64,
-    /// The most bytes in all files of one task, and of the tasks that are on their way at once
+    /// The most bytes in all files and blobs of one task, and of the tasks that are on their way at once
     #[arg(long = "max-task-bytes", value_name = "BYTES", default_value_t = ImportLimits::default().task_bytes)]
     task_bytes: u64,
+    /// The most bytes in one blob
+    #[arg(long = "max-blob-bytes", value_name = "BYTES", default_value_t = ImportLimits::default().blob_bytes)]
+    blob_bytes: u64,
     /// The most bytes in all definitions, which are held in memory
     #[arg(long = "max-definition-bytes", value_name = "BYTES", default_value_t = ImportLimits::default().definition_bytes)]
     definition_bytes: u64,
@@ -35,6 +39,7 @@ impl Default for ImportLimits {
             task_files: 100_000,
             file_bytes: 16 * 1024 * 1024,
             task_bytes: 256 * 1024 * 1024,
+            blob_bytes: BLOB_BYTES,
             definition_bytes: 64 * 1024 * 1024,
         }
     }
@@ -66,6 +71,13 @@ impl ImportLimits {
         ReadLimit {
             number: self.task_bytes,
             help: "set --max-task-bytes",
+        }
+    }
+
+    pub(super) fn blob_bytes(&self) -> ReadLimit {
+        ReadLimit {
+            number: self.blob_bytes,
+            help: "set --max-blob-bytes",
         }
     }
 

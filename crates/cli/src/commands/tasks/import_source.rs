@@ -69,6 +69,25 @@ impl SourceFolder {
 
     /// The text of a file in it, if there is one.
     pub(super) fn text(&self, name: &str, most: ReadLimit) -> Result<Option<String>, UsageError> {
+        let Some(content) = self.content(name, most)? else {
+            return Ok(None);
+        };
+        let text = String::from_utf8(content).map_err(|error| {
+            refused(
+                "archive.unreadable",
+                &self.path.join(name),
+                error.utf8_error(),
+            )
+        })?;
+        Ok(Some(text))
+    }
+
+    /// What stands in a file in it, if there is one.
+    pub(super) fn content(
+        &self,
+        name: &str,
+        most: ReadLimit,
+    ) -> Result<Option<Vec<u8>>, UsageError> {
         let path = self.path.join(name);
         // A pipe that nobody writes to is opened all the same, and refused.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -90,15 +109,15 @@ impl SourceFolder {
         if u64::try_from(found.st_size).is_ok_and(|size| size > most.number) {
             return too_large();
         }
-        let mut text = String::new();
+        let mut content = Vec::new();
         // A file that grows in the meantime is one byte too long.
         let mut file = File::from(fd).take(most.number.saturating_add(1));
-        file.read_to_string(&mut text)
+        file.read_to_end(&mut content)
             .map_err(|error| refused("archive.unreadable", &path, error))?;
-        if text.len() as u64 > most.number {
+        if content.len() as u64 > most.number {
             return too_large();
         }
-        Ok(Some(text))
+        Ok(Some(content))
     }
 }
 

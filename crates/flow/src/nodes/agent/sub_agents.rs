@@ -288,6 +288,7 @@ fn no_answer(error: &EngineError) -> Failure {
                 StoreError::ForeignConversation { .. }
                     | StoreError::IdTaken { .. }
                     | StoreError::TooNew { .. }
+                    | StoreError::BlobTooLarge { .. }
             )
     );
     let kind = if refused {
