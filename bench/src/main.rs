@@ -6,6 +6,7 @@ mod deadline;
 mod decide;
 mod figures;
 mod journal;
+mod lists;
 mod long_task;
 mod paused;
 mod processes;
@@ -37,6 +38,15 @@ enum Command {
     },
     /// Measure durable appends per second and the bytes of a long task.
     Store {
+        /// A folder on the disk to measure.
+        #[arg(long, default_value = "target/bench")]
+        folder: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure lists, claims and submissions in a small and in a large store.
+    Lists {
         /// A folder on the disk to measure.
         #[arg(long, default_value = "target/bench")]
         folder: PathBuf,
@@ -122,6 +132,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Decide { data, json } => decide::run(&data, json),
+        Command::Lists { folder, json } => lists::run(&folder, json),
         Command::Store { folder, json } => store::run(&folder, json),
         Command::Cold { binary, app, json } => cold::run(binary, &app, json),
         Command::Paused {

@@ -159,7 +159,7 @@ async fn claimed(store: &dyn Store, tasks: usize) -> anyhow::Result<Vec<Fence>> 
         .collect())
 }
 
-fn task(number: usize) -> anyhow::Result<NewTask> {
+pub(crate) fn task(number: usize) -> anyhow::Result<NewTask> {
     let at = SystemClock.now();
     let message = Message::user("a task of the bench", at)?;
     Ok(NewTask {
@@ -197,7 +197,7 @@ fn step(messages: Vec<NewMessage>) -> Batch {
 }
 
 /// An entry as large as that of a tool call.
-fn entry() -> NewEntry {
+pub(crate) fn entry() -> NewEntry {
     NewEntry {
         at: SystemClock.now(),
         kind: "returned".into(),
