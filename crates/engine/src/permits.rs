@@ -31,11 +31,6 @@ impl Permits {
         Arc::clone(&self.0).try_acquire_owned().ok().map(Permit)
     }
 
-    /// Returns once a permit is free, in turn with those that wait for one.
-    pub(crate) async fn freed(&self) {
-        drop(self.wait().await);
-    }
-
     /// Waits for a permit.
     pub(crate) async fn wait(&self) -> Option<Permit> {
         // Nobody closes the semaphore, so that there always comes one.

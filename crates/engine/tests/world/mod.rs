@@ -561,7 +561,7 @@ impl Editions<Words, Hands> for Shelf {
 }
 
 /// What a worker of the tests may do, under a name of its own.
-fn worker_options() -> Options {
+pub(crate) fn worker_options() -> Options {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::SeqCst);
     Options {
@@ -578,7 +578,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn start(worker: Worker<Words, Hands>) -> Self {
+    pub(crate) fn start(worker: Worker<Words, Hands>) -> Self {
         let stop = CancellationToken::new();
         let runtime = tokio::runtime::Handle::current();
         Self {
