@@ -12,10 +12,10 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::output::{self, TextStyle};
 
-/// What the app that runs in this process wants taken out. Until it is known, everything is that may be.
-static WANTED: LazyLock<RwLock<RedactionRules>> = LazyLock::new(RwLock::default);
+/// What the apps that run in this process want taken out. Until one is known, everything is that may be.
+static WANTED: LazyLock<RwLock<Vec<RedactionRules>>> = LazyLock::new(RwLock::default);
 
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 struct RedactionRules {
     redaction: Redaction,
     /// Values that came from the environment.
@@ -42,11 +42,27 @@ pub(crate) fn init(verbose: u8) {
         .init();
 }
 
-/// Logs as this app wants it from now on.
+/// Takes out of the log what this app wants, beside what other apps and earlier editions of it do: their tasks may still
+/// run.
 pub(crate) fn follow(app: &App) {
+    let rules = RedactionRules {
+        redaction: app.config.redaction.clone(),
+        secrets: app.secrets.clone(),
+    };
     let mut wanted = WANTED.write().unwrap_or_else(PoisonError::into_inner);
-    wanted.redaction.clone_from(&app.config.redaction);
-    wanted.secrets.clone_from(&app.secrets);
+    if !wanted.contains(&rules) {
+        wanted.push(rules);
+    }
+}
+
+/// A line of the log as all apps want it.
+fn clean(line: &str) -> String {
+    let wanted = WANTED.read().unwrap_or_else(PoisonError::into_inner);
+    if wanted.is_empty() {
+        return RedactionRules::default().clean(line);
+    }
+    let cleaned = wanted.iter();
+    cleaned.fold(line.to_owned(), |line, rules| rules.clean(&line))
 }
 
 /// Makes a writer for each line.
@@ -94,10 +110,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         let line = String::from_utf8_lossy(&self.bytes);
         let (time, words) = line.trim_end().split_once(' ').unwrap_or(("", &line));
-        let words = {
-            let wanted = WANTED.read().unwrap_or_else(PoisonError::into_inner);
-            wanted.clean(words.trim_start())
-        };
+        let words = clean(words.trim_start());
         let look = match self.level {
             Level::ERROR => TextStyle::Red,
             Level::WARN => TextStyle::Yellow,
