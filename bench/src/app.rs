@@ -1,5 +1,5 @@
-//! A small app that is made for a measurement: a folder with one agent and, where it has one, a
-//! workflow, and a store beside it.
+//! A small app for a measurement: a folder with one agent and optionally a workflow, and a store next to
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,16 +8,16 @@ use convoke::{Incoming, Runtime, StoreChoice, local_user};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Seconds that no measurement takes, so that none is cut short by a limit.
+/// A limit in seconds that no measurement reaches.
 const LONG: u32 = 3_600;
 
-/// An app in a temporary folder, which is gone with it.
+/// An app in a temporary folder, deleted when dropped.
 pub(crate) struct BenchApp {
     folder: TempDir,
 }
 
 impl BenchApp {
-    /// Writes an app below a folder: an agent, and the workflow that every request goes through.
+    /// Writes an app in a folder: an agent, and the workflow for all requests.
     pub(crate) fn write(
         below: &Path,
         agent: &Value,
@@ -45,12 +45,12 @@ impl BenchApp {
         Ok(Self { folder })
     }
 
-    /// Where its tasks are kept.
+    /// The path of its store.
     pub(crate) fn store(&self) -> PathBuf {
         self.folder.path().join("data/store.db")
     }
 
-    /// Runs it over that store.
+    /// Starts the runtime with that store.
     pub(crate) async fn start(&self) -> anyhow::Result<Runtime> {
         let runtime = Runtime::builder()
             .app(self.folder.path())
@@ -60,17 +60,17 @@ impl BenchApp {
     }
 }
 
-/// An agent that is there because an app must have one, and does nothing.
+/// An agent that does nothing; an app needs at least one.
 pub(crate) fn idle_agent() -> Value {
     json!({ "name": "clerk", "role": "Is there.", "system_prompt": "You are there." })
 }
 
-/// A request outside any conversation.
+/// A request without a conversation.
 pub(crate) fn request() -> Incoming {
     Incoming::new(local_user(), "A task of the bench.")
 }
 
-/// The executor of a measurement: as many threads as the machine of the figures has cores.
+/// The runtime of a measurement, with as many threads as the documented machine has cores.
 pub(crate) fn executor() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

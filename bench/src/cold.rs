@@ -1,5 +1,4 @@
-//! How long the binary takes from its start to the first answer, and to the moment before the first
-//! tool server is started.
+//! Time from starting the binary to the first answer, with and without starting a tool server.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,17 +7,17 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde::Serialize;
 
-/// Runs of each kind; the median counts.
+/// Runs of each kind; the median is reported.
 const RUNS: usize = 15;
 
-/// What was measured, in milliseconds.
+/// The measurements, in milliseconds.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// A question that needs no tool: everything but the tool server.
+    /// A question that needs no tool.
     before_the_first_tool_server: f64,
     /// A request that starts the tool server and waits for its durable effect.
     to_the_first_effect: f64,
-    /// `convoke --version`: what starting any process costs.
+    /// `convoke --version`: the cost of starting any process.
     process: f64,
 }
 
@@ -59,14 +58,14 @@ pub(crate) fn run(binary: Option<PathBuf>, app: &Path, json: bool) -> anyhow::Re
 fn median(binary: &Path, folder: &Path, arguments: &[&str]) -> anyhow::Result<f64> {
     let mut times: Vec<Duration> = Vec::with_capacity(RUNS);
     for _ in 0..RUNS {
-        let began = Instant::now();
+        let started = Instant::now();
         let status = Command::new(binary)
             .args(arguments)
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .status()?;
-        times.push(began.elapsed());
+        times.push(started.elapsed());
         anyhow::ensure!(
             status.success(),
             "`convoke {}` failed: {status}",

@@ -1,5 +1,5 @@
-//! How long after the limit an answer comes when a tool server is at fault: three data domains, each with a real server
-//! over stdio, of which one or all are slow, stuck, silent or dead.
+//! How long after the limit an answer arrives if tool servers fail: three data domains, each with a real
+//! server over stdio, of which one or all are slow, stuck, silent or dead.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 use crate::app::executor;
 use crate::figures::Times;
 
-/// The server of the tests, which has one fault of its own.
+/// The scripted server of the tests.
 const SERVER: &str = include_str!("../../crates/cli/tests/servers/faulty.py");
 
 /// The app's limits.
 const TASK: Duration = Duration::from_secs(2);
 const TOOL: Duration = Duration::from_secs(1);
 
-/// How far beyond its limit an answer may come.
+/// How late an answer may be, in milliseconds.
 const AIM_MS: f64 = 100.0;
 
 const QUESTION: &str = "which products are abandoned most and how many units are in stock and \
     what is the price of boots";
 
-/// A domain: its name, a word that only its questions have, and how people ask it.
+/// A domain: its name, a word that only its questions contain, and example questions.
 const DOMAINS: [(&str, &str, [&str; 3]); 3] = [
     (
         "carts",
@@ -56,19 +56,19 @@ const DOMAINS: [(&str, &str, [&str; 3]); 3] = [
     ),
 ];
 
-/// What is at fault, and when the answer is due.
+/// A fault, and when the answer is due.
 struct Case {
     what: &'static str,
     /// The fault of each domain's server.
     faults: [&'static str; 3],
-    /// When the answer is due at the latest, from when the question was asked.
+    /// When the answer is due, counted from the question.
     due: Duration,
-    /// Whether the app grants the tools more time than the task has.
+    /// Whether tools have a longer limit than the task.
     grants_more: bool,
 }
 
 impl Case {
-    /// One server at fault, whose tool has its own limit.
+    /// One faulty server, whose tool has its own limit.
     const fn one(what: &'static str, fault: &'static str) -> Self {
         Self {
             what,
@@ -78,7 +78,7 @@ impl Case {
         }
     }
 
-    /// Tools that may take longer than the task.
+    /// Tools with a longer limit than the task.
     const fn until_the_task_ends(what: &'static str, faults: [&'static str; 3]) -> Self {
         Self {
             what,
@@ -88,8 +88,8 @@ impl Case {
         }
     }
 
-    /// How many domains give an answer.
-    fn sound(&self) -> usize {
+    /// The number of domains that answer.
+    fn working_domains(&self) -> usize {
         let is_sound = |fault: &&str| ["none", "slow:300"].contains(fault);
         self.faults.iter().filter(|fault| is_sound(fault)).count()
     }
@@ -110,7 +110,7 @@ const CASES: [Case; 12] = [
     Case::until_the_task_ends("nothing comes at all", ["hanging", "mute", "forgetful"]),
 ];
 
-/// How long after the limit the answers of one case came; before it is less than nothing.
+/// How long after the limit the answers of one case arrived; negative if before.
 #[derive(Debug, Serialize)]
 struct Row {
     what: &'static str,
@@ -146,7 +146,7 @@ pub(crate) fn run(folder: &Path, runs: usize, json: bool) -> anyhow::Result<()> 
 
 async fn measure(folder: &Path, runs: usize) -> anyhow::Result<Vec<Row>> {
     std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
-    // Tool servers run in folders of their own.
+    // Tool servers run in their own folders, so the path must be absolute.
     let folder = &folder.canonicalize()?;
     let mut rows = Vec::with_capacity(CASES.len());
     for case in &CASES {
@@ -166,8 +166,8 @@ async fn measure(folder: &Path, runs: usize) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The time to one answer, which must have what the sound servers say. Every run begins with servers that are not
-/// started yet.
+/// The time to one answer, which must contain what the working servers say. Every run starts without
+/// running servers.
 async fn answer(folder: &Path, case: &Case) -> anyhow::Result<Duration> {
     let folder = tempfile::tempdir_in(folder)?;
     let app = folder.path().join("app");
@@ -178,19 +178,19 @@ async fn answer(folder: &Path, case: &Case) -> anyhow::Result<Duration> {
         .build()
         .await?;
     let incoming = Incoming::new(local_user(), QUESTION);
-    let began = Instant::now();
+    let started = Instant::now();
     let ended = runtime.ask(incoming).await?;
-    let took = began.elapsed();
+    let took = started.elapsed();
     runtime.shutdown().await?;
     let answer = ended.answer.context("no answer came")?;
-    let state = match case.sound() {
+    let state = match case.working_domains() {
         0 => TaskState::Failed,
         _ => TaskState::Completed,
     };
     anyhow::ensure!(
         ended.status == state
-            && answer.sources.len() == case.sound()
-            && answer.partial == (case.sound() < DOMAINS.len()),
+            && answer.sources.len() == case.working_domains()
+            && answer.partial == (case.working_domains() < DOMAINS.len()),
         "{} is {}: {answer:?}",
         case.what,
         ended.status

@@ -1,5 +1,5 @@
-//! Trains the local decision engine on CLINC150 and measures it: accuracy, refusals, calibration,
-//! and time, on one thread.
+//! Trains the local decision engine on CLINC150 and measures accuracy, refusals, calibration and time,
+//! on one thread.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use convoke_decide::{Entry, LocalDecider, LocalDecision, Options, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// The parts of CLINC150, each a list of utterance and intent.
+/// The parts of CLINC150, each a list of utterances with their intents.
 #[derive(Debug, Deserialize)]
 struct Clinc {
     train: Vec<(String, String)>,
@@ -18,7 +18,7 @@ struct Clinc {
     oos_val: Vec<(String, String)>,
 }
 
-/// What is measured.
+/// The measurements.
 #[derive(Debug, Serialize)]
 struct Measured {
     examples: usize,
@@ -34,8 +34,8 @@ struct Measured {
     small_catalogues: Vec<SmallCatalogues>,
 }
 
-/// Small catalogues without out-of-scope examples, averaged over draws. They have no floor: they
-/// show what an app of a usual size can expect.
+/// Small catalogues without out-of-scope examples, averaged over draws. They have no required minimum;
+/// they show what a typical app can expect.
 #[derive(Debug, Serialize)]
 struct SmallCatalogues {
     draws: usize,
@@ -47,7 +47,7 @@ struct SmallCatalogues {
     others_refused: f64,
 }
 
-/// A floor or ceiling that the engine must keep.
+/// A required minimum or maximum.
 struct Bound {
     what: &'static str,
     measured: f64,
@@ -55,8 +55,8 @@ struct Bound {
     below: Option<f64>,
 }
 
-/// Trains on `train` and `oos_train` of the file at `data`, measures on `val` and `oos_val`, prints,
-/// and fails if a bound is missed.
+/// Trains on `train` and `oos_train` of the file `data`, measures on `val` and `oos_val`, prints the
+/// results, and fails if a bound is missed.
 pub(crate) fn run(data: &Path, json: bool) -> anyhow::Result<()> {
     let text =
         std::fs::read_to_string(data).with_context(|| format!("cannot read {}", data.display()))?;
@@ -83,7 +83,7 @@ fn measure(clinc: &Clinc) -> anyhow::Result<Measured> {
         .map(|(text, _)| text.clone())
         .collect();
     let count = clinc.train.len() + out_of_scope.len();
-    let begun = Instant::now();
+    let started = Instant::now();
     let busy_before = busy_seconds();
     let decider = build(
         &entries,
@@ -92,34 +92,34 @@ fn measure(clinc: &Clinc) -> anyhow::Result<Measured> {
             ..Options::default()
         },
     )?;
-    let training_seconds = begun.elapsed().as_secs_f64();
+    let training_seconds = started.elapsed().as_secs_f64();
     let training_cpu_seconds = match (busy_before, busy_seconds()) {
         (Some(before), Some(after)) => after - before,
         _ => training_seconds,
     };
 
     let mut microseconds = Vec::new();
-    let mut judged = Vec::new();
+    let mut outcomes = Vec::new();
     for (utterance, intent) in clinc.val.iter().chain(&clinc.oos_val) {
-        let begun = Instant::now();
+        let started = Instant::now();
         let decision = decider.decide(utterance);
-        microseconds.push(begun.elapsed().as_secs_f64() * 1e6);
+        microseconds.push(started.elapsed().as_secs_f64() * 1e6);
         let truth = examples
             .contains_key(intent.as_str())
             .then_some(intent.as_str());
-        judged.push(Judged::new(&decision, truth));
+        outcomes.push(DecisionOutcome::new(&decision, truth));
     }
     microseconds.sort_by(f64::total_cmp);
     let quantile = |share: usize| microseconds[(microseconds.len() - 1) * share / 100];
-    let inside = |one: &Judged| one.in_scope;
+    let inside = |one: &DecisionOutcome| one.in_scope;
     Ok(Measured {
         examples: count,
         training_seconds,
         training_cpu_seconds,
-        in_scope_accuracy: share(&judged, inside, |one| one.right),
-        in_scope_right_at_threshold: share(&judged, inside, |one| one.right && one.chosen),
-        out_of_scope_refused: share(&judged, |one| !one.in_scope, |one| !one.chosen),
-        expected_calibration_error: calibration_error(&judged),
+        in_scope_accuracy: share(&outcomes, inside, |one| one.right),
+        in_scope_right_at_threshold: share(&outcomes, inside, |one| one.right && one.chosen),
+        out_of_scope_refused: share(&outcomes, |one| !one.in_scope, |one| !one.chosen),
+        expected_calibration_error: calibration_error(&outcomes),
         decide_median_microseconds: quantile(50),
         decide_p99_microseconds: quantile(99),
         thousand_patterns_median_microseconds: thousand_patterns(clinc)?,
@@ -130,8 +130,8 @@ fn measure(clinc: &Clinc) -> anyhow::Result<Measured> {
     })
 }
 
-/// The median of decisions over 1,000 patterns that share most of their words, on texts of which
-/// half match one of them.
+/// The median decision time with 1,000 patterns that share most of their words; half of the texts match
+/// one.
 fn thousand_patterns(clinc: &Clinc) -> anyhow::Result<f64> {
     const PLACES: [&str; 10] = [
         "kitchen", "hall", "garden", "cellar", "attic", "garage", "office", "bedroom", "bathroom",
@@ -169,9 +169,9 @@ fn thousand_patterns(clinc: &Clinc) -> anyhow::Result<f64> {
         .map(|(utterance, _)| utterance.as_str());
     let mut microseconds = Vec::new();
     for text in texts.iter().map(String::as_str).chain(misses) {
-        let begun = Instant::now();
+        let started = Instant::now();
         let decision = decider.decide(text);
-        microseconds.push(begun.elapsed().as_secs_f64() * 1e6);
+        microseconds.push(started.elapsed().as_secs_f64() * 1e6);
         if text.starts_with("please ")
             && text.ends_with("half past nine")
             && decision.chosen().is_none()
@@ -183,23 +183,23 @@ fn thousand_patterns(clinc: &Clinc) -> anyhow::Result<f64> {
     Ok(microseconds[microseconds.len() / 2])
 }
 
-/// Seconds that this thread has been on a core, where the system tells. Other programs on a busy
-/// machine stretch the wall clock, but not this.
+/// CPU seconds of this thread, if the system reports them. In contrast to wall-clock time, they do not
+/// depend on other programs.
 fn busy_seconds() -> Option<f64> {
     let line = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanoseconds: f64 = line.split_whitespace().next()?.parse().ok()?;
     Some(nanoseconds / 1e9)
 }
 
-/// How one decision went.
-struct Judged {
+/// The result of one decision.
+struct DecisionOutcome {
     in_scope: bool,
     right: bool,
     chosen: bool,
     confidence: f64,
 }
 
-impl Judged {
+impl DecisionOutcome {
     fn new(decision: &LocalDecision, truth: Option<&str>) -> Self {
         let best = decision.candidates.first();
         Self {
@@ -211,24 +211,34 @@ impl Judged {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts are small")]
-fn share(judged: &[Judged], of: impl Fn(&Judged) -> bool, that: impl Fn(&Judged) -> bool) -> f64 {
-    let all = judged.iter().filter(|one| of(one)).count();
-    let such = judged.iter().filter(|one| of(one) && that(one)).count();
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the numbers of a benchmark are small"
+)]
+fn share(
+    outcomes: &[DecisionOutcome],
+    of: impl Fn(&DecisionOutcome) -> bool,
+    that: impl Fn(&DecisionOutcome) -> bool,
+) -> f64 {
+    let all = outcomes.iter().filter(|one| of(one)).count();
+    let such = outcomes.iter().filter(|one| of(one) && that(one)).count();
     such as f64 / all.max(1) as f64
 }
 
-/// How far confidence and the share of right decisions lie apart, over ten bins of confidence, each
-/// weighted by what falls into it.
-#[expect(clippy::cast_precision_loss, reason = "counts are small")]
-fn calibration_error(judged: &[Judged]) -> f64 {
+/// The expected calibration error: the weighted difference between confidence and accuracy, over ten
+/// bins of confidence.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the numbers of a benchmark are small"
+)]
+fn calibration_error(outcomes: &[DecisionOutcome]) -> f64 {
     let mut gaps = [0.0f64; 10];
-    for one in judged {
+    for one in outcomes {
         let upper = |bin: usize| (bin + 1) as f64 / 10.0;
         let bin = (0..9).find(|&bin| one.confidence < upper(bin)).unwrap_or(9);
         gaps[bin] += one.confidence - f64::from(u8::from(one.right));
     }
-    gaps.iter().map(|gap| gap.abs()).sum::<f64>() / judged.len() as f64
+    gaps.iter().map(|gap| gap.abs()).sum::<f64>() / outcomes.len() as f64
 }
 
 fn small_catalogues(
@@ -239,9 +249,9 @@ fn small_catalogues(
 ) -> anyhow::Result<SmallCatalogues> {
     const DRAWS: usize = 15;
     let intents: Vec<&str> = examples.keys().copied().collect();
-    let mut judged = Vec::new();
+    let mut outcomes = Vec::new();
     for draw in 0..DRAWS {
-        // Even steps through an alphabetical list mix the intents' subjects.
+        // Even steps through the alphabetical list mix the topics.
         let drawn: BTreeMap<&str, Vec<String>> = (0..entries)
             .map(|place| intents[(draw * 7 + place * (intents.len() / entries)) % intents.len()])
             .map(|intent| (intent, examples[intent].clone()))
@@ -251,22 +261,22 @@ fn small_catalogues(
             let truth = drawn
                 .contains_key(intent.as_str())
                 .then_some(intent.as_str());
-            judged.push(Judged::new(&decider.decide(utterance), truth));
+            outcomes.push(DecisionOutcome::new(&decider.decide(utterance), truth));
         }
     }
-    let inside = |one: &Judged| one.in_scope;
+    let inside = |one: &DecisionOutcome| one.in_scope;
     Ok(SmallCatalogues {
         draws: DRAWS,
         entries,
         examples_each,
-        in_scope_accuracy: share(&judged, inside, |one| one.right),
-        in_scope_right_at_threshold: share(&judged, inside, |one| one.right && one.chosen),
-        wrong_at_threshold: share(&judged, inside, |one| !one.right && one.chosen),
-        others_refused: share(&judged, |one| !one.in_scope, |one| !one.chosen),
+        in_scope_accuracy: share(&outcomes, inside, |one| one.right),
+        in_scope_right_at_threshold: share(&outcomes, inside, |one| one.right && one.chosen),
+        wrong_at_threshold: share(&outcomes, inside, |one| !one.right && one.chosen),
+        others_refused: share(&outcomes, |one| !one.in_scope, |one| !one.chosen),
     })
 }
 
-/// Entries with at most `limit` examples each, spread over all that there are.
+/// Entries with at most `limit` examples each, evenly selected.
 fn entries_of(examples: &BTreeMap<&str, Vec<String>>, limit: usize) -> Vec<Entry> {
     examples
         .iter()
@@ -288,7 +298,7 @@ fn build(entries: &[Entry], options: Options) -> anyhow::Result<LocalDecider> {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("the catalogue is not sound: {}", problems.join("; "))
     })?;
-    // Training is measured by itself, and no decision is to wait for it.
+    // Training is measured separately, and no decision may wait for it.
     decider.train();
     Ok(decider)
 }
@@ -354,10 +364,7 @@ impl Bound {
     }
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "a benchmark is there to print what it measured"
-)]
+#[expect(clippy::print_stdout, reason = "the program prints its results")]
 fn print(measured: &Measured, json: bool) -> anyhow::Result<()> {
     if json {
         println!("{}", serde_json::to_string_pretty(measured)?);

@@ -1,4 +1,4 @@
-//! Figures of many runs, of this process, and of a store's file.
+//! Statistics of repeated runs, of this process, and of a store's file.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::Context;
 use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 
-/// What many runs of the same took, in milliseconds.
+/// Durations of repeated runs, in milliseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Times {
     pub(crate) median: f64,
@@ -33,7 +33,7 @@ impl Times {
     }
 }
 
-/// What this process takes of the machine.
+/// Resources used by this process.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Process {
     pub(crate) threads: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// As the kernel tells it.
+    /// Reads them from the kernel.
     pub(crate) fn now() -> anyhow::Result<Self> {
         let status = std::fs::read_to_string("/proc/self/status")
             .context("the kernel tells nothing of this process; Linux is needed")?;
@@ -58,7 +58,7 @@ impl Process {
     }
 }
 
-/// The bytes of a store, those included that are still in its log.
+/// The size of a store, including its write-ahead log.
 pub(crate) fn store_bytes(path: &Path) -> anyhow::Result<u64> {
     let connection = open(path)?;
     let number = |what: &str| -> anyhow::Result<u64> {
@@ -67,7 +67,7 @@ pub(crate) fn store_bytes(path: &Path) -> anyhow::Result<u64> {
     Ok(number("page_count")? * number("page_size")?)
 }
 
-/// What stands in the journals of a store.
+/// The size of a store's journals.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct JournalBytes {
     pub(crate) entries: u64,
@@ -97,16 +97,13 @@ impl JournalBytes {
 }
 
 fn open(path: &Path) -> anyhow::Result<Connection> {
-    // A log is read along only where its index may be written.
+    // Reading the write-ahead log requires write access to its index.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(path, flags).with_context(|| format!("{}", path.display()))
 }
 
-/// A share of bytes or of counts.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a figure needs no more digits than that"
-)]
+/// A ratio of bytes or counts.
+#[expect(clippy::cast_precision_loss, reason = "a figure needs no more digits")]
 pub(crate) fn per(all: u64, parts: u64) -> f64 {
     all as f64 / parts.max(1) as f64
 }

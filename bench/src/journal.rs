@@ -1,5 +1,5 @@
-//! The journal of a long task: what a step costs in it, whether that grows with the task, and how long
-//! the task takes to open.
+//! The journal of a long task: the cost of a step, its growth with the task's length, and the time to
+//! open the task.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,18 +13,19 @@ use uuid::Uuid;
 
 use crate::app::executor;
 use crate::figures::{JournalBytes, Times, per};
-use crate::long_task::{Shape, carry_out};
+use crate::long_task::{Shape, execute};
 
-/// What was measured of tasks of one shape, the shortest first.
+/// The measurements of tasks of one shape, shortest first.
 #[derive(Debug, Serialize)]
 struct Report {
     shape: Shape,
     sizes: Vec<Measured>,
-    /// Bytes a step of the longest, for one of the shortest: about 1 where the journal grows linearly.
+    /// Bytes per step of the longest task relative to the shortest; about 1 if the journal grows
+    /// linearly.
     growth: f64,
 }
 
-/// What was measured of one task.
+/// The measurements of one task.
 #[derive(Debug, Serialize)]
 struct Measured {
     journal: JournalBytes,
@@ -35,7 +36,7 @@ struct Measured {
     seconds_to_carry_out: f64,
 }
 
-/// Times that a task is opened; the median counts.
+/// Runs of opening a task; the median is reported.
 const RUNS: usize = 20;
 
 pub(crate) fn run(folder: &Path, steps: u32, json: bool) -> anyhow::Result<()> {
@@ -64,7 +65,7 @@ pub(crate) fn run(folder: &Path, steps: u32, json: bool) -> anyhow::Result<()> {
 }
 
 async fn measure(folder: &Path, shape: Shape, steps: u32) -> anyhow::Result<Measured> {
-    let long = carry_out(folder, shape, steps).await?;
+    let long = execute(folder, shape, steps).await?;
     let path = long.app.store();
     let journal = JournalBytes::of(&path)?;
     let (mut load, mut newest) = (Vec::new(), Vec::new());
@@ -82,23 +83,23 @@ async fn measure(folder: &Path, shape: Shape, steps: u32) -> anyhow::Result<Meas
     })
 }
 
-/// How long the whole task takes to read, by a process that has just opened its store.
+/// The time to read the whole task, in a freshly opened store.
 async fn time_to_load(path: &Path, task: Uuid, entries: u64) -> anyhow::Result<Duration> {
     let store = SqliteStore::open(path, Arc::new(SystemClock))?;
-    let began = Instant::now();
+    let started = Instant::now();
     let loaded = store.load(&Viewer::System, task, 1).await?;
-    let took = began.elapsed();
+    let took = started.elapsed();
     let read = loaded.map_or(0, |loaded| loaded.entries.len() as u64);
     anyhow::ensure!(read == entries, "{read} of {entries} entries were read");
     Ok(took)
 }
 
-/// The same for where the task stands.
+/// The time to read the newest entry, in a freshly opened store.
 async fn time_of_newest(path: &Path, task: Uuid) -> anyhow::Result<Duration> {
     let store = SqliteStore::open(path, Arc::new(SystemClock))?;
-    let began = Instant::now();
+    let started = Instant::now();
     let newest = store.newest(&Viewer::System, task).await?;
-    let took = began.elapsed();
+    let took = started.elapsed();
     newest.context("the task is gone")?;
     Ok(took)
 }

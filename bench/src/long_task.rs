@@ -1,5 +1,5 @@
-//! Long tasks, made by doing the work: a list that is gone over, a chain of nodes, and an agent that
-//! calls a tool again and again.
+//! Creates long tasks by executing them: a node over a list, a chain of nodes, and an agent with many
+//! tool calls.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,15 +14,15 @@ use uuid::Uuid;
 use crate::app::{BenchApp, idle_agent, request};
 use crate::figures::store_bytes;
 
-/// What a long task is made of.
+/// The shape of a long task.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Shape {
-    /// An agent: each thought calls a tool.
+    /// An agent that calls a tool in every turn.
     Agent,
-    /// A workflow of one node, which goes over a list with a tool.
+    /// A workflow with one node that runs a tool over a list.
     Map,
-    /// A workflow of many nodes, one behind the other, each of which calls a tool.
+    /// A workflow with a chain of nodes that each call a tool.
     Chain,
 }
 
@@ -38,17 +38,17 @@ impl Shape {
     }
 }
 
-/// A task that has ended, and the store that it is in.
+/// An ended task and its store.
 pub(crate) struct LongTask {
     pub(crate) app: BenchApp,
     pub(crate) task: Uuid,
     pub(crate) took: Duration,
-    /// By how much it made the store's file grow.
+    /// The growth of the store's file.
     pub(crate) file_growth: u64,
 }
 
-/// Carries out a task of about so many steps.
-pub(crate) async fn carry_out(below: &Path, shape: Shape, steps: u32) -> anyhow::Result<LongTask> {
+/// Runs a task of about this many steps.
+pub(crate) async fn execute(below: &Path, shape: Shape, steps: u32) -> anyhow::Result<LongTask> {
     match shape {
         Shape::Map => {
             let app = BenchApp::write(below, &idle_agent(), Some(&map(steps)))?;
@@ -59,9 +59,9 @@ pub(crate) async fn carry_out(below: &Path, shape: Shape, steps: u32) -> anyhow:
             finish(app).await
         }
         Shape::Agent => {
-            // A thought is a step, and so is the call that it makes.
+            // A model turn is a step, and so is its tool call.
             let calls = steps / 2;
-            let model = ScriptedModel::start(caller(calls)).await?;
+            let model = ScriptedModel::start(tool_caller(calls)).await?;
             finish(BenchApp::write(below, &agent(&model, calls), None)?).await
         }
     }
@@ -70,9 +70,9 @@ pub(crate) async fn carry_out(below: &Path, shape: Shape, steps: u32) -> anyhow:
 async fn finish(app: BenchApp) -> anyhow::Result<LongTask> {
     let runtime = app.start().await?;
     let empty = store_bytes(&app.store())?;
-    let began = Instant::now();
+    let started = Instant::now();
     let ended = runtime.ask(request()).await?;
-    let took = began.elapsed();
+    let took = started.elapsed();
     anyhow::ensure!(
         ended.status == TaskState::Completed,
         "a long task is {}: {:?}",
@@ -142,8 +142,8 @@ fn agent(model: &ScriptedModel, calls: u32) -> Value {
     })
 }
 
-/// Calls a tool so many times, then answers.
-fn caller(calls: u32) -> Script {
+/// Calls a tool this many times, then answers.
+fn tool_caller(calls: u32) -> Script {
     let asked = AtomicU32::new(0);
     Script::by(move |_| {
         let number = asked.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Measures what Convoke promises, one subcommand per promise.
+//! Measures Convoke's performance targets, one subcommand each.
 
 mod app;
 mod cold;
@@ -35,9 +35,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Measure durable appends a second and the bytes of a long task.
+    /// Measure durable appends per second and the bytes of a long task.
     Store {
-        /// A folder on the disk to be measured.
+        /// A folder on the disk to measure.
         #[arg(long, default_value = "target/bench")]
         folder: PathBuf,
         /// Print JSON.
@@ -46,52 +46,52 @@ enum Command {
     },
     /// Measure the time from starting the binary to its first answer.
     Cold {
-        /// The binary; by default the one built beside this program.
+        /// The binary; by default the one next to this program.
         #[arg(long)]
         binary: Option<PathBuf>,
-        /// The app to ask.
+        /// The app to run.
         #[arg(long, default_value = "apps/todo")]
         app: PathBuf,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Measure what tasks cost that wait for a person, and how fast one goes on.
+    /// Measure the cost of tasks that wait for a person, and how fast one continues.
     Paused {
-        /// Tasks that wait.
+        /// Waiting tasks.
         #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
         tasks: u32,
-        /// A folder on the disk to be measured.
+        /// A folder on the disk to measure.
         #[arg(long, default_value = "target/bench")]
         folder: PathBuf,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Measure requests a second on one core, from end to end without a model.
+    /// Measure requests per second on one core, end to end without a model.
     Route {
-        /// Requests in all.
+        /// Total number of requests.
         #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]
         requests: u32,
-        /// Users who ask at once, each the next thing when the last is answered.
+        /// Concurrent users, each of whom sends requests in sequence.
         #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
         users: u32,
-        /// The binary whose tool server is used; by default the one built beside this program.
+        /// The binary whose tool server is used; by default the one next to this program.
         #[arg(long)]
         binary: Option<PathBuf>,
-        /// The app to ask.
+        /// The app to run.
         #[arg(long, default_value = "apps/home")]
         app: PathBuf,
-        /// A folder on the disk to be measured.
+        /// A folder on the disk to measure.
         #[arg(long, default_value = "target/bench")]
         folder: PathBuf,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Measure how long after the limit an answer comes when a tool server is at fault.
+    /// Measure how long after the limit an answer arrives when a tool server fails.
     Deadline {
-        /// Runs for each fault.
+        /// Runs per fault.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         runs: u32,
         /// A folder for the apps and their stores.
@@ -101,12 +101,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Measure the journal of long tasks: its bytes, and the time to open it.
+    /// Measure the journal of long tasks: its size, and the time to open it.
     Journal {
         /// Steps of the longest task; others have a tenth, a fifth and a half of them.
         #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(20..))]
         steps: u32,
-        /// A folder on the disk to be measured.
+        /// A folder on the disk to measure.
         #[arg(long, default_value = "target/bench")]
         folder: PathBuf,
         /// Print JSON.
@@ -115,7 +115,7 @@ enum Command {
     },
 }
 
-// The product's own, or memory would be counted that it does not take.
+// The allocator of the product, so that its memory is measured.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -156,10 +156,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// Prints a result.
-#[expect(
-    clippy::print_stdout,
-    reason = "printing results is what this program is for"
-)]
+#[expect(clippy::print_stdout, reason = "the program prints its results")]
 fn print(text: &str) {
     println!("{text}");
 }

@@ -1,5 +1,5 @@
-//! Tasks that wait for a person: what ten thousand of them cost, and how long one takes to go on once
-//! it is answered.
+//! Tasks that wait for a person: the cost of ten thousand, and the time to continue one after its
+//! answer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::app::{BenchApp, executor, idle_agent, request};
 use crate::figures::{Process, Times, per, store_bytes};
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Serialize)]
 struct Report {
     tasks: u32,
@@ -29,16 +29,15 @@ struct Report {
     resumed: usize,
     /// From the answer to the task's end, in milliseconds.
     resume_ms: Times,
-    /// The part of it until the answer is durable.
+    /// From the answer until it is durable, in milliseconds.
     accepted_ms: Times,
 }
 
-/// Tasks that are handed in at once: half of those that a worker takes, so that each goes to it directly
-/// and nothing is read back.
+/// Tasks submitted at once: half of a worker's capacity, so that each goes directly to the worker
+/// without being read from the store.
 const IN_FLIGHT: usize = 32;
 
-/// Tasks that are paused before anything is measured, so that what only the first of them cost is not
-/// counted for the others.
+/// Tasks paused before measuring, so that one-time costs are not counted.
 const WARM_UP: u32 = 64;
 
 /// Tasks that are answered.
@@ -85,17 +84,17 @@ pub(crate) fn run(folder: &Path, tasks: u32, json: bool) -> anyhow::Result<()> {
 }
 
 async fn measure(folder: &Path, tasks: u32) -> anyhow::Result<Report> {
-    let app = BenchApp::write(folder, &idle_agent(), Some(&asking()))?;
+    let app = BenchApp::write(folder, &idle_agent(), Some(&asking_workflow()))?;
     let runtime = Arc::new(app.start().await?);
     pause(&runtime, WARM_UP).await?;
     let before = Process::now()?;
-    let began = Instant::now();
+    let started = Instant::now();
     let waiting = pause(&runtime, tasks).await?;
-    let seconds_to_pause_all = began.elapsed().as_secs_f64();
+    let seconds_to_pause_all = started.elapsed().as_secs_f64();
     let paused = Process::now()?;
     let stored = store_bytes(&app.store())?;
     let (mut resume, mut accepted) = (Vec::new(), Vec::new());
-    // From everywhere among them, so that their place in the file makes no difference.
+    // Evenly distributed, so that the position in the file has no effect.
     let answered = RESUMED.min(tasks) as usize;
     for number in 0..answered {
         let task = waiting[number * waiting.len() / answered];
@@ -119,8 +118,8 @@ async fn measure(folder: &Path, tasks: u32) -> anyhow::Result<Report> {
     })
 }
 
-/// Asks a person and says what they said.
-fn asking() -> Value {
+/// A workflow that asks a person and reports the answer.
+fn asking_workflow() -> Value {
     json!({
         "name": "main",
         "nodes": {
@@ -132,18 +131,18 @@ fn asking() -> Value {
     })
 }
 
-/// Hands in tasks and waits until all of them wait for a person.
+/// Submits tasks and waits until all of them wait for a person.
 async fn pause(runtime: &Arc<Runtime>, tasks: u32) -> anyhow::Result<Vec<Uuid>> {
     let mut waiting = Vec::with_capacity(tasks as usize);
-    let mut asking = JoinSet::new();
+    let mut running = JoinSet::new();
     for _ in 0..tasks {
-        if asking.len() == IN_FLIGHT
-            && let Some(asked) = asking.join_next().await
+        if running.len() == IN_FLIGHT
+            && let Some(asked) = running.join_next().await
         {
             waiting.push(asked??);
         }
         let runtime = Arc::clone(runtime);
-        asking.spawn(async move {
+        running.spawn(async move {
             let asked = runtime.ask(request()).await?;
             anyhow::ensure!(
                 asked.status == TaskState::InputRequired,
@@ -154,24 +153,24 @@ async fn pause(runtime: &Arc<Runtime>, tasks: u32) -> anyhow::Result<Vec<Uuid>> 
             Ok(asked.facts.id)
         });
     }
-    while let Some(asked) = asking.join_next().await {
+    while let Some(asked) = running.join_next().await {
         waiting.push(asked??);
     }
     Ok(waiting)
 }
 
-/// Answers a task's question and waits for its end. Gives how long that took in all, and until the
+/// Answers a task's question and waits for its end. Returns the total time, and the time until the
 /// answer was accepted.
 async fn answer(runtime: &Runtime, task: Uuid) -> anyhow::Result<(Duration, Duration)> {
     let store = runtime.store();
     let mut rest = store.watch(Scope::Rest(task));
-    let began = Instant::now();
+    let started = Instant::now();
     let approve = QuestionAnswer::Approve { message: None };
     runtime
         .engine()
         .answer(&Viewer::System, task, None, approve)
         .await?;
-    let accepted = began.elapsed();
+    let accepted = started.elapsed();
     loop {
         rest.changed().await;
         let (record, _) = store
@@ -179,7 +178,7 @@ async fn answer(runtime: &Runtime, task: Uuid) -> anyhow::Result<(Duration, Dura
             .await?
             .context("the task is gone")?;
         if record.status.is_final() {
-            let ended = began.elapsed();
+            let ended = started.elapsed();
             anyhow::ensure!(
                 record.status == TaskState::Completed,
                 "an answered task is {}: {:?}",

@@ -1,14 +1,14 @@
-//! What processes took of the processor, and how many cores they may use, as the kernel tells it.
+//! CPU time of processes and the number of available cores.
 
 use anyhow::Context;
 use serde::Serialize;
 
-/// Seconds of processor time, a program's own and the kernel's for it.
+/// CPU seconds, in user and kernel mode.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct CpuSeconds {
-    /// Of this process.
+    /// This process.
     pub(crate) own: f64,
-    /// Of the processes that it started and that still run.
+    /// Its running child processes.
     pub(crate) children: f64,
 }
 
@@ -36,18 +36,21 @@ impl CpuSeconds {
     }
 }
 
-/// Cores that this process and those that it starts may use.
+/// Cores available to this process and its children.
 pub(crate) fn cores() -> anyhow::Result<usize> {
     Ok(std::thread::available_parallelism()?.get())
 }
 
-/// The seconds of all threads of a process.
-#[expect(clippy::cast_precision_loss, reason = "seconds of a bench fit")]
+/// CPU seconds of all threads of a process.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the numbers of a benchmark are small"
+)]
 fn of(process: &str) -> anyhow::Result<f64> {
     let path = format!("/proc/{process}/stat");
     let text =
         std::fs::read_to_string(&path).with_context(|| format!("{path}; Linux is needed"))?;
-    // The program's name comes before, in brackets, and may hold anything.
+    // The program's name comes first, in brackets, and may contain any character.
     let fields = text.rsplit(')').next().unwrap_or_default();
     let times = fields.split_whitespace().skip(11).take(2);
     let mut ticks = 0;
@@ -57,12 +60,12 @@ fn of(process: &str) -> anyhow::Result<f64> {
     Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The ids of the processes that this one started, whichever of its threads did.
+/// The ids of this process's children, over all of its threads.
 fn children_of_this() -> anyhow::Result<Vec<String>> {
     let mut children = Vec::new();
     for thread in std::fs::read_dir("/proc/self/task")? {
         let path = thread?.path().join("children");
-        // A thread may be gone by now.
+        // The thread may have ended.
         let Ok(text) = std::fs::read_to_string(path) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! Requests from end to end without a model: understood locally, carried out by a real tool server over
-//! stdio, every step in a durable journal. How many one core does in a second.
+//! Requests end to end without a model: decided locally, executed by a real tool server over stdio, with
+//! a durable journal. Measures throughput on one core.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use uuid::Uuid;
 use crate::figures::Times;
 use crate::processes::{CpuSeconds, cores};
 
-/// What people say to the house, and the skill that it asks for. Half of it only looks, half changes something.
-const SAID: [(&str, &str); 16] = [
+/// Messages to the house with the expected skill. Half of them read, half change something.
+const REQUESTS: [(&str, &str); 16] = [
     ("turn on the kitchen lights", "turn_on_light"),
     ("which lights are on", "light_status"),
     ("heat the bedroom to 19", "set_temperature"),
@@ -34,17 +34,17 @@ const SAID: [(&str, &str); 16] = [
     ("is there any movement in the house", "motion_status"),
 ];
 
-/// Messages of one conversation, after which a user begins another.
+/// Messages per conversation; then the user starts another one.
 const CONVERSATION: usize = 8;
 
-/// Requests before anything is measured, so that starting the tool server and training the classifier are
-/// not counted.
+/// Requests before measuring, so that starting the tool server and training the classifier are not
+/// counted.
 const WARM_UP: usize = 64;
 
-/// Requests that are made one after the other.
+/// Requests in sequence.
 const ONE_AT_A_TIME: usize = 1_000;
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Serialize)]
 struct Report {
     cores: usize,
@@ -56,11 +56,11 @@ struct Report {
     cpu_seconds: CpuSeconds,
     requests_a_cpu_second: f64,
     requests_a_cpu_second_with_tool_server: f64,
-    /// From the request to its answer while all users ask, in milliseconds.
+    /// From request to answer under load, in milliseconds.
     under_load_ms: Times,
 }
 
-/// What is run, and how.
+/// Options of the measurement.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) binary: Option<PathBuf>,
@@ -71,7 +71,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, json: bool) -> anyhow::Result<()> {
-    // As many threads as there are cores that it may use, one where it is held to one.
+    // One thread per available core.
     let executor = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores()?)
         .enable_all()
@@ -123,11 +123,11 @@ async fn measure(options: &Options) -> anyhow::Result<Report> {
     as_one_user(&runtime, WARM_UP, 0).await?;
     let one_at_a_time = as_one_user(&runtime, ONE_AT_A_TIME, 0).await?;
     let before = CpuSeconds::now()?;
-    let began = Instant::now();
+    let started = Instant::now();
     let mut users = JoinSet::new();
     for user in 0..options.users {
         let runtime = Arc::clone(&runtime);
-        // The first users take one more where the number cannot be shared out evenly.
+        // The first users send one more request if the number is not divisible.
         let share =
             options.requests / options.users + usize::from(user < options.requests % options.users);
         users.spawn(async move { as_one_user(&runtime, share, user).await });
@@ -136,7 +136,7 @@ async fn measure(options: &Options) -> anyhow::Result<Report> {
     while let Some(times) = users.join_next().await {
         under_load.extend(times??);
     }
-    let seconds = began.elapsed().as_secs_f64();
+    let seconds = started.elapsed().as_secs_f64();
     let cpu_seconds = CpuSeconds::now()?.since(before);
     let runtime = Arc::into_inner(runtime).context("somebody still uses the runtime")?;
     runtime.shutdown().await?;
@@ -155,7 +155,7 @@ async fn measure(options: &Options) -> anyhow::Result<Report> {
     })
 }
 
-/// The app over a journal on disk, with the built-in tool server as a process of its own.
+/// The app with a journal on disk and the built-in tool server as a child process.
 async fn start(options: &Options, data: &Path) -> anyhow::Result<Runtime> {
     let binary = match &options.binary {
         Some(binary) => binary.clone(),
@@ -176,7 +176,7 @@ async fn start(options: &Options, data: &Path) -> anyhow::Result<Runtime> {
     Ok(runtime.await?)
 }
 
-/// Makes requests one after the other, as a new user, beginning at this place of the list.
+/// Sends requests in sequence as a new user, starting at this position of the list.
 async fn as_one_user(
     runtime: &Runtime,
     requests: usize,
@@ -189,15 +189,15 @@ async fn as_one_user(
         if number % CONVERSATION == 0 {
             conversation = runtime.ids().next();
         }
-        let (text, skill) = SAID[(place + number) % SAID.len()];
-        let began = Instant::now();
+        let (text, skill) = REQUESTS[(place + number) % REQUESTS.len()];
+        let started = Instant::now();
         ask(runtime, user, conversation, text, skill).await?;
-        times.push(began.elapsed());
+        times.push(started.elapsed());
     }
     Ok(times)
 }
 
-/// Makes one request, which must be understood and carried out.
+/// Sends one request, which must be decided correctly and executed.
 async fn ask(
     runtime: &Runtime,
     user: UserId,

@@ -1,4 +1,4 @@
-//! The embedded store: durable appends a second, and what a long task costs.
+//! The embedded store: durable appends per second, and the cost of a long task.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use convoke_store::{Batch, Claim, Fence, NewEntry, NewMessage, NewTask, SqliteSt
 use serde::Serialize;
 use uuid::Uuid;
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Serialize)]
 struct Report {
     appends_per_second_1_task: f64,
@@ -20,13 +20,13 @@ struct Report {
     bytes_of_200_steps: u64,
 }
 
-/// How long each rate is measured.
+/// Duration of measuring each rate.
 const MEASURED: Duration = Duration::from_secs(3);
 
 /// Steps of the long task.
 const STEPS: usize = 200;
 
-/// Characters of the message that each step of the long task adds.
+/// Characters of the message added by each step.
 const MESSAGE: usize = 2_000;
 
 pub(crate) fn run(folder: &Path, json: bool) -> anyhow::Result<()> {
@@ -63,7 +63,7 @@ pub(crate) fn run(folder: &Path, json: bool) -> anyhow::Result<()> {
             report.bytes_of_200_steps,
         ));
     }
-    // A task that cost its square would take three times as much in its second half.
+    // With quadratic growth, the second half would take three times as much.
     anyhow::ensure!(
         report.bytes_per_step_second_half < 1.5 * report.bytes_per_step_first_half,
         "a step costs more the longer the task is"
@@ -71,11 +71,8 @@ pub(crate) fn run(folder: &Path, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tasks that append one small step after the other, each waiting for the disk.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a rate needs no more digits than that"
-)]
+/// Tasks that append small steps in sequence, each waiting for the disk.
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
 async fn appends_per_second(folder: &Path, tasks: usize) -> anyhow::Result<f64> {
     let file = tempfile::tempdir_in(folder)?;
     let store = Arc::new(SqliteStore::open(
@@ -83,13 +80,13 @@ async fn appends_per_second(folder: &Path, tasks: usize) -> anyhow::Result<f64> 
         Arc::new(SystemClock),
     )?);
     let fences = claimed(&*store, tasks).await?;
-    let began = Instant::now();
+    let started = Instant::now();
     let mut running = tokio::task::JoinSet::new();
     for mut fence in fences {
         let store = Arc::clone(&store);
         running.spawn(async move {
             let mut appended = 0_u64;
-            while began.elapsed() < MEASURED {
+            while started.elapsed() < MEASURED {
                 fence.seq = store.append(fence, step(Vec::new()).into()).await?;
                 appended += 1;
             }
@@ -100,14 +97,11 @@ async fn appends_per_second(folder: &Path, tasks: usize) -> anyhow::Result<f64> 
     while let Some(done) = running.join_next().await {
         appended += done??;
     }
-    Ok(appended as f64 / began.elapsed().as_secs_f64())
+    Ok(appended as f64 / started.elapsed().as_secs_f64())
 }
 
-/// The growth of the file over the first and the second hundred steps of one task.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a rate needs no more digits than that"
-)]
+/// The growth of the file over the first and second hundred steps of one task.
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
 async fn bytes_per_step(folder: &Path) -> anyhow::Result<(f64, f64, u64)> {
     let file = tempfile::tempdir_in(folder)?;
     let path = file.path().join("store.db");
@@ -120,7 +114,7 @@ async fn bytes_per_step(folder: &Path) -> anyhow::Result<(f64, f64, u64)> {
     };
     let mut sizes = vec![size(&path)?];
     for _ in 0..2 {
-        // Closing the store writes the log back, so that the file is all there is.
+        // Closing the store checkpoints the log, so that all data is in one file.
         let store = SqliteStore::open(&path, Arc::new(SystemClock))?;
         for _ in 0..STEPS / 2 {
             let text = "x".repeat(MESSAGE);
@@ -200,7 +194,7 @@ fn step(messages: Vec<NewMessage>) -> Batch {
     }
 }
 
-/// An entry of the size that a tool call's is.
+/// An entry as large as that of a tool call.
 fn entry() -> NewEntry {
     NewEntry {
         at: SystemClock.now(),

@@ -1,4 +1,4 @@
-//! A template is loaded and rendered.
+//! Checks and renders a template.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| convoke_flow::fuzzing::template(input));

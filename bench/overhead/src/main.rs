@@ -1,5 +1,5 @@
-//! Runs an agent over the library face, with the command line and the output of the hand-written loop
-//! that it is compared with: four model calls and three calls of a Rust tool `add` a task.
+//! Runs an agent through the library with the same command line and output as the hand-written loop it
+//! is compared with: four model calls and three calls of a Rust tool `add` per task.
 
 mod measure;
 
@@ -17,7 +17,7 @@ use serde_json::json;
 const SYSTEM: &str = "You are a helpful assistant. Use the tools.";
 const INPUT: &str = "Add the numbers step by step and tell me the result.";
 
-/// How long the slow tool takes.
+/// Duration of the slow tool.
 const SLOW: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Parser)]

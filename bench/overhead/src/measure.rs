@@ -1,4 +1,5 @@
-//! A closed loop over the runtime, and what it took: the same fields as the hand-written loop prints.
+//! A closed loop over the runtime, and its measurements: the same fields as the hand-written loop
+//! prints.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +9,7 @@ use convoke::Runtime;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-/// What one closed loop gave.
+/// The result of one closed loop.
 #[derive(Default)]
 struct Load {
     millis: Vec<f64>,
@@ -17,7 +18,10 @@ struct Load {
     last: String,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of a bench fit")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the numbers of a benchmark are small"
+)]
 pub(crate) async fn measure(
     label: &str,
     runtime: &Arc<Runtime>,
@@ -32,12 +36,12 @@ pub(crate) async fn measure(
         load(runtime, warmup, concurrency.min(warmup), limit).await?;
     }
     print("MEASURE_START");
-    // Forget the peak so far, so that the one printed is of the measured part.
+    // Resets the peak, so that the printed one belongs to the measured part.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     let (user, system) = cpu_seconds();
-    let began = Instant::now();
+    let started = Instant::now();
     let mut load = load(runtime, tasks, concurrency, limit).await?;
-    let wall = began.elapsed().as_secs_f64();
+    let wall = started.elapsed().as_secs_f64();
     let (user_after, system_after) = cpu_seconds();
     let (user, system) = (user_after - user, system_after - system);
     load.millis.sort_by(f64::total_cmp);
@@ -59,7 +63,7 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// So many workers take the next task until all are taken or the time is up.
+/// Runs this many workers until all tasks are taken or the time is up.
 async fn load(
     runtime: &Arc<Runtime>,
     tasks: usize,
@@ -67,13 +71,13 @@ async fn load(
     limit: Duration,
 ) -> anyhow::Result<Load> {
     let next = Arc::new(AtomicUsize::new(0));
-    let began = Instant::now();
+    let started = Instant::now();
     let mut workers = JoinSet::new();
     for _ in 0..concurrency.min(tasks) {
         let (runtime, next) = (Arc::clone(runtime), Arc::clone(&next));
         workers.spawn(async move {
             let mut load = Load::default();
-            while began.elapsed() < limit && next.fetch_add(1, Ordering::Relaxed) < tasks {
+            while started.elapsed() < limit && next.fetch_add(1, Ordering::Relaxed) < tasks {
                 let task = Instant::now();
                 match runtime.run(crate::INPUT).await {
                     Ok(answer) if answer.text.contains("ANSWER") => load.right += 1,
@@ -108,15 +112,18 @@ async fn load(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "an index into a list that fits"
+    reason = "an index into a small list"
 )]
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let index = (sorted.len().saturating_sub(1) as f64 * share).round() as usize;
     sorted.get(index).copied().unwrap_or(0.0)
 }
 
-/// Seconds of processor time of this process, its own and the kernel's for it.
-#[expect(clippy::cast_precision_loss, reason = "seconds of a bench fit")]
+/// CPU seconds of this process, in user and kernel mode.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the numbers of a benchmark are small"
+)]
 fn cpu_seconds() -> (f64, f64) {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = text
@@ -136,7 +143,7 @@ fn cpu_seconds() -> (f64, f64) {
     (seconds(11), seconds(12))
 }
 
-/// A line of this process's status, in megabytes.
+/// A field of this process's status, in megabytes.
 pub(crate) fn resident_mb(key: &str) -> f64 {
     std::fs::read_to_string("/proc/self/status")
         .unwrap_or_default()
@@ -152,10 +159,7 @@ pub(crate) fn resident_mb(key: &str) -> f64 {
         / 1024.0
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "printing results is what this program is for"
-)]
+#[expect(clippy::print_stdout, reason = "the program prints its results")]
 pub(crate) fn print(text: &str) {
     println!("{text}");
 }

@@ -1,4 +1,4 @@
-//! A whole app, known to be right.
+//! A loaded and validated app.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,13 +23,13 @@ use crate::origin::{AppFiles, Origin};
 use crate::references::{self, is_same_tool};
 use crate::spelling::one_of;
 
-/// An app whose every file and mention has been checked. Values from the environment are filled in;
-/// its `Debug` form shows none of them.
+/// An app whose files and references have all been checked. Environment variables are filled in; the
+/// `Debug` form shows none of their values.
 #[derive(Clone)]
 pub struct App {
-    /// The folder it was read from.
+    /// The folder it was read from; empty for an app without one.
     pub folder: PathBuf,
-    /// What `convoke.yaml` says.
+    /// The contents of `convoke.yaml`.
     pub config: AppConfig,
     /// The agents, in the order of their files.
     pub agents: Vec<Agent>,
@@ -37,22 +37,22 @@ pub struct App {
     pub servers: Vec<McpServer>,
     /// The data domains.
     pub domains: Vec<Domain>,
-    /// The channels of which the app says what they carry.
+    /// Channels with settings of the app's own.
     pub channels: Vec<ChannelSpec>,
     /// The voice, if the app has one.
     pub style_guide: Option<StyleGuide>,
-    /// How long things are kept. Without a file of its own, `limits.retention_days` for everything.
+    /// How long ended tasks are kept; `limits.retention_days` for all if there is no policy file.
     pub retention: RetentionPolicy,
     /// The workflows, in the order of their files.
     pub workflows: Vec<Workflow>,
-    /// The eval cases, file by file.
+    /// The eval cases, by file.
     pub evals: Vec<EvalSet>,
-    /// SHA-256 in hexadecimal over everything that matters for running: the same for another
-    /// formatting, other evals or another value of a secret, and different for anything else.
+    /// SHA-256 in hexadecimal over everything that affects how the app runs. Formatting, evals and
+    /// values of secrets do not change it.
     pub hash: String,
-    /// What came from the environment, to be kept out of logs.
+    /// Values from the environment, to be kept out of logs.
     pub secrets: Secrets,
-    /// The files as they are written, without what the environment fills in and without the evals.
+    /// The files as written: without values from the environment and without the evals.
     pub files: Arc<AppFiles>,
 }
 
@@ -65,7 +65,7 @@ pub struct EvalSet {
     pub cases: Vec<EvalCase>,
 }
 
-/// An app with what its author should still look at.
+/// An app and its warnings.
 #[derive(Debug, Clone)]
 pub struct LoadedApp {
     /// The app.
@@ -75,7 +75,7 @@ pub struct LoadedApp {
 }
 
 impl App {
-    /// Reads an app folder. If anything is wrong with it, everything that is wrong is returned.
+    /// Reads an app folder. If anything is wrong, returns all errors.
     pub fn load(
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -89,7 +89,7 @@ impl App {
         )
     }
 
-    /// Reads an app folder to run it. Its evals are left out.
+    /// Reads an app folder to run it, without its evals.
     pub fn load_to_run(
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -97,8 +97,7 @@ impl App {
         Self::load_for_program(folder, environment, &BTreeSet::new())
     }
 
-    /// Reads an app folder to run it in a program that brings tools of its own, under the names of
-    /// these servers.
+    /// Reads an app folder for a program that has tools of its own, under these server names.
     pub fn load_for_program(
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -113,9 +112,9 @@ impl App {
         )
     }
 
-    /// Reads an app as it once was, from the files that were kept of it. What is relative in it is
-    /// relative to `folder`. Files that do not give the hash are refused with `app.definition_changed`:
-    /// tasks go by the hash, and would go on with something else.
+    /// Reads an app from the files stored with a task. Relative paths in it are relative to `folder`.
+    /// Files that do not have the hash are rejected with `app.definition_changed`, because a task would
+    /// continue with another app.
     pub fn load_kept(
         files: &AppFiles,
         hash: &str,
@@ -124,13 +123,13 @@ impl App {
         program_servers: &BTreeSet<String>,
     ) -> Result<Self, Diagnostics> {
         if !KeptApp::read(files)?.has_hash(hash) {
-            let message = format!("the files that were kept are not those with the hash {hash}");
+            let message = format!("the stored files do not have the hash {hash}");
             let mut problems = Diagnostics::default();
             let code = "app.definition_changed";
             problems.add(Diagnostic::of_file(Severity::Error, ".", code, message));
             return Err(problems);
         }
-        let origin = Origin::Kept(files);
+        let origin = Origin::Stored(files);
         let loaded = Self::read(folder, origin, environment, Purpose::Run, program_servers)?;
         Ok(Self {
             hash: hash.to_owned(),
@@ -138,7 +137,7 @@ impl App {
         })
     }
 
-    /// An app that is made of agents alone, without a folder. Everything else is as is usual.
+    /// An app that consists of agents alone, without a folder. Everything else is default.
     pub fn of_agents(name: impl AsRef<str>, agents: Vec<Agent>) -> Result<Self, Invalid> {
         let name = Name::new(name)?;
         agent_rules(&agents)?;
@@ -176,15 +175,15 @@ impl App {
         if problems.has_errors() {
             return Err(problems.sorted());
         }
-        let hash = hash::of(&contents.covered());
+        let hash = hash::of(&contents.hashed_files());
         if let Some(app) = Self::assemble(folder, contents, hash) {
             return Ok(LoadedApp {
                 app,
                 warnings: problems.sorted(),
             });
         }
-        // Every part was checked one by one; this is only reached if a check is missing.
-        let message = "the app does not hold together, and no check says why";
+        // Only reached if a check is missing, because every part was checked separately.
+        let message = "the app is inconsistent, but no check found the reason; please report this";
         problems.add(Diagnostic::of_file(
             Severity::Error,
             ".",
@@ -238,17 +237,17 @@ impl App {
 
     /// An agent by its name, in either spelling.
     pub fn agent(&self, name: &str) -> Option<&Agent> {
-        self.agents.iter().find(|agent| agent.name.is_spelt(name))
+        self.agents.iter().find(|agent| agent.name.matches(name))
     }
 
     /// A workflow by its name, in either spelling.
     pub fn workflow(&self, name: &str) -> Option<&Workflow> {
         self.workflows
             .iter()
-            .find(|workflow| workflow.name.is_spelt(name))
+            .find(|workflow| workflow.name.matches(name))
     }
 
-    /// The workflow that requests go through: the one called `main`, else the only one.
+    /// The workflow that requests go through: `main`, else the only one.
     pub fn main_workflow(&self) -> Option<&Workflow> {
         match self.workflows.as_slice() {
             [only] => Some(only),
@@ -256,39 +255,37 @@ impl App {
         }
     }
 
-    /// Milliseconds that one attempt at an agent's run may take: the agent's own limit, else the app's.
+    /// Time limit of one attempt at an agent's run in milliseconds: the agent's own, else the app's.
     pub fn agent_time_ms(&self, agent: &AgentFields) -> u64 {
         let own = agent.limits.timeout_ms;
         own.unwrap_or_else(|| u64::from(self.config.limits.agent_seconds) * 1_000)
     }
 
-    /// A model that agents and decisions share, by its name, in either spelling.
+    /// A model shared by agents and decisions, by its name, in either spelling.
     pub fn model(&self, name: &str) -> Option<&LlmConfig> {
         let mut models = self.config.models.iter();
-        let found = models.find(|(known, _)| known.is_spelt(name));
+        let found = models.find(|(known, _)| known.matches(name));
         found.map(|(_, model)| model)
     }
 
     /// A tool server by its name, in either spelling.
     pub fn server(&self, name: &str) -> Option<&McpServer> {
-        self.servers
-            .iter()
-            .find(|server| server.name.is_spelt(name))
+        self.servers.iter().find(|server| server.name.matches(name))
     }
 
-    /// What a channel can carry: as the app says, or as is usual.
+    /// The specification of a channel: the app's, else the default.
     pub fn channel(&self, channel: Channel) -> ChannelSpec {
         let own = self.channels.iter().find(|spec| spec.channel == channel);
         own.cloned().unwrap_or_else(|| ChannelSpec::of(channel))
     }
 
-    /// The text with every value that came from the environment replaced by its `${NAME}`.
+    /// Replaces every value from the environment by its `${NAME}`.
     pub fn redact(&self, text: &str) -> String {
         self.secrets.redact(text)
     }
 }
 
-/// What must hold between agents that stand in no file.
+/// Rules between agents that are not read from files.
 fn agent_rules(agents: &[Agent]) -> Result<(), Invalid> {
     let mut report = Report::default();
     if agents.is_empty() {
@@ -298,7 +295,7 @@ fn agent_rules(agents: &[Agent]) -> Result<(), Invalid> {
     for agent in agents {
         report.within(&agent.name, |report| {
             if !names.insert(&agent.name) {
-                let message = format!("another agent is called `{}`", agent.name);
+                let message = format!("another agent is named `{}`", agent.name);
                 report.add("app.duplicate_name", message);
             }
             for (index, skill) in agent.skills.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! What a workflow takes at worst: the calls it may make and the time it may need. The graph has no circle
-//! and everything in it is bounded, so these bounds exist before anything runs.
+//! Upper bounds of a workflow's calls and time. The graph has no cycle and everything in it is bounded,
+//! so the bounds can be computed before anything runs.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,24 @@ use serde::Serialize;
 use crate::app::App;
 use crate::config::Limits;
 
-/// Workflows within workflows that are looked into. An app that walks itself in a circle is refused
-/// before.
+/// Limit of nested workflows. Workflows that run each other in a cycle are rejected earlier.
 const DEPTH: usize = 16;
 
-/// What a workflow takes at worst.
+/// Upper bounds of one run of a workflow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Bounds {
-    /// Calls of tools, by the workflow's own nodes and by all its agents together, repeated ones included.
+    /// Tool calls of the workflow's own nodes and of its agents, including retries.
     pub tool_calls: u64,
-    /// Questions to models, by all its agents together.
+    /// Model calls of its agents.
     pub model_calls: u64,
     /// Questions to people.
     pub questions: u64,
-    /// Seconds along its longest way, without the time that people take.
+    /// Seconds along the longest path, without the time that people take.
     pub seconds: u64,
 }
 
 impl App {
-    /// What a workflow takes at worst. Every node counts, also those that exclude each other.
+    /// The bounds of a workflow. Every node counts, even if nodes exclude each other.
     pub fn bounds(&self, workflow: &WorkflowFields) -> Bounds {
         self.bounds_within(workflow, DEPTH)
     }
@@ -37,8 +36,8 @@ impl App {
     fn bounds_within(&self, workflow: &WorkflowFields, depth: usize) -> Bounds {
         let mut all = Bounds::default();
         let mut seconds = BTreeMap::new();
-        // The workflow's own calls are bounded together as well; those of its agents and of other
-        // workflows have bounds of their own.
+        // `max_iterations` bounds the workflow's own calls as a whole; agents and other workflows have their
+        // own bounds.
         let mut own_calls: u64 = 0;
         for (name, node) in &workflow.nodes {
             let own = self.bounds_of(node, depth);
@@ -107,7 +106,7 @@ impl App {
         }
     }
 
-    /// A model may be asked as often as the router's options say.
+    /// As many model calls as the router's options allow.
     fn bounds_of_routing(&self) -> Bounds {
         let router = self.config.decide.router.clone().unwrap_or_default();
         let thinks = self.agents.iter().any(|agent| agent.llm_config.is_some());
@@ -122,7 +121,7 @@ impl App {
         }
     }
 
-    /// As many targets as can be chosen, each the costliest.
+    /// As many targets as can be chosen, each counted as the most expensive one.
     fn bounds_of_dispatch(&self, node: &Node) -> Bounds {
         let limits = &self.config.limits;
         let of_agents = self.agents.iter().map(|agent| self.bounds_of_agent(agent));
@@ -157,7 +156,7 @@ impl App {
         }
     }
 
-    /// A tool's own limit, where the app sets one, else the app's.
+    /// The time limit of a tool: its own, else the app's.
     fn tool_seconds(&self, node: &Node) -> u64 {
         let named = node.tool.as_deref().unwrap_or_default();
         let (server, tool) = named.split_once('.').unwrap_or(("", named));
@@ -183,10 +182,10 @@ impl App {
     }
 }
 
-/// The calls that one question to a domain's tool takes: itself, and as many polls as its time allows.
+/// The calls of one query of a domain's tool: the query and as many polls as its time limit allows.
 fn calls_of(tool: &DomainTool, limits: &Limits) -> u64 {
     let polls = match tool {
-        DomainTool::Asked(asked) => asked.poll.as_ref().map_or(0, |poll| {
+        DomainTool::Configured(asked) => asked.poll.as_ref().map_or(0, |poll| {
             u64::from(limits.tool_seconds) * 1_000 / poll.every_ms.max(1)
         }),
         DomainTool::Tool(_) => 0,
@@ -194,14 +193,14 @@ fn calls_of(tool: &DomainTool, limits: &Limits) -> u64 {
     polls + 1
 }
 
-/// Seconds from a node to the end, along the way that takes longest.
+/// Seconds from a node to the end along the slowest path.
 fn longest<'a>(
     workflow: &'a WorkflowFields,
     node: &'a Name,
     seconds: &BTreeMap<&Name, u64>,
     known: &mut BTreeMap<&'a Name, u64>,
 ) -> u64 {
-    // The walk keeps its own stack, because a graph from a file may be as deep as it likes.
+    // The search keeps its own stack, because a graph from a file may be arbitrarily deep.
     let mut open = vec![node];
     while let Some(next) = open.last().copied() {
         let detour = match workflow.nodes.get(next).map(|node| &node.on_error) {

@@ -1,8 +1,7 @@
-//! The tools that every app has without a server of its own. Whoever runs an app brings them along;
-//! here stands what an app may call them.
+//! The names of the built-in tools, which need no server. The runtime implements them.
 
-/// The server that the built-in tools count as belonging to. No other may be called that.
+/// The server name of the built-in tools. No other server may have it.
 pub const BUILTIN_SERVER: &str = "builtin";
 
-/// The built-in tools, in the order of their names.
+/// The built-in tools, sorted.
 pub const BUILTIN_TOOLS: [&str; 3] = ["calculate", "current_time", "wait"];

@@ -1,4 +1,4 @@
-//! `convoke.yaml`: what holds for the whole app. Everything but the name has a default.
+//! `convoke.yaml`: settings of the whole app. Only the name is required.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,49 +10,49 @@ use convoke_model::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The app as a whole.
+/// Settings of the whole app.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AppConfig {
-    /// What the app is called.
+    /// The app's name.
     pub name: Name,
-    /// What it is for, in a sentence. Other agents read this on the app's card.
+    /// The app's purpose, in a sentence, shown on its agent card.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The app's own version.
     #[serde(default = "default_version")]
     pub version: String,
-    /// How it is decided who answers.
+    /// How the target of a request is chosen.
     #[serde(default)]
     pub decide: DecideConfig,
-    /// How several requests of one message are handed out.
+    /// How several requests in one message are executed.
     #[serde(default)]
     pub dispatch: DispatchOptionsFields,
-    /// How several agents' results become one answer.
+    /// How results of several agents become one answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregator: Option<AggregatorOptionsFields>,
-    /// Every limit of the app.
+    /// The app's limits.
     #[serde(default)]
     pub limits: Limits,
-    /// Where tasks are kept. Without it, in a file inside the app's data folder.
+    /// Where tasks are stored; a file in the app's data folder if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<StoreConfig>,
-    /// Models by name, for agents and decisions to share.
+    /// Models by name, shared by agents and decisions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<Name, LlmConfig>,
-    /// The bar that the app's evals must reach.
+    /// The minimum results of the app's evals.
     #[serde(default)]
     pub evals: EvalBar,
-    /// What the app says when it has nothing better to say.
+    /// Fixed texts of the app.
     #[serde(default)]
     pub messages: Messages,
-    /// What is taken out of logs and traces.
+    /// What is removed from logs and traces.
     #[serde(default)]
     pub redaction: Redaction,
 }
 
 impl AppConfig {
-    /// An app of which nothing is said but its name.
+    /// A configuration with defaults for everything but the name.
     pub fn named(name: Name) -> Self {
         Self {
             name,
@@ -72,7 +72,7 @@ impl AppConfig {
 }
 
 impl fmt::Debug for AppConfig {
-    /// Leaves out where keys and passwords may stand.
+    /// Hides fields that may contain keys and passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AppConfig")
             .field("name", &self.name)
@@ -84,45 +84,44 @@ impl fmt::Debug for AppConfig {
     }
 }
 
-/// How it is decided who answers.
+/// How the target of a request is chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DecideConfig {
-    /// The confidence from which a local decision stands, from 0 to 1.
+    /// Minimum confidence of a local decision, from 0 to 1.
     pub threshold: f64,
-    /// Whether one message may ask for several things.
+    /// Whether one message may contain several requests.
     pub several: Several,
-    /// Things that people may say and that the app cannot do. The classifier learns to refuse them.
+    /// Requests that the app does not support. The classifier learns to reject them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub out_of_scope: Vec<String>,
-    /// What people say around a request without meaning anything by it, beside what is known.
+    /// Polite phrases around a request, in addition to the built-in ones.
     #[serde(skip_serializing_if = "PolitenessConfig::is_empty")]
     pub politeness: PolitenessConfig,
-    /// Named parts of sentences. What stands here under `list` is used as `<list>` in any sentence
-    /// and any other phrase.
+    /// Named parts of sentences. The phrase `list` is used as `<list>` in sentences and other phrases.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub phrases: BTreeMap<Name, String>,
-    /// How a model decides, where one is configured and the local decision is not sure.
+    /// How a model decides, if one is configured and the local decision is uncertain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterOptionsFields>,
-    /// Template of the question when several things may be meant, over `message` and `candidates`
-    /// (each with `name` and `description`).
+    /// Template of the question when several targets are possible, over `message` and `candidates` (each
+    /// with `name` and `description`).
     pub clarify: String,
-    /// Template of the reply when nothing fits, over `message` and `skills` (each with `name`,
+    /// Template of the reply when nothing matches, over `message` and `skills` (each with `name`,
     /// `description` and `examples`).
     pub unknown: String,
 }
 
-/// Whether one message may ask for several things, as in "turn on the lights and play jazz".
+/// Whether one message may contain several requests, as in "turn on the lights and play jazz".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Several {
-    /// It asks for one thing.
+    /// A message is one request.
     Never,
-    /// Where it fits no sentence as a whole, and each of its parts fits one.
+    /// If the message as a whole matches no sentence, and each part matches one.
     #[default]
     Careful,
-    /// Wherever each of its parts fits a sentence, also where a slot could take all of it.
+    /// If each part matches a sentence, even if a slot could match the whole message.
     Eager,
 }
 
@@ -145,14 +144,14 @@ impl Default for DecideConfig {
     }
 }
 
-/// What people say around a request without meaning anything by it.
+/// Polite phrases around a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolitenessConfig {
-    /// What may come before a request, such as `would you be so kind and`.
+    /// Phrases before a request, such as `would you be so kind and`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
-    /// What may come after it, such as `when you get a minute`.
+    /// Phrases after a request, such as `when you get a minute`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
 }
@@ -163,13 +162,13 @@ impl PolitenessConfig {
     }
 }
 
-/// Every limit of the app.
+/// The app's limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// The longest message a user may send, in characters.
+    /// Limit of a user's message, in characters.
     pub message_characters: u32,
-    /// How many earlier messages travel with a request.
+    /// Limit of earlier messages passed with a request.
     pub history_messages: u32,
     /// Seconds for a whole task.
     pub task_seconds: u32,
@@ -177,19 +176,19 @@ pub struct Limits {
     pub tool_seconds: u32,
     /// Seconds for one run of an agent.
     pub agent_seconds: u32,
-    /// How many data domains one question may go to.
+    /// Limit of data domains queried for one question.
     pub domains_per_question: u32,
-    /// How many candidates a question about what was meant may list.
+    /// Limit of candidates listed in a clarifying question.
     pub reference_candidates: u32,
-    /// How many tasks one process works on at a time.
+    /// Limit of tasks processed at a time by one process.
     pub concurrent_tasks: u32,
-    /// Seconds of silence after which a conversation counts as idle.
+    /// Seconds without a message after which a conversation is idle.
     pub conversation_idle_seconds: u32,
     /// Seconds that a question to a person stays open.
     pub question_seconds: u32,
-    /// How often a task is taken up without progress before it is set aside.
+    /// Claims of a task without progress after which it is set aside.
     pub max_claims: u32,
-    /// Seconds for which a worker owns a task before it must renew.
+    /// Seconds that a worker owns a task without renewing its lease.
     pub lease_seconds: u32,
     /// How many tasks may wait to be begun before new ones are refused.
     pub backlog: u32,
@@ -197,16 +196,16 @@ pub struct Limits {
     pub shutdown_seconds: u32,
     /// Seconds after which an earlier edition of the app that no task uses is closed, with its tool servers.
     pub edition_idle_seconds: u32,
-    /// Days that a finished task is kept.
+    /// Days that an ended task is kept.
     pub retention_days: u32,
-    /// Seconds between two looks for tasks whose time is over, while the app is served.
+    /// Seconds between two sweeps of expired tasks, while the app is served.
     pub prune_seconds: u32,
-    /// The largest message that is read from a tool server, and the largest result of a tool, in bytes.
+    /// Limit of one message from a tool server and of one tool result, in bytes.
     pub tool_message_bytes: u32,
-    /// The most JSON values in one such message or result.
+    /// Limit of JSON values in one such message or result.
     pub tool_message_values: u32,
-    /// How much work it may take to hold a tool's arguments against its schema, in steps: one schema
-    /// applied to one value.
+    /// Limit of the work of checking a tool's arguments, in steps. A step is one schema applied to one
+    /// value.
     pub schema_steps: u32,
 }
 
@@ -237,37 +236,37 @@ impl Default for Limits {
     }
 }
 
-/// Where tasks are kept.
+/// Where tasks are stored.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StoreConfig {
-    /// The path of an SQLite file, relative to the app folder, or `memory` to keep nothing.
+    /// Path of an SQLite file, relative to the app folder, or `memory` to keep nothing.
     pub url: String,
 }
 
 impl fmt::Debug for StoreConfig {
-    /// An address may carry a password.
+    /// Hides the address, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreConfig").finish_non_exhaustive()
     }
 }
 
-/// The share of eval cases, from 0 to 1, that must come out right.
+/// The share of eval cases, from 0 to 1, that must pass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EvalBar {
-    /// Cases whose intent is right.
+    /// Cases with the right intent.
     pub intents: f64,
-    /// Cases for which the right agents, domains or skills were chosen.
+    /// Cases with the right agents, domains or skills.
     pub targets: f64,
-    /// Cases whose slots are right.
+    /// Cases with the right slots.
     pub slots: f64,
-    /// Cases whose tool calls are right.
+    /// Cases with the right tool calls.
     pub calls: f64,
-    /// Cases whose reply is right.
+    /// Cases with the right reply.
     pub replies: f64,
-    /// Cases whose answer is right in its sources, its confidence, its suggestions, and in being partial
-    /// or not.
+    /// Cases whose answer has the right sources, confidence and suggestions, and is partial or not as
+    /// expected.
     pub answers: f64,
 }
 
@@ -284,35 +283,35 @@ impl Default for EvalBar {
     }
 }
 
-/// What the app says when it has nothing better to say. All are templates.
+/// Fixed texts of the app. All are templates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Messages {
-    /// Something broke.
+    /// An internal error.
     pub failure: String,
     /// A tool refused or could not be reached; over `error` and `code`.
     pub tool_failure: String,
-    /// All was done, and the reply to it could not be put into words; over `tools`, what did it.
+    /// Everything was done, but the reply could not be written; over `tools`, the tools that did it.
     pub done: String,
-    /// Something broke after something was done; over `tools`, what did it.
+    /// An error after something was done; over `tools`, the tools that did it.
     pub unfinished: String,
-    /// The time was up before there was anything to say.
+    /// The time limit was reached without a result.
     pub deadline: String,
-    /// Put after an answer that lacks something; over `missing`, what did not answer.
+    /// Appended to an incomplete answer; over `missing`, what did not answer.
     pub partial: String,
-    /// The answer did not pass the app's own check, even after a second attempt.
+    /// The answer failed the app's check, even after a refinement.
     pub check_failed: String,
     /// The message was empty.
     pub empty: String,
     /// The message was too long; over `limit`.
     pub too_long: String,
-    /// Too much is going on at once.
+    /// Too many requests at once.
     pub busy: String,
-    /// A person must agree to a tool call; over `tool` and `arguments`.
+    /// A tool call needs approval; over `tool` and `arguments`.
     pub approval: String,
-    /// A person did not agree.
+    /// A person rejected the call.
     pub rejected: String,
-    /// Nobody answered a question in time.
+    /// A question was not answered in time.
     pub expired: String,
     /// The task was canceled.
     pub canceled: String,
@@ -351,7 +350,7 @@ impl Default for Messages {
 }
 
 impl Messages {
-    /// Every message with the key it stands under.
+    /// Every message with its key.
     pub(crate) fn all(&self) -> [(&'static str, &str); 14] {
         [
             ("failure", &self.failure),
@@ -403,7 +402,7 @@ impl Limits {
     }
 }
 
-fn share(report: &mut Report, field: &str, code: &'static str, value: f64) {
+fn check_share(report: &mut Report, field: &str, code: &'static str, value: f64) {
     let message = format!("{field} must lie between 0 and 1, not {value}");
     report.require((0.0..=1.0).contains(&value), field, code, message);
 }
@@ -411,7 +410,7 @@ fn share(report: &mut Report, field: &str, code: &'static str, value: f64) {
 impl Rules for AppConfig {
     fn rules(&self, report: &mut Report) {
         report.within("decide", |report| {
-            share(
+            check_share(
                 report,
                 "threshold",
                 "config.threshold_range",
@@ -419,7 +418,7 @@ impl Rules for AppConfig {
             );
             report.within("out_of_scope", |report| {
                 for (index, text) in self.decide.out_of_scope.iter().enumerate() {
-                    let message = "an empty text teaches nothing; write what a person would say";
+                    let message = "the text is empty; write what a user would say";
                     report.require(!text.trim().is_empty(), index, "config.text_empty", message);
                 }
             });
@@ -429,7 +428,7 @@ impl Rules for AppConfig {
                 {
                     report.within(field, |report| {
                         for (index, text) in texts.iter().enumerate() {
-                            let message = "an empty text is never said; write some words";
+                            let message = "the text is empty; write one or more words";
                             let says = text.chars().any(char::is_alphanumeric);
                             report.require(says, index, "config.text_empty", message);
                         }
@@ -443,7 +442,8 @@ impl Rules for AppConfig {
                 ("clarify", &self.decide.clarify),
                 ("unknown", &self.decide.unknown),
             ] {
-                let message = format!("{field} is empty; leave the key out for the usual text");
+                let message =
+                    format!("{field} is empty; leave the key out to use the default text");
                 report.require(!text.trim().is_empty(), field, "config.text_empty", message);
             }
         });
@@ -459,16 +459,17 @@ impl Rules for AppConfig {
         });
         report.within("evals", |report| {
             let bar = &self.evals;
-            share(report, "intents", "config.bar_range", bar.intents);
-            share(report, "targets", "config.bar_range", bar.targets);
-            share(report, "slots", "config.bar_range", bar.slots);
-            share(report, "calls", "config.bar_range", bar.calls);
-            share(report, "replies", "config.bar_range", bar.replies);
-            share(report, "answers", "config.bar_range", bar.answers);
+            check_share(report, "intents", "config.bar_range", bar.intents);
+            check_share(report, "targets", "config.bar_range", bar.targets);
+            check_share(report, "slots", "config.bar_range", bar.slots);
+            check_share(report, "calls", "config.bar_range", bar.calls);
+            check_share(report, "replies", "config.bar_range", bar.replies);
+            check_share(report, "answers", "config.bar_range", bar.answers);
         });
         report.within("messages", |report| {
             for (field, text) in self.messages.all() {
-                let message = format!("{field} is empty; leave the key out for the usual text");
+                let message =
+                    format!("{field} is empty; leave the key out to use the default text");
                 report.require(!text.trim().is_empty(), field, "config.text_empty", message);
             }
         });
@@ -486,7 +487,7 @@ impl Rules for AppConfig {
                     "url",
                     "config.store_url",
                     format!(
-                        "no store is known by `{}://`; write the path of an SQLite file, `memory`, or \
+                        "`{}://` is not a supported store; write the path of an SQLite file, `memory`, or \
                          an address that begins with {}",
                         scheme.unwrap_or_default(),
                         STORE_SCHEMES.map(|scheme| format!("`{scheme}://`")).join(", ")
@@ -497,7 +498,7 @@ impl Rules for AppConfig {
     }
 }
 
-/// What the address of a store may begin with.
+/// Supported URL schemes of stores.
 const STORE_SCHEMES: [&str; 5] = ["sqlite", "postgres", "postgresql", "redis", "rediss"];
 
 #[cfg(test)]

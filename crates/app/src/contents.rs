@@ -1,4 +1,4 @@
-//! Everything that an app folder says, file by file, before it is known to be right.
+//! The parsed files of an app folder, before they are fully checked.
 
 use std::collections::BTreeSet;
 
@@ -32,12 +32,12 @@ pub(crate) struct Contents {
     pub(crate) retention: Option<Parsed<RetentionPolicyFields>>,
     pub(crate) workflows: Vec<Parsed<WorkflowFields>>,
     pub(crate) evals: Vec<ParsedList<EvalCase>>,
-    /// Tool servers that the program which runs the app brings along.
+    /// Tool servers provided by the program that runs the app.
     pub(crate) program_servers: BTreeSet<String>,
     pub(crate) secrets: Secrets,
 }
 
-/// Reads documents of one folder and collects what is wrong with them.
+/// Reads the documents of one folder and collects their problems.
 struct Reader<'a> {
     origin: Origin<'a>,
     files: Files,
@@ -71,17 +71,18 @@ impl Reader<'_> {
     }
 }
 
-/// What a folder is read for.
+/// Why a folder is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Everything is looked at.
+    /// To check it: everything is read.
     Check,
-    /// Evals are left alone: they do not matter for running, and a large set would slow every start.
+    /// To run it: evals are skipped, because they do not affect running and large ones would slow every
+    /// start.
     Run,
 }
 
 impl Contents {
-    /// Reads and checks a whole folder. Everything that is wrong goes into `problems`.
+    /// Reads and checks a whole folder. Errors and warnings go into `problems`.
     pub(crate) fn read(
         origin: Origin<'_>,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -99,8 +100,7 @@ impl Contents {
             secrets,
             problems,
         };
-        // All files are read before the first is checked, so that no message can show a secret
-        // that only a later file would have made known.
+        // Reads all files before checking any, so that no message shows a secret that a later file reveals.
         let config = reader.single("convoke");
         let agents = reader.collection("agents");
         let servers = reader.single("mcp_servers");
@@ -143,8 +143,8 @@ impl Contents {
             secrets: Secrets::default(),
         };
         contents.secrets = secrets;
-        // What is made up to mend a file must not be held against it.
-        let mended: BTreeSet<_> = problems
+        // Invented replacement values must not cause further problems.
+        let repaired: BTreeSet<_> = problems
             .iter()
             .map(|problem| (problem.file.clone(), problem.position))
             .collect();
@@ -152,13 +152,13 @@ impl Contents {
         contents.check(has_agent_files, &mut found);
         problems.extend(found.into_iter().filter(|problem| {
             problem.severity == Severity::Warning
-                || !mended.contains(&(problem.file.clone(), problem.position))
+                || !repaired.contains(&(problem.file.clone(), problem.position))
         }));
         contents
     }
 
-    /// The files that matter for running: all but the evals.
-    pub(crate) fn covered(&self) -> HashedFiles<'_> {
+    /// The files that the hash covers: all but the evals.
+    pub(crate) fn hashed_files(&self) -> HashedFiles<'_> {
         HashedFiles {
             config: self.config.as_ref().map(|file| &file.document),
             agents: self.agents.iter().map(|file| &file.document).collect(),
@@ -171,13 +171,13 @@ impl Contents {
         }
     }
 
-    /// The files as they are written, but for the evals.
+    /// The files as written, without the evals.
     pub(crate) fn as_written(&self) -> AppFiles {
         let source = |document: &Document| {
             let source = &document.source;
             (source.file().to_owned(), source.text().to_owned())
         };
-        self.covered().all().map(source).collect()
+        self.hashed_files().all().map(source).collect()
     }
 
     fn check(&self, has_agent_files: bool, problems: &mut Diagnostics) {
@@ -190,8 +190,7 @@ impl Contents {
                 let error = config
                     .document
                     .error("", "app.no_agents", "the app has no agent");
-                problems
-                    .add(error.help("write one into `agents/`, such as `agents/assistant.yaml`"));
+                problems.add(error.help("write one in `agents/`, such as `agents/assistant.yaml`"));
             }
         }
         for agent in &self.agents {
@@ -226,7 +225,7 @@ impl Contents {
         references::check(self, problems);
     }
 
-    /// Every name that must be unique: of what kind it is, and where it stands.
+    /// Every name that must be unique: its kind, document and position.
     pub(crate) fn names(&self) -> Vec<(&'static str, &Document, String)> {
         let mut names = Vec::new();
         for agent in &self.agents {
@@ -260,8 +259,8 @@ impl Contents {
         names
     }
 
-    /// The names of one kind, also of things that are otherwise wrong, so that a mention of them
-    /// is not reported on top.
+    /// The names of one kind, including those with other errors, so that references to them are not
+    /// reported as unknown.
     pub(crate) fn names_of(&self, kind: &str) -> BTreeSet<String> {
         self.names()
             .into_iter()
@@ -270,7 +269,7 @@ impl Contents {
             .collect()
     }
 
-    /// The skills of a name, of one agent or of several.
+    /// All skills with this name; agents may share skill names.
     pub(crate) fn skills(&self, name: &Name) -> impl Iterator<Item = &SkillFields> {
         let agents = self.agents.iter().filter_map(|agent| agent.fields.as_ref());
         agents
@@ -346,7 +345,7 @@ fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
     found
 }
 
-/// How a tool is asked whether a call took effect, and what its answer means.
+/// Checks the templates of `verify` in tool servers.
 fn server_templates(document: &Document, templates: &Templates) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let servers = document.written.get("servers").map(Node::items);
@@ -368,7 +367,7 @@ fn server_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
     found
 }
 
-/// The fields that every workflow's state has.
+/// State fields that every workflow has.
 const STATE_FIELDS: [&str; 6] = [
     "request",
     "task_id",
@@ -378,7 +377,7 @@ const STATE_FIELDS: [&str; 6] = [
     "has_model",
 ];
 
-/// Whether the templates and expressions of a workflow can be understood, and speak of what its nodes give.
+/// Checks that templates and expressions of a workflow parse, and that they use fields its nodes set.
 fn workflow_templates(document: &Document, templates: &Templates) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let entries = |key: &str| {
@@ -394,12 +393,12 @@ fn workflow_templates(document: &Document, templates: &Templates) -> Vec<Diagnos
             pointer
         })
         .collect();
-    let given = places
+    let outputs = places
         .iter()
         .zip(entries("nodes"))
         .map(|(place, entry)| text(format!("{place}/output")).unwrap_or(entry.key.clone()));
     let declared = entries("state").iter().map(|entry| entry.key.clone());
-    let fields: Vec<String> = given
+    let fields: Vec<String> = outputs
         .chain(declared)
         .map(|field| field.replace('-', "_"))
         .chain(STATE_FIELDS.map(str::to_owned))

@@ -1,21 +1,21 @@
-//! What is wrong with an app folder: where, what, and what to write instead.
+//! Diagnostics of an app folder: position, problem and help.
 
 use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
-use crate::source::{Place, Position, Source};
+use crate::source::{Position, Source, SourceRange};
 
-/// The widest part of a source line that an excerpt shows, in characters.
+/// Limit of the excerpt of a source line, in characters.
 const MAX_EXCERPT: usize = 120;
 
-/// Whether the app can run in spite of it.
+/// Whether the app can run despite the problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The app cannot be loaded.
     Error,
-    /// The app runs, and probably not as its author meant.
+    /// The app runs, but probably not as intended.
     Warning,
 }
 
@@ -28,28 +28,27 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that is wrong with an app folder.
+/// One problem of an app folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// Whether the app can run in spite of it.
     pub severity: Severity,
     /// The file, relative to the app folder, with `/` between its parts.
     pub file: String,
-    /// Where in the file. Absent when the whole file is meant.
+    /// Position in the file; absent if the whole file is meant.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
-    /// Stable and greppable, such as `app.unknown_key` or a rule's own code.
+    /// Stable code, such as `app.unknown_key` or the code of a rule.
     pub code: &'static str,
     /// What is wrong.
     pub message: String,
-    /// What to write instead.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
     #[serde(skip)]
     excerpt: Option<Excerpt>,
 }
 
-/// The source line that a diagnostic points into.
+/// The source line of a diagnostic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Excerpt {
     line: String,
@@ -60,7 +59,7 @@ struct Excerpt {
 }
 
 impl Diagnostic {
-    /// A diagnostic about a whole file.
+    /// A diagnostic of a whole file.
     pub(crate) fn of_file(
         severity: Severity,
         file: impl Into<String>,
@@ -78,11 +77,11 @@ impl Diagnostic {
         }
     }
 
-    /// A diagnostic about a place in a file that could be read.
+    /// A diagnostic at a position in a file.
     pub(crate) fn at(
         severity: Severity,
         source: &Source,
-        place: Place,
+        place: SourceRange,
         code: &'static str,
         message: impl Into<String>,
     ) -> Self {
@@ -93,26 +92,26 @@ impl Diagnostic {
         }
     }
 
-    /// Adds what to write instead.
+    /// Adds how to fix it.
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Leaves the source line out, where it may hold a secret.
+    /// Drops the source line, because it may contain a secret.
     pub(crate) fn without_excerpt(mut self) -> Self {
         self.excerpt = None;
         self
     }
 
-    /// Passes every text of the diagnostic through `change`, such as one that hides secrets.
+    /// Applies `change` to every text of the diagnostic, for example to hide secrets.
     pub(crate) fn map_texts(mut self, change: impl Fn(&str) -> String) -> Self {
         self.message = change(&self.message);
         self.help = self.help.map(|help| change(&help));
         self
     }
 
-    /// Several lines: the message, the place, the source line with a caret, and the help.
+    /// Several lines: message, position, source line with a caret, and help.
     pub fn pretty(&self) -> String {
         let mut text = format!("{}[{}]: {}\n", self.severity, self.code, self.message);
         let gutter = self
@@ -157,7 +156,7 @@ impl fmt::Display for Diagnostic {
 }
 
 impl Excerpt {
-    fn of(source: &Source, place: Place) -> Option<Self> {
+    fn of(source: &Source, place: SourceRange) -> Option<Self> {
         let line: Vec<char> = source.line(place.start.line)?.chars().collect();
         let column = (place.start.column - 1).min(line.len());
         let end = if place.end.line == place.start.line {
@@ -186,7 +185,7 @@ impl Excerpt {
     }
 }
 
-/// Everything that was found in an app folder, ordered by file and place.
+/// The diagnostics of an app folder, ordered by file and position.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(transparent)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
@@ -207,7 +206,7 @@ impl Diagnostics {
         self.0.extend(others);
     }
 
-    /// Sorted by file and place, each once.
+    /// Sorts by file and position and removes duplicates.
     pub(crate) fn sorted(mut self) -> Self {
         self.0.sort_by(|a, b| {
             (&a.file, a.position, a.severity, a.code, &a.message)
@@ -217,12 +216,12 @@ impl Diagnostics {
         self
     }
 
-    /// Whether one of them keeps the app from running.
+    /// Whether any of them prevents the app from running.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
     }
 
-    /// How many have this severity.
+    /// The number with this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.0
             .iter()
@@ -230,22 +229,19 @@ impl Diagnostics {
             .count()
     }
 
-    /// All of them, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.0.iter()
     }
 
-    /// Whether nothing was found.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many were found.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// All of them in their many-line form, one empty line between two, and a last line that counts.
+    /// All diagnostics in long form, separated by empty lines, with a summary as the last line.
     pub fn pretty(&self) -> String {
         let mut text = String::new();
         for diagnostic in &self.0 {
@@ -256,7 +252,7 @@ impl Diagnostics {
         text
     }
 
-    /// How many errors and warnings there are, in words.
+    /// The number of errors and warnings, as text.
     pub fn summary(&self) -> String {
         let of = |severity: Severity| {
             let count = self.count(severity);
@@ -290,7 +286,7 @@ mod tests {
 
     fn unknown_key(line: &str, column: usize, width: usize) -> Diagnostic {
         let source = Source::new("agents/todo.yaml", format!("\n{line}\n"));
-        let place = Place {
+        let place = SourceRange {
             start: Position { line: 2, column },
             end: Position {
                 line: 2,

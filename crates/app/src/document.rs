@@ -1,4 +1,4 @@
-//! One file of the app folder: read, filled in from the environment, and checked against its type.
+//! One file of an app folder: read, filled in from the environment, and checked against its type.
 
 use convoke_model::{Report, Rules};
 use schemars::{JsonSchema, schema_for};
@@ -8,23 +8,23 @@ use serde_json::Value;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::environment::{Secrets, substitute};
 use crate::origin::Origin;
-use crate::shape::{Misfit, mended, misfits};
-use crate::source::{Place, Source};
+use crate::shape::{ShapeError, repaired, shape_errors};
+use crate::source::{Source, SourceRange};
 use crate::yaml::{self, Entry, Kind, MAX_PROBLEMS_PER_FILE, Node, segments};
 
-/// What of a document is not of its shape, by JSON pointer.
+/// Positions that do not have the type's shape, as JSON pointers.
 #[derive(Debug, Default)]
 struct Faults {
-    /// What was reported.
+    /// Reported as errors.
     reported: Vec<String>,
-    /// What the type reads all the same.
-    forgiven: Vec<String>,
+    /// Accepted by the type's deserializer.
+    accepted: Vec<String>,
 }
 
-/// A file with more misfits than this is not looked at again for each of them.
-const MAX_SECOND_LOOKS: usize = 50;
+/// A file with more shape errors is not deserialized again for each of them.
+const MAX_RECHECKS: usize = 50;
 
-/// A file's text as two trees: as it is written, and with the environment filled in.
+/// A file as two trees: as written, and with environment variables filled in.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) source: Source,
@@ -32,31 +32,30 @@ pub(crate) struct Document {
     resolved: Node,
 }
 
-/// A document with what it says, as far as it could be understood. Where errors were reported,
-/// `fields` are mended, so that the rest can still be checked.
+/// A document and its fields. After errors, `fields` contain replacement values, so that the rest can
+/// still be checked; `None` if that is impossible.
 #[derive(Debug)]
 pub(crate) struct Parsed<T> {
     pub(crate) document: Document,
     pub(crate) fields: Option<T>,
 }
 
-/// A document that is a list under one key, with each item that could be understood.
+/// A document that is a list under one key, with every item that could be deserialized.
 #[derive(Debug)]
 pub(crate) struct ParsedList<T> {
     pub(crate) document: Document,
     pub(crate) items: Vec<Item<T>>,
 }
 
-/// One item of a list.
 #[derive(Debug)]
 pub(crate) struct Item<T> {
-    /// JSON pointer to it.
+    /// JSON pointer to the item.
     pub(crate) pointer: String,
     pub(crate) fields: T,
 }
 
 impl Document {
-    /// Reads a file. What is wrong with it as a file is reported.
+    /// Reads a file. Reports errors of reading and of syntax.
     pub(crate) fn read(
         origin: Origin<'_>,
         file: &str,
@@ -84,7 +83,7 @@ impl Document {
         })
     }
 
-    /// Checks the document against a type: its shape, then its rules, as far as they can be asked.
+    /// Checks the shape of the document, then its rules where the shape is right.
     pub(crate) fn parse<T>(self, secrets: &Secrets, problems: &mut Diagnostics) -> Parsed<T>
     where
         T: Rules + DeserializeOwned + JsonSchema,
@@ -97,8 +96,8 @@ impl Document {
         }
     }
 
-    /// Checks a document of a type whose rules speak of all its parts together, so that they can be
-    /// asked only of one that is whole.
+    /// Like [`parse`](Self::parse), for a type whose rules need all of its parts: they run only if the
+    /// shape has no error.
     pub(crate) fn parse_whole<T>(self, secrets: &Secrets, problems: &mut Diagnostics) -> Parsed<T>
     where
         T: Rules + DeserializeOwned + JsonSchema,
@@ -114,7 +113,7 @@ impl Document {
         }
     }
 
-    /// Checks a document of the shape `F` whose items of type `T` stand under `key`.
+    /// Checks a document of the shape `F` with items of type `T` under `key`.
     pub(crate) fn parse_list<F, T>(
         self,
         key: &str,
@@ -139,7 +138,7 @@ impl Document {
         }
     }
 
-    /// Reports everything that is not of the type's shape, and hands back where that is.
+    /// Reports every shape error and returns the positions.
     fn check_shape<T: JsonSchema + DeserializeOwned>(
         &self,
         secrets: &Secrets,
@@ -147,33 +146,34 @@ impl Document {
     ) -> Faults {
         let schema = schema_for!(T).to_value();
         let mut faults = Faults::default();
-        let found = misfits(&self.resolved, &schema);
+        let found = shape_errors(&self.resolved, &schema);
         if found.len() >= MAX_PROBLEMS_PER_FILE {
-            let message = format!("there are {MAX_PROBLEMS_PER_FILE} problems here or more");
+            let message =
+                format!("there are {MAX_PROBLEMS_PER_FILE} or more problems in this file");
             let file = self.source.file();
             let error =
                 Diagnostic::of_file(Severity::Error, file, "app.too_many_problems", message);
-            problems.add(error.help("mend these first"));
+            problems.add(error.help("fix these first"));
         }
-        let looks_again = (1..=MAX_SECOND_LOOKS).contains(&found.len());
-        let whole = looks_again.then(|| mended(&self.resolved.to_value(), &schema));
-        for misfit in found {
-            if self.is_forgiven::<T>(&misfit, whole.as_ref()) {
-                faults.forgiven.push(misfit.pointer);
+        let rechecks = (1..=MAX_RECHECKS).contains(&found.len());
+        let whole = rechecks.then(|| repaired(&self.resolved.to_value(), &schema));
+        for shape_error in found {
+            if self.is_accepted::<T>(&shape_error, whole.as_ref()) {
+                faults.accepted.push(shape_error.pointer);
                 continue;
             }
-            faults.reported.push(misfit.fault());
-            let place = if misfit.on_key {
-                self.key_place(&misfit.pointer)
+            faults.reported.push(shape_error.fault());
+            let place = if shape_error.on_key {
+                self.key_place(&shape_error.pointer)
             } else {
-                self.place(&misfit.pointer)
+                self.place(&shape_error.pointer)
             };
-            let Misfit {
+            let ShapeError {
                 code,
                 message,
                 help,
                 ..
-            } = misfit;
+            } = shape_error;
             let mut error = Diagnostic::at(Severity::Error, &self.source, place, code, message);
             error.help = help;
             problems.add(error.map_texts(|text| secrets.redact(text)));
@@ -181,19 +181,23 @@ impl Document {
         faults
     }
 
-    /// Whether reading the type does not mind a misfit: a schema does not tell of a key's or a
-    /// value's second spelling, and where a rule says the same, it says it better. `whole` is the
-    /// document with every misfit mended.
-    fn is_forgiven<T: DeserializeOwned>(&self, misfit: &Misfit, whole: Option<&Value>) -> bool {
+    /// Whether the deserializer accepts the value despite a shape error: schemas do not contain aliases
+    /// of keys and values, and some bounds are enforced by rules with better messages. `whole` is the
+    /// document with all shape errors replaced.
+    fn is_accepted<T: DeserializeOwned>(
+        &self,
+        shape_error: &ShapeError,
+        whole: Option<&Value>,
+    ) -> bool {
         let read = || {
-            let original = self.resolved.find(&misfit.pointer)?.to_value();
-            let value = with(whole?.clone(), &misfit.pointer, original)?;
+            let original = self.resolved.find(&shape_error.pointer)?.to_value();
+            let value = with(whole?.clone(), &shape_error.pointer, original)?;
             serde_json::from_value::<T>(value).ok()
         };
-        misfit.is_doubtful() && read().is_some()
+        shape_error.may_be_accepted() && read().is_some()
     }
 
-    /// Reads the value under `pointer`, mended where it is faulty, and asks its rules.
+    /// Deserializes the value at `pointer`, with faulty parts replaced, and runs its rules.
     fn fields_at<T: Rules + DeserializeOwned + JsonSchema>(
         &self,
         pointer: &str,
@@ -204,20 +208,20 @@ impl Document {
         let mut value = self.resolved.find(pointer)?.to_value();
         let is_faulty = faults.reported.iter().any(|fault| is_under(fault, pointer));
         if is_faulty {
-            value = mended(&value, schema_for!(T).as_value());
-            for forgiven in faults
-                .forgiven
+            value = repaired(&value, schema_for!(T).as_value());
+            for accepted in faults
+                .accepted
                 .iter()
                 .filter(|place| is_under(place, pointer))
             {
-                let original = self.resolved.find(forgiven)?.to_value();
-                value = with(value, &forgiven[pointer.len()..], original)?;
+                let original = self.resolved.find(accepted)?.to_value();
+                value = with(value, &accepted[pointer.len()..], original)?;
             }
         }
         let fields = match serde_json::from_value::<T>(value) {
             Ok(fields) => fields,
             Err(error) => {
-                // The walk over the schema says it better, wherever it says anything.
+                // If there were shape errors, they have already been reported with better messages.
                 if !is_faulty {
                     let error = self.error(pointer, "app.invalid", error.to_string());
                     problems.add(error.map_texts(|text| secrets.redact(text)));
@@ -229,9 +233,9 @@ impl Document {
         fields.rules(&mut report);
         for problem in report.into_problems() {
             let at = format!("{pointer}{}", problem.path);
-            // A rule that speaks of a part that was mended speaks of something we made up.
-            let is_made_up = |fault: &String| is_under(fault, &at) || is_under(&at, fault);
-            if !faults.reported.iter().any(is_made_up) {
+            // A rule about a replaced value concerns an invented value.
+            let is_invented = |fault: &String| is_under(fault, &at) || is_under(&at, fault);
+            if !faults.reported.iter().any(is_invented) {
                 let error = self.error(&at, problem.code, problem.message);
                 problems.add(error.map_texts(|text| secrets.redact(text)));
             }
@@ -239,21 +243,21 @@ impl Document {
         Some(fields)
     }
 
-    /// The place of the value under a JSON pointer, or of what is nearest to it.
-    pub(crate) fn place(&self, pointer: &str) -> Place {
+    /// The position of the value at a JSON pointer, or of its nearest ancestor.
+    pub(crate) fn place(&self, pointer: &str) -> SourceRange {
         if pointer.is_empty() {
-            Place::START
+            SourceRange::START
         } else {
             self.written.place_of(pointer)
         }
     }
 
-    /// The place of the key under a JSON pointer.
-    pub(crate) fn key_place(&self, pointer: &str) -> Place {
+    /// The position of the key at a JSON pointer.
+    pub(crate) fn key_place(&self, pointer: &str) -> SourceRange {
         self.written.key_place_of(pointer)
     }
 
-    /// An error at the value under a JSON pointer.
+    /// An error at the value at a JSON pointer.
     pub(crate) fn error(
         &self,
         pointer: &str,
@@ -269,7 +273,7 @@ impl Document {
         )
     }
 
-    /// A warning at the value under a JSON pointer.
+    /// A warning at the value at a JSON pointer.
     pub(crate) fn warning(
         &self,
         pointer: &str,
@@ -285,18 +289,18 @@ impl Document {
         )
     }
 
-    /// The text under a JSON pointer with its place, as the file has it.
-    pub(crate) fn written_text(&self, pointer: &str) -> Option<(&str, Place)> {
+    /// The text at a JSON pointer as written, with its position.
+    pub(crate) fn written_text(&self, pointer: &str) -> Option<(&str, SourceRange)> {
         let node = self.written.find(pointer)?;
         Some((node.as_text()?, node.place))
     }
 
-    /// The text under a JSON pointer with the environment filled in.
+    /// The text at a JSON pointer, with environment variables filled in.
     pub(crate) fn text(&self, pointer: &str) -> Option<&str> {
         self.resolved.find(pointer)?.as_text()
     }
 
-    /// The document as a plain value, before the environment is filled in, with its keys sorted.
+    /// The document as JSON, without environment variables filled in, with sorted keys.
     pub(crate) fn normal_value(&self) -> Value {
         let mut node = self.written.clone();
         sort_keys(&mut node);
@@ -304,7 +308,7 @@ impl Document {
     }
 }
 
-/// The value with another one put in under a JSON pointer.
+/// Replaces the part at a JSON pointer.
 fn with(mut value: Value, pointer: &str, part: Value) -> Option<Value> {
     let (parent, _) = pointer.rsplit_once('/')?;
     let key = segments(pointer).last()?;

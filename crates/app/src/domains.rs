@@ -1,4 +1,4 @@
-//! What `config/domains` says of tools, of other domains, and in templates.
+//! Checks references and templates in `config/domains`.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::document::ParsedList;
 use crate::references::{mention, tool};
 use crate::templates::Templates;
 
-/// What an answer that is not ready yet is asked for again by, where it follows the usual names.
+/// Conventional prefix of tools that poll for an answer.
 const POLL_PREFIX: &str = "poll_response_";
 
-/// Checks what domains name: tools, and each other.
+/// Checks the tools and domains that domains refer to.
 pub(crate) fn check(
     list: &ParsedList<DomainFields>,
     contents: &Contents,
@@ -25,7 +25,7 @@ pub(crate) fn check(
     for item in &list.items {
         for (index, asked) in item.fields.mcp_tools.iter().enumerate() {
             let place = format!("{}/mcp_tools/{index}", item.pointer);
-            let DomainTool::Asked(how) = asked else {
+            let DomainTool::Configured(how) = asked else {
                 found.extend(tool(document, &place, asked.tool(), servers));
                 found.extend(undeclared_poll(list, &place, asked.tool()));
                 continue;
@@ -50,7 +50,7 @@ pub(crate) fn check(
     found
 }
 
-/// Checks the templates and expressions by which domains are asked.
+/// Checks the templates and expressions of domain tools.
 pub(crate) fn check_templates(
     list: &ParsedList<DomainFields>,
     templates: &Templates,
@@ -74,7 +74,7 @@ pub(crate) fn check_templates(
     found
 }
 
-/// A tool that asks for an answer again is no question of its own.
+/// Reports a polling tool that is listed as a query of its own.
 fn undeclared_poll(
     list: &ParsedList<DomainFields>,
     pointer: &str,
@@ -82,8 +82,10 @@ fn undeclared_poll(
 ) -> Option<Diagnostic> {
     let bare = name.rsplit('.').next().unwrap_or(name);
     let rest = bare.strip_prefix(POLL_PREFIX)?;
-    let message = format!("`{name}` asks for an answer again, and is no question of its own");
+    let message = format!("`{name}` polls for an answer and cannot be a query of its own");
     let error = list.document.error(pointer, "app.poll_undeclared", message);
     let declared = format!("{{tool: query_space_{rest}, poll: {{tool: {name}}}}}");
-    Some(error.help(format!("declare it with the tool that asks: {declared}")))
+    Some(error.help(format!(
+        "declare it as the poll of the querying tool: {declared}"
+    )))
 }

@@ -1,4 +1,4 @@
-//! `${NAME}` in the app's files: taken from the environment, and kept out of everything printed.
+//! `${NAME}` in an app's files: filled in from the environment and hidden from all output.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,22 +7,22 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::source::Source;
 use crate::yaml::{MAX_PROBLEMS_PER_FILE, Node};
 
-/// Shorter values are not hidden: they are no secrets, and hiding them would garble every text.
+/// Shorter values are not hidden: hiding them would make every text unreadable.
 pub const MIN_SECRET_LENGTH: usize = 4;
 
-/// The values that the environment gave, by name. Printing it shows the names alone.
+/// Values from the environment, by name. The `Debug` form shows only the names.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets(BTreeMap<String, String>);
 
 impl Secrets {
-    /// The text with every value that came from the environment replaced by its `${NAME}`.
+    /// Replaces every value from the environment by its `${NAME}`.
     pub fn redact(&self, text: &str) -> String {
         let mut values: Vec<_> = self
             .0
             .iter()
             .filter(|(_, value)| value.len() >= MIN_SECRET_LENGTH)
             .collect();
-        // A value that contains another one must go first, or its rest would be left over.
+        // Longer values first, because a value may contain another one.
         values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         values
             .into_iter()
@@ -31,7 +31,7 @@ impl Secrets {
             })
     }
 
-    /// The names that the app's files ask the environment for.
+    /// The variables that the app's files use.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -43,7 +43,7 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Fills in every `${NAME}` of a file. What is missing is reported, all of it, and left as it is.
+/// Fills in every `${NAME}` of a file. Missing variables are reported and left as written.
 pub(crate) fn substitute(
     node: &mut Node,
     source: &Source,
@@ -70,8 +70,11 @@ pub(crate) fn substitute(
             match variable.kind {
                 VariableKind::Escape => filled.push_str("${"),
                 VariableKind::Malformed => problems.push(
-                    error("app.environment_syntax", "`${` begins no variable here".to_owned())
-                        .help("write `${NAME}` or `${NAME:-default}`, or `$${` for the characters themselves"),
+                    error(
+                        "app.environment_syntax",
+                        "`${` is not followed by a variable".to_owned(),
+                    )
+                    .help("write `${NAME}` or `${NAME:-default}`, or `$${` for a literal `${`"),
                 ),
                 VariableKind::Named { name, default } => match (environment(name), default) {
                     (Some(value), None) => {
@@ -99,12 +102,12 @@ pub(crate) fn substitute(
     problems
 }
 
-/// Whether a text takes anything from the environment.
+/// Whether a text contains a variable.
 pub(crate) fn has_variable(text: &str) -> bool {
     names(text).next().is_some()
 }
 
-/// The names that a text asks the environment for.
+/// The variables in a text.
 pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     let names = variables(text).into_iter();
     names.filter_map(|variable| match variable.kind {
@@ -120,7 +123,7 @@ struct Variable<'a> {
 }
 
 enum VariableKind<'a> {
-    /// `$${`, which stands for `${`.
+    /// `$${`, the escape of `${`.
     Escape,
     /// `${` with no name after it.
     Malformed,
@@ -145,7 +148,7 @@ fn variables(text: &str) -> Vec<Variable<'_>> {
             at = inner;
             continue;
         }
-        // `${{ price }}` is a dollar sign before a template's expression.
+        // `${{ price }}` is a dollar sign followed by a template expression.
         if text[inner..].starts_with('{') {
             at = inner;
             continue;
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_missing_or_malformed_variable_is_reported_at_its_place() {
+    fn every_missing_or_malformed_variable_is_reported_at_its_position() {
         let (_, problems, _) = filled("${ONE} and ${TWO} and ${3} and ${FOUR");
         assert_eq!(
             problems,

@@ -1,4 +1,4 @@
-//! Eval cases: what is said to the app, and what must come out.
+//! Eval cases: messages to the app and the expected results.
 
 use std::collections::BTreeMap;
 
@@ -8,129 +8,128 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The intent that stands for a question back.
+/// The intent of a clarifying question.
 pub const INTENT_CLARIFY: &str = "clarification_needed";
 
-/// The intent that stands for a request that the app cannot help with.
+/// The intent of a request that the app does not support.
 pub const INTENT_UNKNOWN: &str = "unknown";
 
-/// The intent that stands for taking back what was asked for, such as "never mind".
+/// The intent of withdrawing a request, such as "never mind".
 pub const INTENT_DISMISSED: &str = "dismissed";
 
-/// The intent of a message that asks for several things.
+/// The intent of a message with several requests.
 pub const INTENT_SEVERAL: &str = "several";
 
-/// The intent of a request that nobody of the app took, and that whoever is left for such answered.
+/// The intent of a request that only the fallback agent could answer.
 pub const INTENT_FALLBACK: &str = "fallback";
 
 /// One file of eval cases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvalFile {
-    /// The cases, each with a conversation of its own.
+    /// The cases. Each has its own conversation.
     pub cases: Vec<EvalCase>,
 }
 
-/// One thing said to the app, and what must come out.
+/// One message to the app and the expected result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvalCase {
-    /// What the case is called in reports. Without one it is called by what is said.
+    /// The name in reports; the message itself if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What was said earlier in the same conversation.
+    /// Earlier messages of the same conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
-    /// What is said.
+    /// The message.
     pub say: String,
-    /// What must come out.
+    /// The expected result.
     pub expect: Expectation,
 }
 
-/// What must come out. What is left out is not looked at.
+/// The expected result. Absent fields are not checked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expectation {
-    /// A skill's name, that of the agent, domain or workflow that answered, `clarification_needed`, `dismissed`, `fallback`, `several` or `unknown`.
+    /// The skill, or the agent, domain or workflow that answered, or `clarification_needed`,
+    /// `dismissed`, `fallback`, `several` or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<Name>,
-    /// The agents, domains or skills that must be chosen, in any order: all of these and no others. An
-    /// agent's name stands for each of its skills.
+    /// The chosen agents, domains or skills, in any order and no others. An agent's name matches each of
+    /// its skills.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub targets: Option<Vec<Name>>,
-    /// What each slot must hold.
+    /// Expected slot values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub slots: BTreeMap<Name, String>,
-    /// The tool calls that must be made, in this order and no others.
+    /// The tool calls, in this order and no others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<Vec<ExpectedCall>>,
-    /// What the reply must be like.
+    /// Expectations of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<ExpectedReply>,
-    /// What the answer must rest on, in any order: all of these and nothing else.
+    /// The sources of the answer, in any order and no others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sources: Option<Vec<String>>,
-    /// Whether something must be missing from the answer.
+    /// Whether the answer is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<bool>,
-    /// How far the answer must be reliable.
+    /// The expected confidence of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Reliance>,
-    /// How many suggestions must come with the answer.
+    /// The number of suggestions with the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestions: Option<ExpectedNumber>,
 }
 
-/// How many there must be.
+/// An expected number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExpectedNumber {
-    /// No fewer than this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least: Option<usize>,
-    /// No more than this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most: Option<usize>,
 }
 
-/// A tool call that must be made.
+/// An expected tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedCall {
     /// The tool, as `tool` or `server.tool`.
     pub tool: String,
-    /// Arguments that must be among the call's, with these values.
+    /// Arguments that the call must contain, with these values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, Value>,
 }
 
-/// What a reply must be like.
+/// Expectations of a reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExpectedReply {
     /// The whole reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<String>,
-    /// Texts that must stand in it.
+    /// Texts that it must contain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contains: Vec<String>,
-    /// A regular expression that must be found in it.
+    /// A regular expression that must match a part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matches: Option<String>,
-    /// Texts that must not stand in it.
+    /// Texts that it must not contain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
 }
 
 impl EvalCase {
-    /// What the case is called in reports.
+    /// The name in reports.
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.say)
     }
 }
 
 impl ExpectedNumber {
-    /// Whether so many are as many as there must be.
+    /// Whether the number is within the bounds.
     pub fn allows(&self, number: usize) -> bool {
         self.at_least.is_none_or(|least| number >= least)
             && self.at_most.is_none_or(|most| number <= most)
@@ -149,13 +148,13 @@ impl Rules for EvalCase {
             self.expect != Expectation::default(),
             "expect",
             "eval.expects_nothing",
-            "the case expects nothing and so cannot fail; expect an intent, slots, calls or a reply",
+            "the case expects nothing and cannot fail; expect an intent, slots, calls or a reply",
         );
         if let Some(number) = &self.expect.suggestions {
             let can_be = (0..=MAX_SUGGESTIONS).any(|number_of| number.allows(number_of));
             report.within("expect", |report| {
                 let message = format!(
-                    "no answer has so many suggestions; there are 0 to {MAX_SUGGESTIONS}, and at_least \
+                    "an answer has 0 to {MAX_SUGGESTIONS} suggestions, and at_least \
                      must not be above at_most"
                 );
                 report.require(can_be, "suggestions", "eval.suggestions_range", message);
@@ -180,7 +179,7 @@ impl Rules for EvalCase {
     }
 }
 
-/// The regex crate draws a picture of the error over several lines; the last one says it in words.
+/// The regex crate formats errors over several lines; the last one is the message.
 fn last_line(error: &regex::Error) -> String {
     let text = error.to_string();
     text.lines()

@@ -1,4 +1,4 @@
-//! The list files of `config/`: several things of a kind under one key.
+//! The files in `config/` that contain a list under one key.
 
 use convoke_model::{ChannelSpecFields, DomainFields, McpServerFields};
 use schemars::JsonSchema;
@@ -24,6 +24,6 @@ pub struct DomainsFile {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelsFile {
-    /// What the channels can carry, for those of which the app says otherwise.
+    /// Specifications of channels that differ from the default.
     pub channels: Vec<ChannelSpecFields>,
 }

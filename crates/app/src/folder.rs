@@ -1,4 +1,4 @@
-//! Which files an app folder has, and what each is for.
+//! The files of an app folder and their kinds.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,19 +7,19 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::origin::Origin;
 use crate::spelling::{nearest, one_of};
 
-/// The most files that an app folder may have.
+/// Limit of files in an app folder.
 pub const MAX_FILES: usize = 1_000;
 
-/// The endings that a file of an app may have.
+/// File extensions of an app's files.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// The folders in which every file is one of a kind.
+/// Folders in which every file has the same kind.
 const COLLECTIONS: [&str; 3] = ["agents", "workflows", "evals"];
 
-/// The folder of files that there is at most one of.
+/// The folder of files that exist at most once.
 const CONFIG: &str = "config";
 
-/// The stems of the files in `config/`.
+/// File stems in `config/`.
 const CONFIG_FILES: [&str; 5] = [
     "mcp_servers",
     "domains",
@@ -28,10 +28,10 @@ const CONFIG_FILES: [&str; 5] = [
     "retention_policy",
 ];
 
-/// The stem of the one file that every app has.
+/// File stem of the required file.
 const MAIN: &str = "convoke";
 
-/// The files of an app folder, each by its path relative to it.
+/// The files of an app folder, by their path relative to it.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     singles: BTreeMap<&'static str, String>,
@@ -39,12 +39,12 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The file of a kind that there is at most one of, such as `convoke` or `domains`.
+    /// The file of a kind that exists at most once, such as `convoke` or `domains`.
     pub(crate) fn single(&self, stem: &str) -> Option<&str> {
         self.singles.get(stem).map(String::as_str)
     }
 
-    /// The files of a folder, in the order of their names.
+    /// The files of a folder, sorted by name.
     pub(crate) fn collection(&self, folder: &str) -> &[String] {
         self.collections
             .get(folder)
@@ -53,7 +53,7 @@ impl Files {
     }
 }
 
-/// Looks through an app folder. What does not belong there is reported.
+/// Lists an app folder. Unexpected files are reported.
 pub(crate) fn survey(origin: Origin<'_>, problems: &mut Diagnostics) -> Files {
     let mut survey = Survey {
         origin,
@@ -69,7 +69,7 @@ pub(crate) fn survey(origin: Origin<'_>, problems: &mut Diagnostics) -> Files {
     survey.files
 }
 
-/// The name of the folder's main file, if it has one.
+/// The folder's `convoke.*` file, if it has one.
 pub(crate) fn main_file(folder: &Path) -> Option<String> {
     let names = EXTENSIONS.map(|extension| format!("{MAIN}.{extension}"));
     names.into_iter().find(|name| folder.join(name).is_file())
@@ -94,10 +94,10 @@ impl Survey<'_> {
                 if !folders.contains(&name.as_str())
                     && let Some(near) = nearest(&name, folders.iter().copied())
                 {
-                    self.unknown(&format!("{name}/"), &format!("did you mean `{near}/`?"));
+                    self.report_unknown(&format!("{name}/"), &format!("did you mean `{near}/`?"));
                 }
             } else if stem == MAIN && EXTENSIONS.contains(&extension) {
-                self.take_single(MAIN, &name);
+                self.add_single(MAIN, &name);
             } else if EXTENSIONS.contains(&extension) {
                 let help = match nearest(stem, CONFIG_FILES.iter().copied().chain([MAIN])) {
                     Some(MAIN) => format!("did you mean `{MAIN}.yaml`?"),
@@ -107,7 +107,7 @@ impl Survey<'_> {
                         one_of(&["agents/", "workflows/", "evals/"])
                     ),
                 };
-                self.unknown(&name, &help);
+                self.report_unknown(&name, &help);
             }
         }
         if self.files.single(MAIN).is_none() {
@@ -116,7 +116,7 @@ impl Survey<'_> {
                     Severity::Error,
                     "convoke.yaml",
                     "app.file_missing",
-                    "the file is missing, so this folder is not an app",
+                    "the file is missing; this folder is not an app",
                 )
                 .help("write a `convoke.yaml` with at least `name: my_app`"),
             );
@@ -129,7 +129,7 @@ impl Survey<'_> {
             let known = CONFIG_FILES.iter().find(|known| **known == stem);
             match known {
                 Some(known) if !is_folder && EXTENSIONS.contains(&extension) => {
-                    self.take_single(known, &format!("{CONFIG}/{name}"));
+                    self.add_single(known, &format!("{CONFIG}/{name}"));
                 }
                 _ if is_documentation(&name) => {}
                 _ => {
@@ -139,7 +139,7 @@ impl Survey<'_> {
                         Some(near) => format!("did you mean `{near}.yaml`?"),
                         None => format!("the files here are {}", one_of(&names)),
                     };
-                    self.unknown(&format!("{CONFIG}/{name}"), &help);
+                    self.report_unknown(&format!("{CONFIG}/{name}"), &help);
                 }
             }
         }
@@ -151,16 +151,16 @@ impl Survey<'_> {
             let path = format!("{folder}/{name}");
             let (stem, extension) = split(&name);
             if is_folder {
-                self.unknown(
+                self.report_unknown(
                     &format!("{path}/"),
-                    &format!("move its files into `{folder}/` itself"),
+                    &format!("move its files directly into `{folder}/`"),
                 );
             } else if !EXTENSIONS.contains(&extension) {
                 if !is_documentation(&name) {
-                    self.unknown(&path, &format!("did you mean `{stem}.yaml`?"));
+                    self.report_unknown(&path, &format!("did you mean `{stem}.yaml`?"));
                 }
             } else if let Some(first) = by_stem.get(stem) {
-                self.twice(&path, first);
+                self.report_duplicate(&path, first);
             } else {
                 by_stem.insert(stem.to_owned(), path.clone());
                 self.files.collections.entry(folder).or_default().push(path);
@@ -168,23 +168,23 @@ impl Survey<'_> {
         }
     }
 
-    fn take_single(&mut self, stem: &'static str, path: &str) {
+    fn add_single(&mut self, stem: &'static str, path: &str) {
         match self.files.singles.get(stem).cloned() {
-            Some(first) => self.twice(path, &first),
+            Some(first) => self.report_duplicate(path, &first),
             None => {
                 self.files.singles.insert(stem, path.to_owned());
             }
         }
     }
 
-    fn twice(&mut self, path: &str, first: &str) {
-        let message = format!("`{first}` is there already, and both say the same thing");
+    fn report_duplicate(&mut self, path: &str, first: &str) {
+        let message = format!("`{first}` already exists and has the same purpose");
         let error = Diagnostic::of_file(Severity::Error, path, "app.file_twice", message);
         self.problems.add(error.help("keep one of the two"));
     }
 
-    fn unknown(&mut self, path: &str, help: &str) {
-        let message = "the file is not a part of an app and is not read";
+    fn report_unknown(&mut self, path: &str, help: &str) {
+        let message = "the file is not part of an app and is ignored";
         let message = if path.ends_with('/') {
             message.replace("file", "folder")
         } else {
@@ -194,7 +194,7 @@ impl Survey<'_> {
         self.problems.add(warning.help(help));
     }
 
-    /// The names in a folder, sorted, without hidden ones, and whether each is a folder itself.
+    /// The names in a folder, sorted, without hidden ones, and whether each is a folder.
     fn entries(&mut self, folder: &str) -> Option<Vec<(String, bool)>> {
         let listed = match self.origin.names(folder) {
             Ok(listed) => listed?,

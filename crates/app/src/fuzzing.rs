@@ -8,11 +8,11 @@ use crate::contents::Purpose;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::origin::{AppFiles, Origin};
 
-/// The line before each file, with its path after it.
+/// Precedes the path in the line before each file.
 const HEADING: &str = "=== ";
 
-/// Reads an app. Every problem has a place in its file, and an app without problems can be kept and read again as the
-/// same app.
+/// Reads an app. Every problem must have a position in its file, and an app without problems must load
+/// again from its stored files as the same app.
 pub fn app_folder(input: &[u8]) {
     let files = files_of(&String::from_utf8_lossy(input));
     let problems = match read(&files, Purpose::Check) {
@@ -42,14 +42,14 @@ fn read(files: &AppFiles, purpose: Purpose) -> Result<crate::app::LoadedApp, Dia
     let servers = BTreeSet::new();
     App::read(
         Path::new("app"),
-        Origin::Kept(files),
+        Origin::Stored(files),
         &environment,
         purpose,
         &servers,
     )
 }
 
-/// The files of an input: each a heading with its path, and its lines after it.
+/// Splits the input into files: a heading with the path, then the lines.
 fn files_of(text: &str) -> AppFiles {
     let mut files = AppFiles::new();
     let mut file: Option<&mut String> = None;
@@ -88,7 +88,7 @@ fn assert_has_place(problem: &Diagnostic, files: &AppFiles) {
         );
         return;
     };
-    // A line ends at a line feed, at a carriage return, or at both together. The end of a file is a place too.
+    // A line ends at LF, CR or CR LF. The end of the file is a position too.
     let lines = text.replace("\r\n", "\n").split(['\n', '\r']).count();
     assert!(
         (1..=lines + 1).contains(&position.line),
@@ -100,7 +100,7 @@ fn assert_has_place(problem: &Diagnostic, files: &AppFiles) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_kept_folder_and_changes_of_it_are_read_or_refused_with_a_place() {
+    fn every_corpus_folder_loads_or_reports_positions() {
         convoke_testkit::replay("app_folder", super::app_folder);
     }
 }

@@ -1,4 +1,4 @@
-//! The identity of an app: one hash over everything that matters for running it.
+//! The identity of an app: a hash over everything that affects how it runs.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,11 @@ use crate::config::AppConfig;
 use crate::document::Document;
 use crate::origin::AppFiles;
 
-/// Changes when the way of hashing does, so that hashes of two ways never meet by accident.
+/// Version of the hash's definition. Change it together with the definition, so that hashes of two
+/// versions never collide.
 const FORMAT: u32 = 1;
 
-/// The files of an app that its hash covers.
+/// The files that the hash covers.
 pub(crate) struct HashedFiles<'a> {
     pub(crate) config: Option<&'a Document>,
     pub(crate) agents: Vec<&'a Document>,
@@ -26,7 +27,6 @@ pub(crate) struct HashedFiles<'a> {
 }
 
 impl<'a> HashedFiles<'a> {
-    /// All of them.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'a Document> {
         let singles = [
             self.config,
@@ -41,45 +41,48 @@ impl<'a> HashedFiles<'a> {
     }
 }
 
-/// The hash, in hexadecimal. Formatting, comments, the order of keys, file names, evals and the
-/// values of secrets leave it as it is.
-pub(crate) fn of(covered: &HashedFiles<'_>) -> String {
+/// The hash in hexadecimal. Formatting, comments, key order, file names, evals and values of secrets do
+/// not change it.
+pub(crate) fn of(hashed_files: &HashedFiles<'_>) -> String {
     let single = |document: Option<&Document>| document.map_or(Value::Null, Document::normal_value);
-    let mut config = single(covered.config);
+    let mut config = single(hashed_files.config);
     if let Some(config) = config.as_object_mut() {
-        // The bar of the evals says nothing about how the app runs.
+        // Minimum eval results do not affect how the app runs.
         config.remove("evals");
     }
     let whole = json!({
         "format": FORMAT,
         "config": config,
-        "agents": by_name(covered.agents.iter().map(|agent| agent.normal_value())),
-        "workflows": by_name(covered.workflows.iter().map(|workflow| workflow.normal_value())),
-        "servers": single(covered.servers),
-        "domains": single(covered.domains),
-        "channels": single(covered.channels),
-        "style_guide": single(covered.style_guide),
-        "retention": single(covered.retention),
+        "agents": by_name(hashed_files.agents.iter().map(|agent| agent.normal_value())),
+        "workflows": by_name(hashed_files.workflows.iter().map(|workflow| workflow.normal_value())),
+        "servers": single(hashed_files.servers),
+        "domains": single(hashed_files.domains),
+        "channels": single(hashed_files.channels),
+        "style_guide": single(hashed_files.style_guide),
+        "retention": single(hashed_files.retention),
     });
     hexadecimal(&whole)
 }
 
-/// The hash of an app that stands in no folder. Keys leave it as it is.
+/// The hash of an app without a folder. API keys do not change it.
 pub(crate) fn of_agents(config: &AppConfig, agents: &[Agent]) -> String {
     agents_hash(&json!(config.name), agents.iter().map(without_keys))
 }
 
-/// The same hash from the files that [`agent_files`] made. None for files that it cannot have made.
-pub(crate) fn of_agent_files(covered: &HashedFiles<'_>) -> Option<String> {
-    let config = covered.config?;
+/// The same hash, computed from the files of [`agent_files`]; `None` for any other files.
+pub(crate) fn of_agent_files(hashed_files: &HashedFiles<'_>) -> Option<String> {
+    let config = hashed_files.config?;
     let [name] = config.written.entries() else {
         return None;
     };
-    let is_made_of_agents = covered.all().count() == covered.agents.len() + 1;
+    let is_made_of_agents = hashed_files.all().count() == hashed_files.agents.len() + 1;
     if name.key != "name" || !is_made_of_agents {
         return None;
     }
-    let agents = covered.agents.iter().map(|agent| agent.written.to_value());
+    let agents = hashed_files
+        .agents
+        .iter()
+        .map(|agent| agent.written.to_value());
     Some(agents_hash(&name.node.to_value(), agents))
 }
 
@@ -87,7 +90,7 @@ fn agents_hash(name: &Value, agents: impl Iterator<Item = Value>) -> String {
     hexadecimal(&json!({ "format": FORMAT, "name": name, "agents": by_name(agents) }))
 }
 
-/// The files that an app of agents alone would stand in, without its keys.
+/// The files of an app that consists of agents alone, without API keys.
 pub(crate) fn agent_files(config: &AppConfig, agents: &[Agent]) -> AppFiles {
     let main = (
         "convoke.json".to_owned(),

@@ -1,5 +1,5 @@
-//! An app as it was kept with a task, looked at without running it: which app it is, and what it would
-//! start, call and read if it ran.
+//! An app stored with a task, inspected without running it: its identity and what it would start, call
+//! and read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,35 +14,34 @@ use crate::hash::{self, HashedFiles};
 use crate::origin::{AppFiles, Origin};
 use crate::yaml::{Kind, Node};
 
-/// What can be said of kept files before anything of them is believed. Nothing is taken from the
-/// environment.
+/// Stored files, before they are trusted. Nothing is read from the environment.
 #[derive(Debug, Clone)]
 pub struct KeptApp {
-    /// What the app is called, as it is written.
+    /// The app's name, as written.
     pub name: String,
-    /// The hash of the files, computed anew.
+    /// The hash, computed from the files.
     pub hash: String,
-    /// What the app would reach.
+    /// What the app would access.
     pub reach: Reach,
-    /// The hash by which a program names an app that it made of agents alone.
+    /// The hash of an app that a program built from agents alone.
     agents_hash: Option<String>,
 }
 
-/// All that an app reaches outside Convoke. Texts stand as they are written, with `${NAME}` wherever the
-/// environment decides.
+/// Everything an app accesses outside Convoke. Texts are as written, with `${NAME}` for environment
+/// variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Reach {
-    /// Programs that it starts.
+    /// Programs it starts.
     pub commands: Vec<ReachedCommand>,
-    /// Addresses at which it calls tools.
+    /// Addresses of its tool servers.
     pub addresses: Vec<ReachedAddress>,
-    /// Models that it asks.
+    /// Models it uses.
     pub models: Vec<ReachedModel>,
-    /// Variables that it reads, wherever in its files.
+    /// Environment variables it reads, in any file.
     pub environment: BTreeSet<String>,
 }
 
-/// A program that is started as a tool server.
+/// A program started as a tool server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReachedCommand {
     /// The server's name.
@@ -51,65 +50,67 @@ pub struct ReachedCommand {
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables that are set for it.
+    /// Environment variables set for it.
     pub env: BTreeMap<String, String>,
 }
 
-/// A tool server that is called at an address.
+/// A tool server reached by address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReachedAddress {
     /// The server's name.
     pub server: String,
-    /// Where it listens.
+    /// The address.
     pub url: String,
-    /// What is sent along with every request.
+    /// Headers sent with every request.
     pub headers: BTreeMap<String, String>,
 }
 
-/// A model that is sent what was said.
+/// A model that receives conversations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReachedModel {
-    /// Where it is asked.
+    /// The endpoint.
     pub endpoint: String,
-    /// Its name there.
+    /// The model's name.
     pub model: String,
 }
 
 impl KeptApp {
-    /// Reads kept files. They are refused where they cannot be read as YAML, or where one of them is no
-    /// part of an app: nobody would see what is in it.
+    /// Reads stored files. Rejects files that are not valid YAML or not part of an app, because their
+    /// contents would stay hidden.
     pub fn read(files: &AppFiles) -> Result<Self, Diagnostics> {
         let mut problems = Diagnostics::default();
         let documents = Documents::read(files, &mut problems);
-        let covered = documents.covered();
-        let read: BTreeSet<&str> = covered.all().map(|file| file.source.file()).collect();
+        let hashed_files = documents.hashed_files();
+        let read: BTreeSet<&str> = hashed_files.all().map(|file| file.source.file()).collect();
         if !problems.has_errors() {
             for file in files.keys().filter(|file| !read.contains(file.as_str())) {
-                let message = "the file is no part of an app";
+                let message = "the file is not part of an app";
                 let code = "app.unknown_file";
                 problems.add(Diagnostic::of_file(Severity::Error, file, code, message));
             }
         }
-        let reach = Reach::of(&covered, &mut problems);
+        let reach = Reach::of(&hashed_files, &mut problems);
         if problems.has_errors() {
             return Err(problems.sorted());
         }
-        let name = covered.config.and_then(|config| config.written.get("name"));
+        let name = hashed_files
+            .config
+            .and_then(|config| config.written.get("name"));
         Ok(Self {
             name: name.and_then(Node::as_text).unwrap_or_default().to_owned(),
-            hash: hash::of(&covered),
+            hash: hash::of(&hashed_files),
             reach,
-            agents_hash: hash::of_agent_files(&covered),
+            agents_hash: hash::of_agent_files(&hashed_files),
         })
     }
 
-    /// Whether the files are those that a task names by this hash.
+    /// Whether the files have this hash, which tasks refer to.
     pub fn has_hash(&self, hash: &str) -> bool {
         self.hash == hash || self.agents_hash.as_deref() == Some(hash)
     }
 }
 
-/// The files, none of them checked.
+/// The unchecked files.
 #[derive(Default)]
 struct Documents {
     singles: BTreeMap<&'static str, Document>,
@@ -119,13 +120,13 @@ struct Documents {
 
 impl Documents {
     fn read(files: &AppFiles, problems: &mut Diagnostics) -> Self {
-        let origin = Origin::Kept(files);
+        let origin = Origin::Stored(files);
         let surveyed = survey(origin, problems);
         let mut secrets = Secrets::default();
         let mut document = |file: &str| {
             let mut found = Diagnostics::default();
             let document = Document::read(origin, file, &|_| None, &mut secrets, &mut found);
-            // What the environment lacks is asked once the app is to run.
+            // Missing environment variables are reported when the app runs.
             let found = found.into_iter();
             problems.extend(found.filter(|problem| !problem.code.starts_with("app.environment_")));
             document
@@ -152,7 +153,7 @@ impl Documents {
         documents
     }
 
-    fn covered(&self) -> HashedFiles<'_> {
+    fn hashed_files(&self) -> HashedFiles<'_> {
         let single = |stem| self.singles.get(stem);
         HashedFiles {
             config: single("convoke"),
@@ -168,26 +169,26 @@ impl Documents {
 }
 
 impl Reach {
-    fn of(covered: &HashedFiles<'_>, problems: &mut Diagnostics) -> Self {
+    fn of(hashed_files: &HashedFiles<'_>, problems: &mut Diagnostics) -> Self {
         let mut reach = Self::default();
-        if let Some(servers) = covered.servers {
+        if let Some(servers) = hashed_files.servers {
             let items = servers.written.get("servers").map(Node::items);
             for (index, server) in items.unwrap_or_default().iter().enumerate() {
                 if !reach.take_server(server) {
                     let at = format!("/servers/{index}/transport");
-                    let message = "this is no way to reach a server";
+                    let message = "this is not a valid transport of a server";
                     problems.add(servers.error(&at, "app.invalid", message));
                 }
             }
         }
-        for document in covered.all() {
+        for document in hashed_files.all() {
             reach.take(&document.written);
         }
         reach
     }
 
-    /// A transport holds nothing but texts, so that one which cannot be read as it is written cannot be
-    /// read with the environment filled in either.
+    /// Returns whether the server's transport could be read. It contains only texts, so one that does
+    /// not parse as written does not parse with variables filled in either.
     fn take_server(&mut self, server: &Node) -> bool {
         let name = server.get("name").and_then(Node::as_text);
         let name = name.unwrap_or_default().to_owned();
@@ -212,7 +213,7 @@ impl Reach {
         true
     }
 
-    /// A model stands in several places; wherever it does, it has an `endpoint`.
+    /// Collects models: every map with an `endpoint`, wherever it is.
     fn take(&mut self, node: &Node) {
         match &node.kind {
             Kind::Text(text) => {

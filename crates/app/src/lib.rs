@@ -1,5 +1,5 @@
-//! An app folder becomes an [`App`] that is known to be right, or a list of everything that is wrong
-//! with it, each with file, line, column, a stable code and what to write instead.
+//! Loads an app folder into a validated [`App`], or reports every error in it with file, line, column, a
+//! stable code and help.
 
 mod app;
 mod bounds;
@@ -56,6 +56,6 @@ pub use schema::{nearest_schema, schema, schemas};
 pub use source::Position;
 pub use template::{
     MAX_RENDERED_BYTES, MAX_TEMPLATE_BYTES, MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_MEMORY,
-    MAX_TEMPLATE_OPERATIONS, MAX_TEMPLATE_STEPS, TemplateFault, TemplateLanguage,
+    MAX_TEMPLATE_OPERATIONS, MAX_TEMPLATE_STEPS, TemplateContext, TemplateFault, TemplateLanguage,
 };
 pub use yaml::{MAX_DEPTH, MAX_FILE_BYTES, MAX_NODES, MAX_PROBLEMS_PER_FILE};

@@ -1,5 +1,5 @@
-//! Every place at which an app's files name a tool, to be held against the tools themselves once their
-//! servers run.
+//! Collects every tool reference in an app, so that `check --connect` can validate them against running
+//! servers.
 
 use std::collections::BTreeSet;
 
@@ -12,36 +12,36 @@ use crate::environment::Secrets;
 use crate::origin::Origin;
 use crate::yaml::push;
 
-/// A place at which a tool is named.
+/// One reference to a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolMention {
     /// The tool, as `tool` or `server.tool`.
     pub tool: String,
-    /// What it is given there; texts are templates. Nothing where a model or a caller gives it.
+    /// Its arguments, as templates; absent if a model or a caller supplies them.
     pub arguments: Option<Map<String, Value>>,
-    /// Whether it may only look.
-    pub must_look_only: bool,
+    /// Whether the tool must be read-only.
+    pub must_be_read_only: bool,
     document: usize,
     pointer: String,
 }
 
-/// The places at which an app's files name tools.
+/// All tool references of an app.
 pub struct ToolMentions {
     documents: Vec<Document>,
     mentions: Vec<ToolMention>,
 }
 
 impl App {
-    /// Every place at which the app's files name a tool.
+    /// Collects the tool references of all files.
     pub fn tool_mentions(&self) -> ToolMentions {
         let mut found = ToolMentions {
             documents: Vec::new(),
             mentions: Vec::new(),
         };
         for file in self.files.keys() {
-            // What is wrong with the files was told when the app was loaded.
+            // Problems of the files were reported when the app was loaded.
             let document = Document::read(
-                Origin::Kept(&self.files),
+                Origin::Stored(&self.files),
                 file,
                 &|_| Some(String::new()),
                 &mut Secrets::default(),
@@ -56,17 +56,17 @@ impl App {
 }
 
 impl ToolMentions {
-    /// The places, file by file.
+    /// The references, by file.
     pub fn iter(&self) -> impl Iterator<Item = &ToolMention> {
         self.mentions.iter()
     }
 
-    /// The tools that are named, each once.
+    /// The referenced tools, without duplicates.
     pub fn tools(&self) -> BTreeSet<&str> {
         self.iter().map(|mention| mention.tool.as_str()).collect()
     }
 
-    /// Something that is wrong at such a place, or with one of its arguments.
+    /// An error at a reference, or at one of its arguments.
     pub fn problem(
         &self,
         mention: &ToolMention,
@@ -105,7 +105,7 @@ impl ToolMentions {
     }
 }
 
-/// Reads the mentions of one file.
+/// Collects the references of one file.
 struct Reader<'a> {
     document: usize,
     mentions: &'a mut Vec<ToolMention>,
@@ -156,27 +156,27 @@ impl Reader<'_> {
     fn domains(&mut self, file: &Value) {
         for (index, domain) in items(&file["domains"]) {
             let place = format!("/domains/{index}/mcp_tools");
-            // A domain is asked, and nothing else: its tools may only look.
+            // A domain is only queried, so its tools must be read-only.
             for (index, tool) in items(&domain["mcp_tools"]) {
                 let place = format!("{place}/{index}");
                 if let Some(tool) = tool.as_str() {
                     self.add(tool.to_owned(), None, true, place.clone());
                 }
-                self.look(tool, &place);
-                self.look(&tool["poll"], &format!("{place}/poll"));
+                self.read_only_call(tool, &place);
+                self.read_only_call(&tool["poll"], &format!("{place}/poll"));
             }
         }
     }
 
-    /// A tool under `tool` that may only look, with what it is given if that is said.
-    fn look(&mut self, asked: &Value, place: &str) {
-        if let Some(tool) = asked["tool"].as_str() {
-            let arguments = asked["arguments"].as_object().cloned();
+    /// Adds a read-only tool at `tool`, with its arguments if there are any.
+    fn read_only_call(&mut self, query: &Value, place: &str) {
+        if let Some(tool) = query["tool"].as_str() {
+            let arguments = query["arguments"].as_object().cloned();
             self.add(tool.to_owned(), arguments, true, format!("{place}/tool"));
         }
     }
 
-    /// Tools in a list.
+    /// Adds the tools of a list.
     fn names(&mut self, list: &Value, place: &str) {
         for (index, tool) in items(list) {
             if let Some(tool) = tool.as_str() {
@@ -185,32 +185,32 @@ impl Reader<'_> {
         }
     }
 
-    /// A tool under `tool`, with what it is given under `arguments`.
-    fn call(&mut self, node: &Value, place: &str, must_look_only: bool) {
+    /// Adds the tool at `tool`, with the arguments at `arguments`.
+    fn call(&mut self, node: &Value, place: &str, must_be_read_only: bool) {
         let Some(tool) = node["tool"].as_str() else {
             return;
         };
         let arguments = node["arguments"].as_object().cloned();
-        // How a tool is asked whether a call took effect may be left to the call's own arguments.
+        // `verify` without arguments uses those of the call it verifies.
         let arguments = match arguments {
             None if place.ends_with("/verify") => None,
             given => Some(given.unwrap_or_default()),
         };
         let place = format!("{place}/tool");
-        self.add(tool.to_owned(), arguments, must_look_only, place);
+        self.add(tool.to_owned(), arguments, must_be_read_only, place);
     }
 
     fn add(
         &mut self,
         tool: String,
         arguments: Option<Map<String, Value>>,
-        must_look_only: bool,
+        must_be_read_only: bool,
         pointer: String,
     ) {
         self.mentions.push(ToolMention {
             tool,
             arguments,
-            must_look_only,
+            must_be_read_only,
             document: self.document,
             pointer,
         });

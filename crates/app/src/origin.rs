@@ -1,4 +1,4 @@
-//! Where an app's files come from: a folder, or what was kept of one.
+//! The source of an app's files: a folder, or files stored with a task.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -10,18 +10,18 @@ use crate::yaml::MAX_FILE_BYTES;
 /// The text of each file of an app, by its path relative to the app folder.
 pub type AppFiles = BTreeMap<String, String>;
 
-/// Where an app's files are read.
+/// Where an app's files are read from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin<'a> {
-    /// As they are now.
+    /// The folder, as it is now.
     Folder(&'a Path),
-    /// As they were.
-    Kept(&'a AppFiles),
+    /// Stored files.
+    Stored(&'a AppFiles),
 }
 
 impl Origin<'_> {
-    /// The names in one of the app's folders, or in the app folder itself, and whether each is a folder.
-    /// A folder that is not there is none.
+    /// The names in one of the app's folders (empty for the app folder itself), and whether each is a
+    /// folder. `None` if the folder does not exist.
     pub(crate) fn names(self, folder: &str) -> io::Result<Option<Vec<(String, bool)>>> {
         match self {
             Self::Folder(root) => {
@@ -35,7 +35,7 @@ impl Origin<'_> {
                 };
                 Ok(Some(fs::read_dir(path)?.flatten().map(name).collect()))
             }
-            Self::Kept(files) => {
+            Self::Stored(files) => {
                 let mut names = BTreeSet::new();
                 for path in files.keys() {
                     match path.split_once('/') {
@@ -56,14 +56,14 @@ impl Origin<'_> {
         }
     }
 
-    /// The text of a file, or the code and the words for why there is none.
+    /// The text of a file, or the code and message of the error.
     pub(crate) fn text(self, file: &str) -> Result<String, (&'static str, String)> {
         match self {
             Self::Folder(root) => read_text(&root.join(file)),
-            Self::Kept(files) => files
+            Self::Stored(files) => files
                 .get(file)
                 .cloned()
-                .ok_or(("app.file_unreadable", "the file was not kept".to_owned())),
+                .ok_or(("app.file_unreadable", "the file was not stored".to_owned())),
         }
     }
 }
@@ -81,7 +81,7 @@ fn read_text(path: &Path) -> Result<String, (&'static str, String)> {
     }
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(unreadable)?;
-    // One byte over the limit tells a file that has grown since it was looked at.
+    // Reading one byte more detects a file that grew since its size was read.
     file.take(MAX_FILE_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;

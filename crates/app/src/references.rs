@@ -1,6 +1,6 @@
-//! Whether the names that an app's files mention exist, and mean one thing each.
+//! Checks that the names in an app's files exist and are unambiguous.
 //!
-//! The tools of a server are known only once it runs, so `server.tool` is checked up to its dot.
+//! The tools of a server are known only once it runs, so `server.tool` is checked up to the dot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::evals::{
 use crate::sentences::Mentions;
 use crate::spelling::{did_you_mean, nearest};
 
-/// Checks everything that one file says of another.
+/// Checks all references between files.
 pub(crate) fn check(contents: &Contents, problems: &mut Diagnostics) {
     duplicates(contents, problems);
     let mut servers = contents.names_of("server");
@@ -43,17 +43,17 @@ pub(crate) fn check(contents: &Contents, problems: &mut Diagnostics) {
     for workflow in &contents.workflows {
         problems.extend(nodes(&workflow.document, contents, &servers));
     }
-    problems.extend(workflow_circles(contents));
+    problems.extend(workflow_cycles(contents));
     for file in &contents.evals {
         problems.extend(eval_cases(file, contents, &servers));
     }
 }
 
-/// Names that are given twice, with both places.
+/// Reports duplicate names, with both positions.
 fn duplicates(contents: &Contents, problems: &mut Diagnostics) {
     let mut seen: BTreeMap<(&str, String), String> = BTreeMap::new();
     for (kind, document, pointer) in contents.names() {
-        // Skills of different agents may share a name; within an agent the model forbids it.
+        // Agents may share skill names; the model crate rejects duplicates within an agent.
         if kind == "skill" {
             continue;
         }
@@ -67,16 +67,16 @@ fn duplicates(contents: &Contents, problems: &mut Diagnostics) {
             document.place(&pointer).start
         );
         if let Some(first) = seen.get(&(kind, name.clone())) {
-            let message = format!("another {kind} is called `{name}`, at {first}");
+            let message = format!("another {kind} is named `{name}`, at {first}");
             let error = document.error(&pointer, "app.duplicate_name", message);
-            problems.add(error.help("give one of them another name"));
+            problems.add(error.help("rename one of them"));
         } else {
             seen.insert((kind, name), here);
         }
     }
 }
 
-/// Servers that would stand in the way of tools that are there without one.
+/// Reports servers whose name is reserved for tools without a server.
 fn reserved_servers(
     list: &ParsedList<McpServerFields>,
     program_servers: &BTreeSet<String>,
@@ -84,31 +84,31 @@ fn reserved_servers(
     let mut found = Vec::new();
     for item in &list.items {
         let name = item.fields.name.as_str();
-        let kept_for = if name == BUILTIN_SERVER {
+        let reserved_for = if name == BUILTIN_SERVER {
             "the built-in tools"
         } else if program_servers.contains(name) {
             "tools of the program that runs the app"
         } else {
             continue;
         };
-        let message = format!("the name `{name}` is kept for {kept_for}");
+        let message = format!("the name `{name}` is reserved for {reserved_for}");
         let pointer = format!("{}/name", item.pointer);
         let error = list
             .document
             .error(&pointer, "app.server_reserved", message);
-        found.push(error.help("give the server another name"));
+        found.push(error.help("rename the server"));
     }
     found
 }
 
-/// Whether a tool, as `tool` or `server.tool`, can exist.
+/// Checks whether a tool, as `tool` or `server.tool`, can exist.
 pub(crate) fn tool(
     document: &Document,
     pointer: &str,
     tool: &str,
     servers: &BTreeSet<String>,
 ) -> Option<Diagnostic> {
-    // Nobody who names a server means the built-in tools, unless it is spelt alike.
+    // The built-in server is only suggested for a similar spelling.
     let candidates: Vec<&str> = servers
         .iter()
         .map(String::as_str)
@@ -121,7 +121,7 @@ pub(crate) fn tool(
         }
         Some((server, name)) if server.is_empty() || name.is_empty() => {
             let message = format!(
-                "`{tool}` lacks the {}",
+                "`{tool}` has no {}",
                 if name.is_empty() { "tool" } else { "server" }
             );
             let error = document.error(pointer, "app.tool_name", message);
@@ -151,7 +151,7 @@ pub(crate) fn tool(
     }
 }
 
-/// A mention of something that must be among `known`.
+/// Checks that a name is among `known`.
 pub(crate) fn mention(
     document: &Document,
     pointer: &str,
@@ -168,10 +168,10 @@ pub(crate) fn mention(
     Some(error)
 }
 
-/// The agents that are there without a file, each called by the key that names it.
+/// Built-in agents, named by the keys that refer to them.
 const BUILTIN_AGENTS: [&str; 2] = ["clarification_agent", "fallback_agent"];
 
-/// What the options of the router and the aggregator name. An agent that they leave out needs not exist.
+/// Checks the names in the options of the router and the aggregator. A default agent need not exist.
 fn router(document: &Document, contents: &Contents) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let router = "/decide/router";
@@ -192,7 +192,7 @@ fn router(document: &Document, contents: &Contents) -> Vec<Diagnostic> {
     let agents = contents.names_of("agent");
     for key in BUILTIN_AGENTS {
         let pointer = format!("{router}/{key}");
-        // The name of the built-in agent is the key itself.
+        // The name of a built-in agent is the key itself.
         if let Some(agent) = document.text(&pointer).filter(|agent| *agent != key) {
             found.extend(mention(
                 document,
@@ -207,7 +207,7 @@ fn router(document: &Document, contents: &Contents) -> Vec<Diagnostic> {
     found
 }
 
-/// The agents that an agent hands work to exist, can think, and do not hand it back in a circle.
+/// Checks that an agent's sub-agents exist, have a model, and do not start it again.
 fn sub_agents(document: &Document, agent: &AgentFields, contents: &Contents) -> Vec<Diagnostic> {
     let known = contents.names_of("agent");
     let fields: BTreeMap<&str, &AgentFields> = contents
@@ -231,20 +231,22 @@ fn sub_agents(document: &Document, agent: &AgentFields, contents: &Contents) -> 
             continue;
         };
         if other.llm_config.is_none() {
-            let message =
-                format!("`{name}` has no model of its own, and cannot be asked without one");
+            let message = format!("`{name}` has no model, so it cannot be a sub-agent");
             found.push(document.error(&pointer, "app.agent_without_model", message));
         }
-        if reaches(&fields, other, agent.name.as_str(), &mut BTreeSet::new()) {
-            let message = format!("`{name}` hands work back to `{}`, in a circle", agent.name);
+        if can_start(&fields, other, agent.name.as_str(), &mut BTreeSet::new()) {
+            let message = format!(
+                "`{name}` can start `{}` again; sub-agents must not form a cycle",
+                agent.name
+            );
             found.push(document.error(&pointer, "app.agent_circle", message));
         }
     }
     found
 }
 
-/// Whether an agent's work can end up with the one of this name.
-fn reaches<'a>(
+/// Whether `from` can start the named agent, directly or through its sub-agents.
+fn can_start<'a>(
     fields: &BTreeMap<&str, &'a AgentFields>,
     from: &'a AgentFields,
     name: &str,
@@ -255,11 +257,11 @@ fn reaches<'a>(
             || (seen.insert(next.as_str())
                 && fields
                     .get(next.as_str())
-                    .is_some_and(|next| reaches(fields, next, name, seen)))
+                    .is_some_and(|next| can_start(fields, next, name, seen)))
     })
 }
 
-/// What the nodes of a workflow name, also of one that does not hold together.
+/// Checks the names in a workflow's nodes, even if the workflow is otherwise invalid.
 fn nodes(document: &Document, contents: &Contents, servers: &BTreeSet<String>) -> Vec<Diagnostic> {
     let agents = contents.names_of("agent");
     let workflows = contents.names_of("workflow");
@@ -288,20 +290,20 @@ fn nodes(document: &Document, contents: &Contents, servers: &BTreeSet<String>) -
         }
         let pointer = format!("{node}/type");
         if let Some(kind @ "format") = document.text(&pointer) {
-            let message = format!("a node of type {kind} cannot stand in a workflow yet");
+            let message = format!("a node of type {kind} is not supported in a workflow yet");
             found.push(document.error(&pointer, "app.node_unsupported", message));
         }
     }
     found
 }
 
-/// Workflows that walk each other in a circle would never end.
-fn workflow_circles(contents: &Contents) -> Vec<Diagnostic> {
+/// Reports workflows that run each other in a cycle, which would never end.
+fn workflow_cycles(contents: &Contents) -> Vec<Diagnostic> {
     let readable = || {
         let workflows = contents.workflows.iter();
         workflows.filter_map(|parsed| Some((&parsed.document, parsed.fields.as_ref()?)))
     };
-    let walks = |name: &Name| -> Vec<Name> {
+    let sub_workflows = |name: &Name| -> Vec<Name> {
         let named = readable().filter(|(_, workflow)| workflow.name == *name);
         let nodes = named.flat_map(|(_, workflow)| workflow.nodes.values());
         nodes.filter_map(|node| node.workflow.clone()).collect()
@@ -309,15 +311,15 @@ fn workflow_circles(contents: &Contents) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (document, workflow) in readable() {
         let start = &workflow.name;
-        let (mut seen, mut open) = (BTreeSet::new(), walks(start));
+        let (mut seen, mut open) = (BTreeSet::new(), sub_workflows(start));
         while let Some(next) = open.pop() {
             if next == *start {
-                let message = format!("`{start}` walks itself, by way of the workflows it names");
+                let message = format!("`{start}` runs itself through the workflows it names");
                 found.push(document.error("/nodes", "app.workflow_circle", message));
                 break;
             }
             if seen.insert(next.clone()) {
-                open.extend(walks(&next));
+                open.extend(sub_workflows(&next));
             }
         }
     }
@@ -371,7 +373,8 @@ pub(crate) fn tools_of(skill: &SkillFields) -> impl Iterator<Item = &String> {
     action.chain(looked_up.map(|reference| &reference.tool))
 }
 
-/// `add` and `todo.add` may be one tool; `todo.add` and `notes.add` are two.
+/// Whether two references may mean the same tool: `add` and `todo.add` may, `todo.add` and `notes.add`
+/// do not.
 pub(crate) fn is_same_tool(one: &str, other: &str) -> bool {
     let parts = |tool: &str| match tool.split_once('.') {
         Some((server, name)) => (Some(server.replace('-', "_")), name.to_owned()),
@@ -396,7 +399,7 @@ fn tool_settings(
             if let Some(verify) = &settings.verify {
                 let place = match verify {
                     Verify::Tool(_) => format!("{pointer}/verify"),
-                    Verify::Asked(_) => format!("{pointer}/verify/tool"),
+                    Verify::Configured(_) => format!("{pointer}/verify/tool"),
                 };
                 found.extend(tool(&list.document, &place, verify.tool(), servers));
             }
@@ -405,7 +408,7 @@ fn tool_settings(
     found
 }
 
-/// Fallbacks that lead back to where they began would be tried for ever.
+/// Reports cycles of fallbacks, which would be tried forever.
 fn fallback_cycles(list: &ParsedList<McpServerFields>) -> Vec<Diagnostic> {
     let mut edges: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut places = BTreeMap::new();
@@ -415,7 +418,7 @@ fn fallback_cycles(list: &ParsedList<McpServerFields>) -> Vec<Diagnostic> {
             let from = format!("{server}.{name}");
             let pointer = format!("{}/tools/{}/fallback_tools", item.pointer, escaped(name));
             places.insert(from.clone(), pointer);
-            // A bare name is looked for on the tool's own server first.
+            // A bare name is looked up on the tool's own server.
             let to =
                 settings
                     .fallback_tools
@@ -438,40 +441,40 @@ fn fallback_cycles(list: &ParsedList<McpServerFields>) -> Vec<Diagnostic> {
         }
         if let Some(pointer) = places.get(start) {
             let message = format!(
-                "the fallbacks go round in a circle: {} → {start}",
+                "the fallbacks form a cycle: {} → {start}",
                 cycle.join(" → ")
             );
             let error = list.document.error(pointer, "app.fallback_cycle", message);
-            found.push(error.help("take one of them out"));
+            found.push(error.help("remove one of them"));
         }
         reported.extend(cycle);
     }
     found
 }
 
-/// The way from `start` back to itself, if there is one.
+/// The path from `start` back to itself, if there is one.
 fn cycle_from(start: &str, edges: &BTreeMap<String, Vec<String>>) -> Option<Vec<String>> {
     let mut seen = BTreeSet::new();
-    let mut ways = vec![vec![start.to_owned()]];
-    while let Some(way) = ways.pop() {
-        for next in way
+    let mut paths = vec![vec![start.to_owned()]];
+    while let Some(path) = paths.pop() {
+        for next in path
             .last()
             .and_then(|last| edges.get(last))
             .into_iter()
             .flatten()
         {
             if next == start {
-                return Some(way);
+                return Some(path);
             }
             if seen.insert(next) {
-                ways.push(way.iter().cloned().chain([next.clone()]).collect());
+                paths.push(path.iter().cloned().chain([next.clone()]).collect());
             }
         }
     }
     None
 }
 
-/// Intents that are no skills.
+/// Intents that are not skills.
 const OTHER_INTENTS: [&str; 5] = [
     INTENT_CLARIFY,
     INTENT_DISMISSED,
@@ -491,7 +494,7 @@ fn eval_cases(
     let mut targets = contents.names_of("skill");
     targets.extend(contents.names_of("agent"));
     targets.extend(contents.names_of("domain"));
-    // An answer that no skill gave is called by who gave it.
+    // An answer without a skill is named after whoever gave it.
     let mut intents = targets.clone();
     intents.extend(contents.names_of("workflow"));
     for item in &file.items {

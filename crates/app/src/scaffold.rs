@@ -1,4 +1,4 @@
-//! A new app folder: a small commented one, or a copy of another app under a new name.
+//! Creates a new app folder: a small commented app, or a copy of another one.
 
 use std::fs;
 use std::io;
@@ -11,10 +11,10 @@ use crate::document::Document;
 use crate::environment::Secrets;
 use crate::folder::{MAX_FILES, main_file};
 use crate::origin::Origin;
-use crate::source::Place;
+use crate::source::SourceRange;
 use crate::spelling::as_name;
 
-/// The files of the small app, with the places they go to.
+/// The files of the small app, with their paths.
 const FILES: [(&str, &str); 4] = [
     ("convoke.yaml", include_str!("../templates/convoke.yaml")),
     (
@@ -31,10 +31,10 @@ const FILES: [(&str, &str); 4] = [
     ),
 ];
 
-/// What the small app's `convoke.yaml` has where the name goes.
+/// The placeholder for the name in the small app's `convoke.yaml`.
 const PLACEHOLDER: &str = "NAME";
 
-/// The folders and files of an app that are copied. Data stays where it is.
+/// The files and folders that are copied. Data is not.
 const COPIED: [&str; 8] = [
     "convoke.yaml",
     "convoke.yml",
@@ -46,13 +46,13 @@ const COPIED: [&str; 8] = [
     "README.md",
 ];
 
-/// How deep folders may lie in each other in an app that is copied.
+/// Limit of nested folders in an app that is copied.
 const MAX_COPY_DEPTH: usize = 8;
 
-/// Why no new app was made.
+/// Why no app was created.
 #[derive(Debug, thiserror::Error)]
 pub enum ScaffoldError {
-    /// The folder's name cannot be an app's name.
+    /// The folder's name is not a valid app name.
     #[error("`{name}` cannot be the name of an app; {advice}")]
     BadName {
         /// What was asked for.
@@ -60,13 +60,13 @@ pub enum ScaffoldError {
         /// What to write instead.
         advice: String,
     },
-    /// There is something in the folder already.
+    /// The folder is not empty.
     #[error("`{}` is not empty; choose a new folder", .0.display())]
     NotEmpty(PathBuf),
-    /// The path is that of a file.
+    /// The path is a file.
     #[error("`{}` is a file; choose a new folder", .0.display())]
     NotAFolder(PathBuf),
-    /// What is to be copied is not an app.
+    /// The app to copy is not an app.
     #[error("`{}` is not an app that can be copied: {reason}", folder.display())]
     NotAnApp {
         /// What was to be copied.
@@ -104,11 +104,11 @@ impl ScaffoldError {
     }
 }
 
-/// Makes a new app in `folder`, named after it: a copy of the app `from`, or a small one of its own.
-/// Returns the files that were written. Nothing is written unless everything can be.
+/// Creates an app in `folder`, named after it: a copy of `from`, or a small app. Returns the written
+/// files. Nothing is written unless all files can be prepared.
 pub fn new_app(folder: &Path, from: Option<&Path>) -> Result<Vec<PathBuf>, ScaffoldError> {
     let name = name_of(folder)?;
-    must_be_free(folder)?;
+    check_is_free(folder)?;
     let files = match from {
         None => FILES
             .iter()
@@ -148,7 +148,7 @@ fn name_of(folder: &Path) -> Result<Name, ScaffoldError> {
     })
 }
 
-fn must_be_free(folder: &Path) -> Result<(), ScaffoldError> {
+fn check_is_free(folder: &Path) -> Result<(), ScaffoldError> {
     if folder.is_file() {
         return Err(ScaffoldError::NotAFolder(folder.to_owned()));
     }
@@ -213,7 +213,7 @@ fn collect(
     Ok(())
 }
 
-/// The text of `convoke.yaml` with another name in it, everything else as it was.
+/// The text of `convoke.yaml` with the name replaced.
 fn renamed(from: &Path, main: &str, name: &Name) -> Result<String, String> {
     let mut problems = Diagnostics::default();
     let none = |_: &str| Some(String::new());
@@ -237,7 +237,7 @@ fn renamed(from: &Path, main: &str, name: &Name) -> Result<String, String> {
     ))
 }
 
-fn replaced(text: &str, place: Place, by: &str) -> String {
+fn replaced(text: &str, place: SourceRange, by: &str) -> String {
     let mut result = String::with_capacity(text.len() + by.len());
     for (index, line) in text.split_inclusive('\n').enumerate() {
         if index + 1 == place.start.line {

@@ -1,4 +1,4 @@
-//! The JSON Schema of everything that an app's files may hold.
+//! The JSON Schemas of an app's files.
 
 use schemars::{JsonSchema, Schema, schema_for};
 
@@ -7,7 +7,7 @@ use crate::evals::EvalFile;
 use crate::files::{ChannelsFile, DomainsFile, McpServersFile};
 use crate::spelling::{as_name, nearest};
 
-/// Every schema by name: the files of an app folder first, then the nouns of the model.
+/// Every schema by name: files of an app folder first, then the types of the model.
 pub fn schemas() -> Vec<(&'static str, Schema)> {
     let mut all = vec![
         ("AppConfig", of::<AppConfig>()),
@@ -22,19 +22,19 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
 
 /// A schema by its name, as `AppConfig` or `app_config`.
 pub fn schema(name: &str) -> Option<Schema> {
-    let wanted = as_name(name)?;
+    let requested = as_name(name)?;
     let found = schemas()
         .into_iter()
-        .find(|(name, _)| as_name(name).as_ref() == Some(&wanted));
+        .find(|(name, _)| as_name(name).as_ref() == Some(&requested));
     found.map(|(_, schema)| schema)
 }
 
-/// The schema's name that is spelt most like this one.
+/// The schema whose name is spelt most similarly.
 pub fn nearest_schema(name: &str) -> Option<&'static str> {
-    let wanted = as_name(name)?;
+    let requested = as_name(name)?;
     let all = schemas();
     let names: Vec<String> = all.iter().filter_map(|(name, _)| as_name(name)).collect();
-    let near = nearest(&wanted, names.iter().map(String::as_str))?;
+    let near = nearest(&requested, names.iter().map(String::as_str))?;
     all.iter()
         .map(|(name, _)| *name)
         .find(|name| as_name(name).as_deref() == Some(near))

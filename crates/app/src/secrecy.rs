@@ -1,11 +1,11 @@
-//! Keys and passwords that are written into a file instead of being taken from the environment.
+//! Warns about keys and passwords written into a file instead of being taken from the environment.
 
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
 use crate::environment::has_variable;
 use crate::yaml::{Kind, Node, push};
 
-/// The ends of keys whose values are secrets.
+/// Suffixes of keys whose values are secrets.
 const SECRET_KEYS: [&str; 7] = [
     "api_key",
     "apikey",
@@ -16,8 +16,7 @@ const SECRET_KEYS: [&str; 7] = [
     "x-api-key",
 ];
 
-/// Warns of every secret that stands in the file itself, under a JSON pointer. Its value is not
-/// shown.
+/// Warns about every secret written below a JSON pointer, without showing its value.
 pub(crate) fn check(document: &Document, pointer: &str) -> Vec<Diagnostic> {
     let Some(node) = document.written.find(pointer) else {
         return Vec::new();
@@ -32,11 +31,11 @@ pub(crate) fn check(document: &Document, pointer: &str) -> Vec<Diagnostic> {
                 .warning(
                     &pointer,
                     "app.secret_in_file",
-                    format!("`{key}` is written into the file"),
+                    format!("the file contains the value of `{key}`"),
                 )
                 .without_excerpt()
                 .help(format!(
-                    "write `${{{}}}` and set that in the environment",
+                    "write `${{{}}}` and set that variable in the environment",
                     key.to_uppercase().replace('-', "_")
                 ))
         })

@@ -1,5 +1,4 @@
-//! Whether the sentence patterns of the skills can be understood, as the decider will read them,
-//! and what they speak of.
+//! Checks the sentence patterns of skills with the decider's parser, and collects the slots they use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +9,7 @@ use crate::config::AppConfig;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::{Document, Parsed};
 
-/// Checks the phrases of the app and the patterns of every skill of every agent.
+/// Checks the app's phrases and the patterns of every skill.
 pub(crate) fn check(
     config: Option<&Parsed<AppConfig>>,
     agents: &[Parsed<AgentFields>],
@@ -23,7 +22,7 @@ pub(crate) fn check(
             .as_ref()
             .map_or(&[][..], |fields| &fields.skills);
         for (index, skill) in skills.iter().enumerate() {
-            // Two skills of one name are reported elsewhere, so here each gets a number.
+            // Skills may share a name, which is reported elsewhere; here each is identified by its index.
             let key = entries.len().to_string();
             entries.push(entry(&key, skill));
             places.insert(key, (&agent.document, index, skill));
@@ -46,13 +45,13 @@ pub(crate) fn check(
     let mut found = Vec::new();
     for problem in convoke_decide::check(&entries, &options) {
         if let Some((document, index, skill)) = places.get(&problem.entry) {
-            // Without `convoke.yaml` nobody knows the phrases, which is reported for itself.
+            // Without a valid `convoke.yaml`, which is reported separately, the phrases are unknown.
             if known.is_some() || problem.code != "pattern.phrase_unknown" {
-                found.push(of_skill(document, *index, skill, problem));
+                found.push(in_skill(document, *index, skill, problem));
             }
         } else if let (Some((document, _)), Some(phrase)) = (known, &problem.phrase) {
             let pointer = pointer_to(document, phrase);
-            found.push(within(document, &pointer, problem));
+            found.push(in_text(document, &pointer, problem));
         }
     }
     if let Some((document, phrases)) = known {
@@ -61,7 +60,7 @@ pub(crate) fn check(
     found
 }
 
-/// What the decider is to read. Examples are texts and cannot be wrong.
+/// The decider's input. Examples are plain texts and cannot be invalid.
 fn entry(key: &str, skill: &SkillFields) -> Entry {
     let slots = skill.slots.iter();
     let sentences = skill.sentences.iter();
@@ -69,7 +68,7 @@ fn entry(key: &str, skill: &SkillFields) -> Entry {
         name: key.to_owned(),
         description: skill.description.clone(),
         examples: Vec::new(),
-        // An empty sentence breaks a rule of the model, which has been reported.
+        // Empty sentences are reported by a rule of the model.
         sentences: sentences
             .filter(|sentence| !sentence.trim().is_empty())
             .cloned()
@@ -80,7 +79,7 @@ fn entry(key: &str, skill: &SkillFields) -> Entry {
     }
 }
 
-fn of_skill(
+fn in_skill(
     document: &Document,
     index: usize,
     skill: &SkillFields,
@@ -94,7 +93,7 @@ fn of_skill(
             .position(|sentence| sentence == pattern)
     });
     match sentence {
-        Some(sentence) => within(
+        Some(sentence) => in_text(
             document,
             &format!("{pointer}/sentences/{sentence}"),
             problem,
@@ -104,7 +103,7 @@ fn of_skill(
 }
 
 /// The problem at its column within a text.
-fn within(document: &Document, pointer: &str, problem: BuildProblem) -> Diagnostic {
+fn in_text(document: &Document, pointer: &str, problem: BuildProblem) -> Diagnostic {
     match (document.written_text(pointer), problem.column) {
         (Some((text, place)), Some(column)) => {
             let start = text
@@ -125,7 +124,7 @@ fn within(document: &Document, pointer: &str, problem: BuildProblem) -> Diagnost
     }
 }
 
-/// Where a phrase stands, in whatever spelling.
+/// The pointer of a phrase, in either spelling.
 fn pointer_to(document: &Document, phrase: &str) -> String {
     let phrases = document.written.find("/decide/phrases");
     let keys = phrases.map_or(&[][..], |phrases| phrases.entries()).iter();
@@ -135,7 +134,7 @@ fn pointer_to(document: &Document, phrase: &str) -> String {
     format!("/decide/phrases/{}", written.unwrap_or(phrase))
 }
 
-/// A phrase that no sentence has, not even through other phrases.
+/// Warns about phrases that no sentence uses, directly or through other phrases.
 fn unused_phrases(
     document: &Document,
     phrases: &BTreeMap<Name, String>,
@@ -147,7 +146,7 @@ fn unused_phrases(
         .filter_map(|agent| agent.fields.as_ref())
         .flat_map(|agent| &agent.skills);
     let used: BTreeSet<String> = skills
-        .flat_map(|skill| mentions.reached(skill).phrases)
+        .flat_map(|skill| mentions.mentioned(skill).phrases)
         .collect();
     let unused = phrases.keys().filter(|name| !used.contains(name.as_str()));
     unused
@@ -166,7 +165,7 @@ fn unused_phrases(
         .collect()
 }
 
-/// Which slots and phrases a text speaks of, however wrong it may be otherwise.
+/// The slots and phrases that a pattern mentions, even if it is otherwise invalid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct MentionedSlots {
     slots: BTreeSet<String>,
@@ -198,7 +197,7 @@ impl MentionedSlots {
     }
 }
 
-/// What the phrases of an app speak of, to tell what sentences do through them.
+/// The slots in an app's phrases, for resolving what sentences use through them.
 #[derive(Debug)]
 pub(crate) struct Mentions {
     phrases: BTreeMap<String, MentionedSlots>,
@@ -214,19 +213,19 @@ impl Mentions {
         }
     }
 
-    /// All slots of a skill: those that are described, and those that sentences have.
+    /// All slots of a skill: declared ones and those in sentences.
     pub(crate) fn slots(&self, skill: &SkillFields) -> BTreeSet<String> {
         let mut slots = self.slots_of_sentences(skill);
         slots.extend(skill.slots.keys().map(|name| name.as_str().to_owned()));
         slots
     }
 
-    /// The slots of a skill's sentences, also through phrases.
+    /// The slots in a skill's sentences, including through phrases.
     pub(crate) fn slots_of_sentences(&self, skill: &SkillFields) -> BTreeSet<String> {
-        self.reached(skill).slots
+        self.mentioned(skill).slots
     }
 
-    fn reached(&self, skill: &SkillFields) -> MentionedSlots {
+    fn mentioned(&self, skill: &SkillFields) -> MentionedSlots {
         let mut all = MentionedSlots::default();
         let mut open: Vec<MentionedSlots> = skill
             .sentences

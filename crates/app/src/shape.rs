@@ -1,12 +1,12 @@
-//! Whether a file has the shape that its type's JSON Schema asks for.
+//! Checks that a file has the shape that its type's JSON Schema describes.
 //!
-//! Deserialising stops at the first thing it dislikes and rarely knows where it stands. This walk
-//! goes over the marked tree beside the schema instead, so that it finds everything and can point
-//! at each. It knows the part of JSON Schema that is generated from the model's types.
+//! Deserializing stops at the first error and rarely knows its position. This check walks the positioned
+//! tree along the schema, so it finds every error with its position. It supports the part of JSON Schema
+//! that is generated from the model's types.
 
 mod choice;
-mod mend;
-mod words;
+mod messages;
+mod repair;
 
 use std::collections::BTreeSet;
 
@@ -17,27 +17,27 @@ use serde_json::Value;
 use crate::spelling::{as_name, did_you_mean, nearest, one_of};
 use crate::yaml::{Entry, Kind, MAX_PROBLEMS_PER_FILE, Node, push};
 
-pub(crate) use mend::mended;
-use words::{article, describe, noun, plain, remedy};
+use messages::{article, describe, kind_help, noun, without_full_stop};
+pub(crate) use repair::repaired;
 
-/// One place where a value is not of its shape.
+/// One position where a value does not have the expected shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Misfit {
+pub(crate) struct ShapeError {
     pub(crate) pointer: String,
-    /// Whether the key is meant, not its value.
+    /// Whether the key is meant instead of its value.
     pub(crate) on_key: bool,
-    /// The key that is missing there.
+    /// The missing key.
     pub(crate) missing: Option<String>,
-    /// Whether the file says nothing there.
+    /// Whether the value is `null`.
     pub(crate) is_null: bool,
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
 }
 
-impl Misfit {
-    /// JSON pointer to what is wrong or missing. A word of a closed set often decides which rules
-    /// hold for what stands beside it, so a wrong one puts all of that in doubt.
+impl ShapeError {
+    /// JSON pointer to what is wrong or missing. A wrong value of an enum may change the rules of its
+    /// siblings, so it invalidates the parent.
     pub(crate) fn fault(&self) -> String {
         let mut pointer = self.pointer.clone();
         if self.code == "app.unknown_value" {
@@ -49,9 +49,9 @@ impl Misfit {
         pointer
     }
 
-    /// Whether the type may read the value all the same: by a second spelling that the schema does
-    /// not tell of, or because a bound is kept by a rule.
-    pub(crate) fn is_doubtful(&self) -> bool {
+    /// Whether the deserializer may accept the value: through an alias that the schema does not contain,
+    /// or because a rule enforces the bound.
+    pub(crate) fn may_be_accepted(&self) -> bool {
         match self.code {
             "app.unknown_key" | "app.unknown_value" | "app.too_short" | "app.too_long"
             | "app.out_of_range" | "app.pattern" => true,
@@ -61,8 +61,8 @@ impl Misfit {
     }
 }
 
-/// Everything in `node` that does not fit `schema`.
-pub(crate) fn misfits(node: &Node, schema: &Value) -> Vec<Misfit> {
+/// All shape errors of `node`.
+pub(crate) fn shape_errors(node: &Node, schema: &Value) -> Vec<ShapeError> {
     let mut walk = Walk {
         root: schema,
         pointer: String::new(),
@@ -81,7 +81,7 @@ pub(crate) fn misfits(node: &Node, schema: &Value) -> Vec<Misfit> {
 struct Walk<'a> {
     root: &'a Value,
     pointer: String,
-    found: Vec<Misfit>,
+    found: Vec<ShapeError>,
 }
 
 impl<'a> Walk<'a> {
@@ -90,7 +90,7 @@ impl<'a> Walk<'a> {
             return;
         }
         let pointer = self.pointer.clone();
-        self.found.push(Misfit {
+        self.found.push(ShapeError {
             pointer,
             on_key: false,
             missing: None,
@@ -115,7 +115,7 @@ impl<'a> Walk<'a> {
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
             let name = reference.rsplit('/').next().unwrap_or(reference);
             if let Some(target) = self.root.pointer(reference.trim_start_matches('#')) {
-                self.check(node, target, &words::noun(name));
+                self.check(node, target, &messages::noun(name));
             }
         }
         for part in list(schema, "allOf") {
@@ -145,23 +145,25 @@ impl<'a> Walk<'a> {
     }
 
     fn check_type(&mut self, node: &Node, schema: &Value) -> bool {
-        let wanted: Vec<&str> = match schema.get("type") {
+        let expected: Vec<&str> = match schema.get("type") {
             Some(Value::String(one)) => vec![one],
             Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
             _ => return true,
         };
-        let fits = wanted.iter().any(|wanted| match (&node.kind, *wanted) {
-            (Kind::Null, "null")
-            | (Kind::Bool(_), "boolean")
-            | (Kind::Text(_), "string")
-            | (Kind::Number(_), "number")
-            | (Kind::List(_), "array")
-            | (Kind::Map(_), "object") => true,
-            (Kind::Number(number), "integer") => number.is_i64() || number.is_u64(),
-            _ => false,
-        });
+        let fits = expected
+            .iter()
+            .any(|expected| match (&node.kind, *expected) {
+                (Kind::Null, "null")
+                | (Kind::Bool(_), "boolean")
+                | (Kind::Text(_), "string")
+                | (Kind::Number(_), "number")
+                | (Kind::List(_), "array")
+                | (Kind::Map(_), "object") => true,
+                (Kind::Number(number), "integer") => number.is_i64() || number.is_u64(),
+                _ => false,
+            });
         if !fits {
-            let kinds: Vec<&str> = wanted
+            let kinds: Vec<&str> = expected
                 .iter()
                 .filter(|kind| **kind != "null")
                 .map(|kind| article(kind))
@@ -172,7 +174,7 @@ impl<'a> Walk<'a> {
                 kinds.join(" or "),
                 describe(node)
             );
-            self.add("app.wrong_type", message, remedy(node, &wanted));
+            self.add("app.wrong_type", message, kind_help(node, &expected));
             if let Some(last) = self.found.last_mut() {
                 last.is_null = matches!(node.kind, Kind::Null);
             }
@@ -192,7 +194,7 @@ impl<'a> Walk<'a> {
             .filter(|key| !entries.iter().any(|e| e.key == **key))
             .copied()
             .collect();
-        let mut meant = BTreeSet::new();
+        let mut suggested = BTreeSet::new();
         for entry in entries {
             if self.found.len() >= MAX_PROBLEMS_PER_FILE {
                 return;
@@ -206,14 +208,14 @@ impl<'a> Walk<'a> {
             self.within(&entry.key, |walk| match named.or(others) {
                 Some(Value::Bool(false)) if patterns.is_some() => walk.bad_name(&entry.key, true),
                 Some(Value::Bool(false)) => {
-                    meant.extend(nearest(&entry.key, unused.iter().copied()));
+                    suggested.extend(nearest(&entry.key, unused.iter().copied()));
                     let help = match nearest(&entry.key, unused.iter().copied()) {
                         Some(key) => Some(format!("did you mean `{key}`?")),
                         None => did_you_mean(&entry.key, known.iter().copied()),
                     };
                     let message = format!("unknown key `{}` in {noun}", entry.key);
                     walk.add("app.unknown_key", message, help);
-                    walk.last_is_on_key();
+                    walk.point_last_at_key();
                 }
                 Some(schema) => walk.check(&entry.node, schema, noun),
                 None => {}
@@ -223,10 +225,12 @@ impl<'a> Walk<'a> {
             .iter()
             .filter_map(|key| key.as_str())
         {
-            // A key that was only misspelt has been reported already.
-            if unused.contains(&key) && !meant.contains(key) {
+            // A misspelt key has already been reported.
+            if unused.contains(&key) && !suggested.contains(key) {
                 let what = properties.and_then(|map| map.get(key)?.get("description")?.as_str());
-                let what = what.and_then(|text| text.lines().next()).map(plain);
+                let what = what
+                    .and_then(|text| text.lines().next())
+                    .map(without_full_stop);
                 let help = match what {
                     Some(what) => format!("add `{key}:` ({what})"),
                     None => format!("add `{key}:`"),
@@ -243,7 +247,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn last_is_on_key(&mut self) {
+    fn point_last_at_key(&mut self) {
         if let Some(last) = self.found.last_mut() {
             last.on_key = true;
         }
@@ -296,14 +300,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A name is refused in the model's own words.
+    /// Reports an invalid name with the model's message.
     fn bad_name(&mut self, text: &str, on_key: bool) {
         let help = as_name(text).map(|name| format!("for example `{name}`"));
         if let Err(invalid) = Name::new(text) {
             for problem in invalid.problems {
                 self.add(problem.code, problem.message, help.clone());
                 if on_key {
-                    self.last_is_on_key();
+                    self.point_last_at_key();
                 }
             }
         }
@@ -349,7 +353,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What the value at hand is called in a message.
+    /// How messages refer to the current value.
     fn label(&self) -> String {
         let mut parts = self.pointer.rsplit('/');
         let last = parts.next().filter(|_| !self.pointer.is_empty());

@@ -1,4 +1,4 @@
-//! What a skill's parts say of each other: sentences, slots, and the templates that use them.
+//! Checks the parts of a skill against each other: sentences, slots and templates.
 
 use convoke_model::{AgentFields, SkillFields};
 
@@ -25,7 +25,7 @@ pub(crate) fn check(
     found
 }
 
-/// A slot that no sentence has and nobody is asked for is never filled without a model.
+/// Reports slots that no sentence fills and no question asks for: without a model they stay empty.
 fn unused_slots(
     document: &Document,
     pointer: &str,

@@ -1,15 +1,14 @@
-//! The text of one file, and places in it.
+//! The text of one file, and positions in it.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// A place in a file; both count from 1, columns in characters.
+/// A position in a file, counted from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Position {
-    /// The line.
     pub line: usize,
-    /// The character within the line.
+    /// The column, in characters.
     pub column: usize,
 }
 
@@ -19,15 +18,15 @@ impl fmt::Display for Position {
     }
 }
 
-/// From where to where something stands in a file. The end is exclusive.
+/// A range in a file; the end is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SourceRange {
     pub(crate) start: Position,
     pub(crate) end: Position,
 }
 
-impl Place {
-    /// The very beginning of a file.
+impl SourceRange {
+    /// The start of a file.
     pub(crate) const START: Self = Self {
         start: Position { line: 1, column: 1 },
         end: Position { line: 1, column: 2 },
@@ -39,7 +38,7 @@ impl Place {
 pub(crate) struct Source {
     file: String,
     text: String,
-    /// Where each line begins, in bytes.
+    /// Byte offset of each line.
     lines: Vec<usize>,
 }
 
@@ -47,7 +46,7 @@ impl Source {
     pub(crate) fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
         let bytes = text.as_bytes();
-        // YAML ends a line at a line feed, at a carriage return, or at both together.
+        // YAML ends a line at LF, CR or CR LF.
         let is_break = |at: &usize| {
             bytes[*at] == b'\n' || (bytes[*at] == b'\r' && bytes.get(at + 1) != Some(&b'\n'))
         };
@@ -89,23 +88,22 @@ impl Source {
         }
     }
 
-    /// The text from the beginning of a line on, counted from 1.
+    /// The text from the start of a line, counted from 1.
     fn text_from(&self, line: usize) -> Option<&str> {
         self.text.get(*self.lines.get(line.checked_sub(1)?)?..)
     }
 
-    /// Where a part of a decoded scalar stands in the file.
+    /// The position of a part of a decoded scalar.
     ///
-    /// Quotes, escapes, folding and indentation make the decoded text differ from what stands in
-    /// the file, so the two are walked side by side: characters that agree move both, what YAML
-    /// puts in between moves the file's side alone. Where they cannot be brought together, the last
-    /// place at which they agreed is good enough to point at.
+    /// Quotes, escapes, folding and indentation make the decoded text differ from the file, so both are
+    /// scanned in parallel: equal characters advance both, and characters that only YAML needs advance
+    /// the file. If they cannot be aligned, the last aligned position is returned.
     pub(crate) fn place_within(
         &self,
-        scalar: Place,
+        scalar: SourceRange,
         decoded: &str,
         part: std::ops::Range<usize>,
-    ) -> Place {
+    ) -> SourceRange {
         let mut cursor = Cursor::new(self, scalar.start);
         let mut start = scalar.start;
         let mut end = None;
@@ -130,11 +128,11 @@ impl Source {
             column: start.column + 1,
         };
         let end = end.filter(|end| *end > start).unwrap_or(next);
-        Place { start, end }
+        SourceRange { start, end }
     }
 }
 
-/// A reader of the file's text that knows its position.
+/// Scans the file's text and tracks the position.
 struct Cursor<'a> {
     rest: &'a str,
     position: Position,
@@ -167,10 +165,13 @@ impl<'a> Cursor<'a> {
         Some(character)
     }
 
-    /// Skips what the file has in front of a decoded character: an opening quote, a block's header,
+    /// Skips what the file has before a decoded character: an opening quote, a block header,
     /// indentation, a doubled quote.
-    fn advance_to(&mut self, wanted: char) {
-        if self.rest.starts_with(wanted) || self.rest.starts_with('\\') || wanted.is_whitespace() {
+    fn advance_to(&mut self, expected: char) {
+        if self.rest.starts_with(expected)
+            || self.rest.starts_with('\\')
+            || expected.is_whitespace()
+        {
             return;
         }
         let mut ahead = Cursor {
@@ -178,7 +179,7 @@ impl<'a> Cursor<'a> {
             position: self.position,
         };
         while let Some(found) = ahead.rest.chars().next() {
-            if found == wanted || found == '\\' {
+            if found == expected || found == '\\' {
                 *self = ahead;
                 return;
             }
@@ -189,7 +190,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves over one decoded character.
+    /// Advances past one decoded character.
     fn step_over(&mut self, decoded: char) {
         let Some(found) = self.rest.chars().next() else {
             return;
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
     use crate::yaml;
 
-    /// Where `needle` of the decoded value of `/reply` is found in the file.
+    /// The position in the file of `needle` in the decoded value of `/reply`.
     fn position_of(needle: &str, text: &str) -> String {
         let source = Source::new("x.yaml", text);
         let (node, problems) = yaml::parse(&source);

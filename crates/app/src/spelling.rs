@@ -1,9 +1,9 @@
-//! Guessing what somebody meant to write.
+//! Suggestions for misspelt words.
 
-/// How alike two words must be for one to be offered for the other, from 0 to 1.
-const ALIKE: f64 = 0.7;
+/// Minimum similarity of a suggestion, from 0 to 1.
+const MIN_SIMILARITY: f64 = 0.7;
 
-/// The candidate that is spelt most like `word`, if one is close.
+/// The most similar candidate, if one is similar enough.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -14,16 +14,23 @@ pub(crate) fn nearest<'a>(
         .map(|candidate| {
             let other = normal(candidate);
             let edits = strsim::normalized_damerau_levenshtein(&word, &other);
-            // `prompt` for `system_prompt` is a slip of another kind than a typing error.
+            // `prompt` for `system_prompt` is an omission, not a typing error.
             let part = word.len() > 3 && other.split('_').any(|part| part == word);
-            (candidate, if part { edits.max(ALIKE) } else { edits })
+            (
+                candidate,
+                if part {
+                    edits.max(MIN_SIMILARITY)
+                } else {
+                    edits
+                },
+            )
         })
-        .filter(|(_, alike)| *alike >= ALIKE)
+        .filter(|(_, alike)| *alike >= MIN_SIMILARITY)
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(candidate, _)| candidate)
 }
 
-/// The help for an unknown word: the nearest candidate, or all of them.
+/// Help for an unknown word: the most similar candidate, else all of them.
 pub(crate) fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str> + Clone,
@@ -35,7 +42,7 @@ pub(crate) fn did_you_mean<'a>(
     (!all.is_empty()).then(|| format!("use {}", one_of(&all)))
 }
 
-/// Words in backquotes, as a choice.
+/// Words in backquotes, joined with "or".
 pub(crate) fn one_of(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.as_slice() {
@@ -45,7 +52,7 @@ pub(crate) fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// A text turned into something that can be a name, or nothing where no letter is left.
+/// Converts a text to a valid name; `None` if it has no letter.
 pub(crate) fn as_name(text: &str) -> Option<String> {
     let mut name = String::new();
     for character in text.trim().chars() {

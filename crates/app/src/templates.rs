@@ -1,11 +1,11 @@
-//! Whether the templates in an app's files can be understood, and know what they speak of.
+//! Checks the templates in an app's files: syntax, and names they use.
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::Document;
 use crate::template::{Form, TemplateLanguage};
 use crate::yaml::{Kind, Node, push};
 
-/// Checks templates, in the language that they are rendered in.
+/// Checks templates with the language that renders them.
 pub(crate) struct Templates(TemplateLanguage);
 
 impl Templates {
@@ -13,8 +13,8 @@ impl Templates {
         Self(TemplateLanguage::new())
     }
 
-    /// Checks the text under a JSON pointer, which may speak of the `known` names. A value that is
-    /// no text, or is not given, is no template.
+    /// Checks the text at a JSON pointer, which may use the `known` names. A value that is not a text is
+    /// not a template.
     pub(crate) fn check(
         &self,
         document: &Document,
@@ -50,7 +50,7 @@ impl Templates {
             .collect()
     }
 
-    /// Checks every text of the tree under a JSON pointer.
+    /// Checks every text below a JSON pointer.
     pub(crate) fn check_all(
         &self,
         document: &Document,
@@ -64,8 +64,8 @@ impl Templates {
             .collect()
     }
 
-    /// Checks every text of the tree under a JSON pointer, over a state of which `fields` are known. Others
-    /// may be set by a person or by whoever calls the workflow, so that they only make one wonder.
+    /// Checks every text below a JSON pointer over a workflow's state with these fields. Other names are
+    /// only warnings, because a person or a calling workflow may set them.
     pub(crate) fn check_over_state(
         &self,
         document: &Document,
@@ -76,11 +76,11 @@ impl Templates {
         let found = pointers
             .iter()
             .flat_map(|pointer| self.check(document, pointer, fields));
-        found.map(of_state).collect()
+        found.map(as_state_warning).collect()
     }
 
-    /// Checks the expression under a JSON pointer, such as a condition, over a state of which `fields` are
-    /// known.
+    /// Checks the expression at a JSON pointer, such as a condition, over a workflow's state with these
+    /// fields.
     pub(crate) fn check_expression(
         &self,
         document: &Document,
@@ -88,12 +88,12 @@ impl Templates {
         fields: &[&str],
     ) -> Vec<Diagnostic> {
         let found = self.faults(document, pointer, Form::Expression, fields);
-        found.into_iter().map(of_state).collect()
+        found.into_iter().map(as_state_warning).collect()
     }
 }
 
-/// A field of a workflow's state that no node gives may still be set otherwise.
-fn of_state(mut problem: Diagnostic) -> Diagnostic {
+/// A state field that no node sets may still be set by other means.
+fn as_state_warning(mut problem: Diagnostic) -> Diagnostic {
     if problem.code != "app.template_variable" {
         return problem;
     }

@@ -1,5 +1,5 @@
-//! YAML (and JSON, which is a part of it) as a small tree in which every key and value knows its
-//! place. Everything that a hostile or careless file could blow up is bounded here.
+//! Parses YAML (and JSON, its subset) into a small tree in which every key and value has its position.
+//! Hostile input is bounded here.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,30 +8,29 @@ use serde_json::{Number, Value};
 
 use crate::characters::forbidden;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::source::{Place, Position, Source};
+use crate::source::{Position, Source, SourceRange};
 
-/// The largest file that is read, in bytes.
+/// Limit of a file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// How deep lists and maps may be nested in each other.
+/// Limit of nested lists and maps.
 pub const MAX_DEPTH: usize = 64;
 
-/// The most values one file may hold, after its aliases have been expanded.
+/// Limit of values in one file, after expanding aliases.
 pub const MAX_NODES: usize = 100_000;
 
-/// The most problems of one kind that are told of one file; a file with more is another file.
+/// Limit of reported problems per kind and file.
 pub const MAX_PROBLEMS_PER_FILE: usize = 100;
 
-/// A value with its place.
+/// A value with its position.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) kind: Kind,
-    pub(crate) place: Place,
-    /// What the file says where the environment put something else in. Messages quote this.
+    pub(crate) place: SourceRange,
+    /// The text as written, if the environment replaced a part. Messages quote this.
     pub(crate) written: Option<String>,
 }
 
-/// What a value is.
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
     Null,
@@ -42,16 +41,16 @@ pub(crate) enum Kind {
     Map(Vec<Entry>),
 }
 
-/// One key of a map with its value.
+/// One key of a map and its value.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) key_place: Place,
+    pub(crate) key_place: SourceRange,
     pub(crate) node: Node,
 }
 
 impl Node {
-    fn new(kind: Kind, place: Place) -> Self {
+    fn new(kind: Kind, place: SourceRange) -> Self {
         Self {
             kind,
             place,
@@ -90,7 +89,7 @@ impl Node {
 
     fn entry(&self, key: &str) -> Option<&Entry> {
         let entries = self.entries();
-        // A name is stored with `_` wherever the file says `-`.
+        // Names are stored with `_` for `-`.
         entries.iter().find(|entry| entry.key == key).or_else(|| {
             entries
                 .iter()
@@ -98,7 +97,7 @@ impl Node {
         })
     }
 
-    /// The value under a JSON pointer.
+    /// The value at a JSON pointer.
     pub(crate) fn find(&self, pointer: &str) -> Option<&Node> {
         segments(pointer).try_fold(self, |node, segment| node.child(&segment))
     }
@@ -110,16 +109,15 @@ impl Node {
         }
     }
 
-    /// The place of the value under a JSON pointer, or of the nearest thing around it that the file
-    /// does say.
-    pub(crate) fn place_of(&self, pointer: &str) -> Place {
+    /// The position of the value at a JSON pointer, or of its nearest ancestor in the file.
+    pub(crate) fn place_of(&self, pointer: &str) -> SourceRange {
         let mut node = self;
         let mut place = self.place;
         for segment in segments(pointer) {
             let Some(child) = node.child(&segment) else {
                 break;
             };
-            // A map or a list begins on a line of its own; its key is what one looks for.
+            // A map or list starts on the line after its key; the key's position is more useful.
             place = match (&child.kind, node.entry(&segment)) {
                 (Kind::Map(_) | Kind::List(_) | Kind::Null, Some(entry)) => entry.key_place,
                 _ => child.place,
@@ -129,8 +127,8 @@ impl Node {
         place
     }
 
-    /// The place of the key under a JSON pointer.
-    pub(crate) fn key_place_of(&self, pointer: &str) -> Place {
+    /// The position of the key at a JSON pointer.
+    pub(crate) fn key_place_of(&self, pointer: &str) -> SourceRange {
         let key_place = pointer.rsplit_once('/').and_then(|(parent, key)| {
             let key = segments(&format!("/{key}")).next()?;
             Some(self.find(parent)?.entry(&key)?.key_place)
@@ -155,8 +153,11 @@ impl Node {
         }
     }
 
-    /// Replaces every text by what `change` makes of it, told its place.
-    pub(crate) fn replace_texts(&mut self, change: &mut impl FnMut(&str, Place) -> Option<String>) {
+    /// Replaces every text for which `change` returns a new one; `change` also gets the position.
+    pub(crate) fn replace_texts(
+        &mut self,
+        change: &mut impl FnMut(&str, SourceRange) -> Option<String>,
+    ) {
         match &mut self.kind {
             Kind::Text(text) => {
                 if let Some(changed) = change(text, self.place) {
@@ -185,7 +186,7 @@ impl Node {
     }
 }
 
-/// Adds a segment to a JSON pointer.
+/// Appends a segment to a JSON pointer.
 pub(crate) fn push(pointer: &mut String, segment: &str) {
     pointer.push('/');
     pointer.push_str(&segment.replace('~', "~0").replace('/', "~1"));
@@ -199,11 +200,10 @@ pub(crate) fn segments(pointer: &str) -> impl Iterator<Item = String> + '_ {
         .map(|segment| segment.replace("~1", "/").replace("~0", "~"))
 }
 
-/// Reads a file's text. `None` stands for a file that holds nothing or cannot be understood; the
-/// diagnostics say which.
+/// Parses a file. `None` if it is empty or invalid, with diagnostics.
 pub(crate) fn parse(source: &Source) -> (Option<Node>, Vec<Diagnostic>) {
     let mut builder = Builder::new(source);
-    // The parser leaves a byte order mark to its caller.
+    // The parser expects its caller to remove a byte order mark.
     let text = source
         .text()
         .strip_prefix('\u{feff}')
@@ -240,24 +240,24 @@ pub(crate) fn parse(source: &Source) -> (Option<Node>, Vec<Diagnostic>) {
     (builder.root, builder.problems)
 }
 
-fn place_of(span: Span) -> Place {
+fn place_of(span: Span) -> SourceRange {
     let position = |marker: saphyr_parser::Marker| Position {
         line: marker.line().max(1),
         column: marker.col() + 1,
     };
-    Place {
+    SourceRange {
         start: position(span.start),
         end: position(span.end),
     }
 }
 
-/// A list or map that is being read.
+/// A list or map being read.
 struct OpenCollection {
     node: Node,
     anchor: usize,
-    /// The key whose value comes next, in a map.
-    key: Option<(String, Place)>,
-    /// The keys so far, in a map, with the line each stands on.
+    /// In a map: the key of the next value.
+    key: Option<(String, SourceRange)>,
+    /// In a map: the keys so far, with their lines.
     lines: HashMap<String, usize>,
 }
 
@@ -284,12 +284,18 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn error(&mut self, place: Place, code: &'static str, message: impl Into<String>, help: &str) {
+    fn error(
+        &mut self,
+        place: SourceRange,
+        code: &'static str,
+        message: impl Into<String>,
+        help: &str,
+    ) {
         let error = Diagnostic::at(Severity::Error, self.source, place, code, message);
         self.problems.push(error.help(help));
     }
 
-    fn syntax_error(&mut self, place: Place, info: &str) {
+    fn syntax_error(&mut self, place: SourceRange, info: &str) {
         let language = if self.source.file().rsplit('.').next() == Some("json") {
             "JSON"
         } else {
@@ -303,8 +309,8 @@ impl<'a> Builder<'a> {
         );
     }
 
-    /// Takes one event in. `false` ends the reading.
-    fn take(&mut self, event: Event<'_>, place: Place) -> bool {
+    /// Handles one event. Returns `false` to stop.
+    fn take(&mut self, event: Event<'_>, place: SourceRange) -> bool {
         match event {
             Event::DocumentStart(_) => {
                 self.documents += 1;
@@ -313,7 +319,7 @@ impl<'a> Builder<'a> {
                         place,
                         "app.several_documents",
                         "the file holds several YAML documents",
-                        "keep the first and move the others into files of their own",
+                        "keep the first and move the others into separate files",
                     );
                     return false;
                 }
@@ -334,7 +340,7 @@ impl<'a> Builder<'a> {
                     self.error(
                         place,
                         "app.alias_unknown",
-                        "the alias stands inside the value that it repeats",
+                        "the alias is inside the value that it refers to",
                         "write the value out",
                     );
                     return false;
@@ -350,7 +356,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn begin(&mut self, kind: Kind, anchor: usize, place: Place) -> bool {
+    fn begin(&mut self, kind: Kind, anchor: usize, place: SourceRange) -> bool {
         if self.open.len() >= MAX_DEPTH {
             return self.too_deep(place);
         }
@@ -363,7 +369,7 @@ impl<'a> Builder<'a> {
         true
     }
 
-    fn too_deep(&mut self, place: Place) -> bool {
+    fn too_deep(&mut self, place: SourceRange) -> bool {
         self.error(
             place,
             "app.too_deep",
@@ -373,9 +379,9 @@ impl<'a> Builder<'a> {
         false
     }
 
-    /// Puts a finished value where it belongs. `false` ends the reading.
+    /// Adds a finished value to its parent. Returns `false` to stop.
     fn place_node(&mut self, node: Node, anchor: usize) -> bool {
-        // An anchor keeps a copy, so it counts as one.
+        // An anchor keeps a copy, which counts too.
         self.nodes += 1 + if anchor > 0 {
             node.size_and_depth().0
         } else {
@@ -412,7 +418,7 @@ impl<'a> Builder<'a> {
                         self.error(
                             place,
                             "app.key_not_text",
-                            "a list or map cannot be a key",
+                            "a list or a map cannot be a key",
                             "write a plain text before the `:`; put a template into quotes",
                         );
                         return false;
@@ -441,8 +447,14 @@ impl<'a> Builder<'a> {
         true
     }
 
-    /// Reads a scalar by YAML 1.2's core schema: only plain ones can be anything but text.
-    fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, place: Place) -> Kind {
+    /// Reads a scalar by YAML 1.2's core schema: only plain scalars can be other than text.
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        place: SourceRange,
+    ) -> Kind {
         let is_text = tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
         if let Some(tag) = tag.filter(|tag| !tag.is_yaml_core_schema() && tag.suffix != "!") {
             self.error(

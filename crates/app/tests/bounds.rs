@@ -1,6 +1,6 @@
-//! What a workflow takes at worst, before anything runs.
+//! Bounds of workflows.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 
@@ -43,9 +43,9 @@ fn bounds(outer: &str) -> Bounds {
 }
 
 #[test]
-fn every_call_counts_and_the_longest_way_is_the_time() {
+fn every_call_counts_and_the_slowest_path_is_the_time() {
     let expected = Bounds {
-        // One, three attempts, ten items, and the inner workflow's.
+        // One, three attempts, ten items, and one of the inner workflow.
         tool_calls: 1 + 3 + 10 + 1,
         model_calls: 0,
         questions: 2,

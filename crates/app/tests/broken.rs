@@ -1,6 +1,6 @@
-//! One folder with many problems: all of them are told at once, in words that people can act on.
+//! A folder with many problems: all are reported at once, with clear messages.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ fn broken() -> Diagnostics {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once_with_its_source_line() {
+fn every_problem_is_reported_with_its_source_line() {
     insta::assert_snapshot!(broken().pretty());
 }
 
 #[test]
-fn everything_that_is_wrong_has_a_line_that_editors_can_jump_to() {
+fn every_problem_has_a_line_that_editors_can_jump_to() {
     insta::assert_snapshot!(broken().to_string());
 }
 
 #[test]
-fn no_secret_is_told_with_it() {
+fn no_secret_is_reported() {
     let found = broken();
     let json = serde_json::to_string(&found).unwrap();
     for text in [

@@ -1,6 +1,6 @@
 //! Tools that need no server: the built-in ones, and those of a program that runs an app.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 
@@ -72,7 +72,7 @@ fn no_server_may_be_called_builtin() {
 }
 
 #[test]
-fn a_program_may_bring_servers_of_its_own() {
+fn a_program_may_provide_its_own_servers() {
     let text = with_tools("rust.add");
     let files = [("agents/todo.yaml", text.as_str())];
     assert_eq!(found(&files), ["agents/todo.yaml:4:24 app.server_unknown"]);
@@ -99,7 +99,7 @@ fn an_app_can_be_made_of_agents_alone() {
 }
 
 #[test]
-fn what_makes_no_app_is_refused_with_every_reason() {
+fn invalid_agents_are_rejected_with_every_reason() {
     let code = |agents| App::of_agents("desk", agents).unwrap_err().problems[0].code;
     assert_eq!(code(vec![]), "app.no_agents");
     let twice = App::of_agents(

@@ -1,6 +1,6 @@
-//! Domains, channels, voice, retention and workflows: what is refused, and where it says so.
+//! Domains, channels, voice, retention and workflows: what is rejected, and where.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 
@@ -66,14 +66,14 @@ fn a_whole_app_is_read_into_its_parts() {
 }
 
 #[test]
-fn without_a_policy_of_its_own_an_app_keeps_things_as_its_limits_say() {
+fn without_a_retention_policy_the_limits_apply() {
     let folder = app(&[("convoke.yaml", "name: todo\nlimits: {retention_days: 2}\n")]);
     let app = App::load(folder.path(), &|_| None).unwrap().app;
     assert_eq!(app.retention.default_days, 2);
 }
 
 #[test]
-fn a_workflow_that_does_not_hold_together_is_refused_at_its_places() {
+fn an_invalid_workflow_is_rejected_at_its_positions() {
     let workflow = WORKFLOW
         .replace("agent: todo", "agent: tood")
         .replace("tool: todo.add_task", "tool: tdo.add_task")
@@ -105,7 +105,7 @@ fn a_workflow_that_does_not_hold_together_is_refused_at_its_places() {
 }
 
 #[test]
-fn a_field_that_no_node_gives_makes_one_wonder() {
+fn a_field_that_no_node_sets_is_a_warning() {
     let workflow = WORKFLOW
         .replace("think.title", "thnk.title")
         .replace("== 'yes'", "== limit");
@@ -132,7 +132,7 @@ fn two_workflows_of_one_name_are_refused() {
 }
 
 #[test]
-fn a_domain_that_mentions_what_does_not_exist_is_refused() {
+fn unknown_references_in_a_domain_are_rejected() {
     let domains = DOMAINS
         .replace("[stock]", "[stok]")
         .replace("todo.list", "tdo.list");
@@ -153,7 +153,7 @@ fn a_domain_that_mentions_what_does_not_exist_is_refused() {
 }
 
 #[test]
-fn how_a_domain_is_asked_is_checked_word_for_word() {
+fn templates_and_tools_of_domains_are_checked() {
     let domains = "\
 domains:
   - name: sales
@@ -181,7 +181,7 @@ domains:
 }
 
 #[test]
-fn the_rules_of_channels_voice_and_retention_have_their_place() {
+fn broken_rules_of_channels_voice_and_retention_are_reported_at_their_position() {
     assert_eq!(
         found(&[
             (
@@ -210,13 +210,13 @@ fn the_rules_of_channels_voice_and_retention_have_their_place() {
 }
 
 #[test]
-fn a_second_spelling_that_the_model_reads_is_not_refused() {
+fn an_alias_of_a_key_is_accepted() {
     let policy = "default_days: 3\nby_tag: {urgent: 9}\nby_status: {canceled: 1}\n";
     assert_eq!(found(&[("config/retention_policy.yaml", policy)]), [""; 0]);
 }
 
 #[test]
-fn the_router_can_only_name_what_exists() {
+fn unknown_references_of_the_router_are_rejected() {
     let text = "name: todo\nmodels:\n  big: {endpoint: http://x, model: y}\ndecide:\n  router:\n    model: \
                 bigg\n    fallback_agent: tood\n    clarification_agent: clarification_agent\n";
     assert_eq!(

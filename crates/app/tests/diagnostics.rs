@@ -1,6 +1,6 @@
-//! Every diagnostic, with the exact file, line, column and code it is reported under.
+//! Every diagnostic with its exact file, line, column and code.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 
@@ -31,7 +31,7 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn a_folder_that_is_no_app_is_refused() {
+fn a_folder_without_an_app_is_rejected() {
     let place = tempfile::tempdir().unwrap();
     assert_eq!(
         support::problems_in(place.path()),
@@ -42,7 +42,7 @@ fn a_folder_that_is_no_app_is_refused() {
 }
 
 #[test]
-fn syntax_errors_and_duplicate_keys_have_their_place() {
+fn syntax_errors_and_duplicate_keys_are_reported_at_their_position() {
     let text = "name: todo\ndescription: 'unfinished\n";
     assert_eq!(
         found(&[("convoke.yaml", text)]),
@@ -82,7 +82,7 @@ fn json_is_read_like_yaml() {
 }
 
 #[test]
-fn keys_that_are_unknown_missing_or_of_the_wrong_type_have_their_place() {
+fn unknown_missing_and_mistyped_keys_are_reported_at_their_position() {
     let text =
         "name: todo\nlimts: {}\nlimits:\n  task_seconds: soon\n  tool_second: 1\ndecide: []\n";
     assert_eq!(
@@ -114,7 +114,7 @@ fn a_misspelt_required_key_is_one_error_and_not_two() {
 }
 
 #[test]
-fn a_value_out_of_its_set_has_its_place() {
+fn an_unknown_value_is_reported_at_its_position() {
     let text = "servers:\n  - name: todo\n    transport:\n      stdoi: {command: x}\n    inject:\n      \
                 user_id: user\n    tools:\n      add_task: {approval: always}\n  - name: other\n    \
                 transport: stdio\n  - name: third\n    transport:\n      sse: {url: http://x}\n      \
@@ -132,7 +132,7 @@ fn a_value_out_of_its_set_has_its_place() {
 }
 
 #[test]
-fn numbers_out_of_their_range_have_their_place() {
+fn numbers_out_of_range_are_reported_at_their_position() {
     let text =
         "name: todo\nlimits: {task_seconds: -1, tool_seconds: 5000000000, agent_seconds: 1.5}\n";
     assert_eq!(
@@ -146,7 +146,7 @@ fn numbers_out_of_their_range_have_their_place() {
 }
 
 #[test]
-fn a_bad_name_has_its_place() {
+fn a_bad_name_is_reported_at_its_position() {
     assert_eq!(
         found(&[("convoke.yaml", "name: My App\n")]),
         ["convoke.yaml:1:7 name.pattern"]
@@ -159,7 +159,7 @@ fn a_bad_name_has_its_place() {
 }
 
 #[test]
-fn the_models_rules_have_their_place() {
+fn broken_rules_are_reported_at_their_position() {
     let text = "name: todo\ndecide:\n  threshold: 7\nlimits:\n  max_claims: 0\n";
     assert_eq!(
         found(&[("convoke.yaml", text)]),
@@ -179,7 +179,7 @@ fn the_models_rules_have_their_place() {
 }
 
 #[test]
-fn rules_are_asked_even_where_a_key_is_unknown() {
+fn rules_run_even_if_a_key_is_unknown() {
     let text = "name: todo\nlimts: {}\nlimits:\n  max_claims: 0\n";
     assert_eq!(
         found(&[("convoke.yaml", text)]),
@@ -191,7 +191,7 @@ fn rules_are_asked_even_where_a_key_is_unknown() {
 }
 
 #[test]
-fn rules_are_asked_even_where_a_key_is_missing() {
+fn rules_run_even_if_a_key_is_missing() {
     let agent = support::AGENT.replace("role: Keeps a list.", "temperature: 3\nmax_iterations: 0");
     assert_eq!(
         found(&[("agents/todo.yaml", &agent)]),
@@ -218,7 +218,7 @@ fn one_bad_item_of_a_list_does_not_hide_the_others() {
 }
 
 #[test]
-fn mentions_of_what_does_not_exist_have_their_place() {
+fn unknown_references_are_reported_at_their_position() {
     let agent = support::AGENT
         .replace("tools: [todo.add_task]", "tools: [tdo.add_task, 'todo.']")
         .replace("tool: todo.add_task", "tool: todo.list_tasks");
@@ -265,7 +265,7 @@ fn a_bare_tool_needs_a_server() {
 }
 
 #[test]
-fn fallbacks_that_go_round_in_a_circle_are_refused_once() {
+fn a_cycle_of_fallbacks_is_reported_once() {
     let text = support::SERVERS.to_owned()
         + "    tools:\n      a: {fallback_tools: [b]}\n      b: {fallback_tools: [todo.c]}\n      \
            c: {fallback_tools: [a]}\n      d: {fallback_tools: [a]}\n";
@@ -286,7 +286,7 @@ fn an_app_needs_an_agent() {
 }
 
 #[test]
-fn names_that_are_given_twice_name_both_places() {
+fn duplicate_names_are_reported_with_both_positions() {
     let folder = app(&[
         ("agents/other.yaml", support::AGENT),
         (
@@ -299,16 +299,16 @@ fn names_that_are_given_twice_name_both_places() {
     assert_eq!(
         shown,
         [
-            "agents/todo.yaml:1:7: error[app.duplicate_name]: another agent is called `todo`, at \
-             agents/other.yaml:1:7; give one of them another name",
-            "config/mcp_servers.yaml:6:11: error[app.duplicate_name]: another server is called \
-             `todo`, at config/mcp_servers.yaml:2:11; give one of them another name",
+            "agents/todo.yaml:1:7: error[app.duplicate_name]: another agent is named `todo`, at \
+             agents/other.yaml:1:7; rename one of them",
+            "config/mcp_servers.yaml:6:11: error[app.duplicate_name]: another server is named \
+             `todo`, at config/mcp_servers.yaml:2:11; rename one of them",
         ]
     );
 }
 
 #[test]
-fn templates_that_cannot_be_understood_have_their_place() {
+fn invalid_templates_are_reported_at_their_position() {
     let agent = support::AGENT.replace("reply: Added {{ title }}.", "reply: Added {{ title }.");
     assert_eq!(
         found(&[("agents/todo.yaml", &agent)]),
@@ -345,7 +345,7 @@ fn what_a_loop_or_a_set_introduces_is_known() {
 }
 
 #[test]
-fn sentences_that_cannot_be_understood_have_their_place() {
+fn invalid_sentences_are_reported_at_their_position() {
     let agent = support::AGENT.replace(
         "      - add {title}",
         "      - add {title}\n      - put {title\n      - '[x] (a|b'",
@@ -361,7 +361,7 @@ fn sentences_that_cannot_be_understood_have_their_place() {
 }
 
 #[test]
-fn bad_evals_have_their_place() {
+fn bad_evals_are_reported_at_their_position() {
     let text = "cases:\n  - say: x\n    expect:\n      intent: create_task\n      slots: {titel: x}\n      \
                 calls: [{tool: tdo.add_task}]\n      reply: {matches: '(x'}\n  - say: y\n    expect: {}\n";
     assert_eq!(
@@ -380,7 +380,7 @@ fn bad_evals_have_their_place() {
 }
 
 #[test]
-fn what_evals_expect_to_be_chosen_and_answered_is_checked() {
+fn expected_targets_and_answers_of_evals_are_checked() {
     let text = "cases:\n  - say: x\n    expect:\n      intent: fallback\n      targets: [create-task, todo, \
                 fallback_agent]\n      sources: []\n      partial: false\n      confidence: high\n      \
                 suggestions: {at_most: 3}\n";
@@ -400,7 +400,7 @@ fn what_evals_expect_to_be_chosen_and_answered_is_checked() {
 }
 
 #[test]
-fn a_slot_that_nothing_fills_is_a_warning() {
+fn a_slot_that_is_never_filled_is_a_warning() {
     let agent = support::AGENT.replace("      title: {}", "      title: {}\n      colour: {}");
     assert_eq!(
         found(&[("agents/todo.yaml", &agent)]),
@@ -428,7 +428,7 @@ fn every_missing_variable_of_every_file_is_reported() {
 }
 
 #[test]
-fn a_secret_from_the_environment_stands_in_no_message() {
+fn no_message_contains_a_secret_from_the_environment() {
     let servers = "servers:\n  - name: todo\n    transport: {http: {url: '${URL}'}}\n    inject: {a: '${URL}'}\n  - name: '${URL}'\n    transport: '${URL}'\n    honours_idempotency_key: '${URL}'\n";
     let folder = app(&[("config/mcp_servers.yaml", servers)]);
     let secret = |_: &str| Some("ftp://me:hunter2@Host".to_owned());
@@ -478,7 +478,7 @@ fn files_that_do_not_belong_are_warnings_with_the_nearest_name() {
     let folder = app(&files);
     let loaded = convoke_app::App::load(folder.path(), &|_| None).unwrap();
     let shown: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
-    let is_not = "is not a part of an app and is not read";
+    let is_not = "is not part of an app and is ignored";
     assert_eq!(
         shown,
         [
@@ -486,7 +486,7 @@ fn files_that_do_not_belong_are_warnings_with_the_nearest_name() {
                 "agent/: warning[app.unknown_file]: the folder {is_not}; did you mean `agents/`?"
             ),
             format!(
-                "agents/more/: warning[app.unknown_file]: the folder {is_not}; move its files into `agents/` itself"
+                "agents/more/: warning[app.unknown_file]: the folder {is_not}; move its files directly into `agents/`"
             ),
             format!(
                 "agents/x.yamll: warning[app.unknown_file]: the file {is_not}; did you mean `x.yaml`?"
@@ -518,7 +518,7 @@ fn the_same_file_in_two_formats_is_refused() {
 }
 
 #[test]
-fn skills_of_one_agent_need_names_of_their_own_and_those_of_two_may_share_one() {
+fn skill_names_are_unique_per_agent() {
     let other = support::AGENT.replacen("name: todo", "name: other", 1);
     assert_eq!(found(&[("agents/other.yaml", &other)]), [""; 0]);
     let at = support::AGENT.find("  - name:").unwrap();
@@ -530,7 +530,7 @@ fn skills_of_one_agent_need_names_of_their_own_and_those_of_two_may_share_one() 
 }
 
 #[test]
-fn phrases_are_checked_where_they_stand() {
+fn phrases_are_checked_at_their_position() {
     let config = "name: todo\ndecide:\n  phrases:\n    to-list: to <lst>\n    lst2: \"[my|the] (list|tasks)\"\n    a: x <b>\n    b: y <a>\n    idle: never said\n    open: (is|are\n";
     let agent = support::AGENT.replace(
         "    sentences:",
@@ -555,7 +555,7 @@ fn phrases_are_checked_where_they_stand() {
 }
 
 #[test]
-fn a_phrase_may_be_used_through_another_and_bring_slots_along() {
+fn a_phrase_may_contain_other_phrases_and_slots() {
     let config = "name: todo\ndecide:\n  phrases:\n    list: \"[my|the] list\"\n    to-list: to <list> [by {day}]\n";
     let agent = support::AGENT
         .replace(
@@ -571,7 +571,7 @@ fn a_phrase_may_be_used_through_another_and_bring_slots_along() {
 }
 
 #[test]
-fn work_is_handed_to_agents_that_exist_can_think_and_do_not_hand_it_back() {
+fn sub_agents_must_exist_have_a_model_and_not_form_a_cycle() {
     let agent = |name: &str, others: &str| {
         format!(
             "name: {name}\nrole: Thinks.\nsystem_prompt: Think.\nagents: [{others}]\n\

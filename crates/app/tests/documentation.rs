@@ -1,6 +1,6 @@
-//! `docs/app-folder.md` names every key that a file may have and every code that is reported.
+//! `docs/app-folder.md` documents every key of every file and every code.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
-//! Every app of this repository loads without a word.
+//! Every app of this repository loads without diagnostics.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn every_example_app_is_clean() {
         .flatten()
         .filter(|entry| entry.path().is_dir())
     {
-        // A variable that an app needs is not the app's mistake.
+        // A missing environment variable is not the app's error.
         let environment = |name: &str| Some(format!("value-of-{name}"));
         let loaded = App::load(&entry.path(), &environment)
             .map_err(|found| found.pretty())

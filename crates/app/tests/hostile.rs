@@ -1,6 +1,6 @@
-//! Files that are made to hurt: bombs, depth and size. Each is refused with its own code.
+//! Hostile files: bombs, depth and size. Each is rejected with its own code.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use support::{app, found, problems_in};
 
 #[test]
-fn a_thousand_million_laughs_are_cut_short() {
+fn a_billion_laughs_attack_is_rejected() {
     let mut text = "name: todo\na: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
     for (before, after) in "abcdefghi".chars().zip("bcdefghij".chars()) {
         let nine = vec![format!("*{before}"); 9].join(", ");
@@ -21,7 +21,7 @@ fn a_thousand_million_laughs_are_cut_short() {
 }
 
 #[test]
-fn an_alias_can_still_be_used_for_what_it_is_for() {
+fn an_ordinary_alias_is_expanded() {
     let agent = support::AGENT
         .replace("role: Keeps a list.", "role: &role Keeps a list.")
         .replace("system_prompt: Keep a list.", "system_prompt: *role");
@@ -74,7 +74,7 @@ fn no_character_ends_a_file_before_its_end() {
             refused("2:15")
         );
     }
-    // Text in UTF-16 without a mark is ASCII with a NUL behind every letter.
+    // UTF-16 text without a byte order mark is ASCII with a NUL after every letter.
     let wide: String = "name: todo\n"
         .chars()
         .flat_map(|letter| [letter, '\0'])
@@ -120,7 +120,7 @@ fn a_file_in_another_encoding_is_refused() {
 }
 
 #[test]
-fn what_stands_behind_the_end_of_a_document_is_not_passed_over() {
+fn text_after_the_end_of_a_document_is_not_ignored() {
     let at = |text: &str| found(&[("convoke.yaml", text)]);
     let several = |place: &str| [format!("convoke.yaml:{place} app.several_documents")];
     assert_eq!(at("name: todo\n...\nlimts: {}\n"), several("3:1"));
@@ -136,7 +136,7 @@ fn what_stands_behind_the_end_of_a_document_is_not_passed_over() {
         ["convoke.yaml:2:1 app.syntax"]
     );
     assert_eq!(at("name: todo\n...\n# nothing\n"), [""; 0]);
-    // The mark in front of a file is none of its text.
+    // The byte order mark is not part of the text.
     assert_eq!(
         at("\u{feff}name: todo\nlimts: {}\n"),
         ["convoke.yaml:2:1 app.unknown_key"]
@@ -202,7 +202,7 @@ fn sentences_and_phrases_are_bounded() {
     assert_eq!(saying(&deep), ["agents/todo.yaml:9:38 pattern.too_deep"]);
     let long = "[please] ".repeat(20_000);
     assert!(saying(&long)[0].ends_with("pattern.too_long"));
-    // Each phrase is twice the one before it.
+    // Each phrase is twice as long as the one before it.
     let mut config = "name: todo\ndecide:\n  phrases:\n    p0: (now|soon)\n".to_owned();
     for number in 1..60 {
         let before = number - 1;
@@ -239,7 +239,7 @@ fn the_number_of_files_is_bounded() {
 }
 
 #[test]
-fn no_cut_of_a_good_file_makes_the_loader_fail_otherwise_than_with_diagnostics() {
+fn every_truncation_of_a_valid_file_loads_or_gives_diagnostics() {
     for (length, _) in support::AGENT.char_indices().step_by(7) {
         let folder = app(&[("agents/todo.yaml", &support::AGENT[..length])]);
         for problem in problems_in(folder.path()) {
@@ -252,7 +252,7 @@ fn no_cut_of_a_good_file_makes_the_loader_fail_otherwise_than_with_diagnostics()
 }
 
 #[test]
-fn a_file_of_nothing_but_problems_is_told_of_up_to_a_limit() {
+fn problems_of_a_file_are_reported_up_to_a_limit() {
     let mut text = "name: todo\n".to_owned();
     let mut variables = "name: todo\ndescription: '".to_owned();
     for number in 0..20_000 {
@@ -272,7 +272,7 @@ fn a_file_of_nothing_but_problems_is_told_of_up_to_a_limit() {
 }
 
 #[test]
-fn copies_that_anchors_keep_count_too() {
+fn copies_of_anchors_count_too() {
     let open = (0..60).fold(String::new(), |open, number| {
         open + &format!("&a{number} [")
     });

@@ -1,6 +1,6 @@
-//! The app's hash, and what its printed forms show.
+//! The app's hash, and its debug output.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 
@@ -15,7 +15,7 @@ fn hash(files: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn formatting_format_file_names_and_evals_leave_the_hash_as_it_is() {
+fn formatting_file_names_and_evals_do_not_change_the_hash() {
     let base = hash(&[]);
     assert_eq!(base.len(), 64);
     let case = "cases: [{say: add milk, expect: {intent: create_task}}]";

@@ -1,6 +1,6 @@
-//! Apps as they are kept with tasks: their files give their hash, and tell what they would reach.
+//! Apps stored with tasks: their files have their hash, and show what they would access.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 
@@ -45,7 +45,7 @@ fn the_files_of_every_example_app_give_its_hash() {
 }
 
 #[test]
-fn the_environment_evals_and_defaults_leave_the_hash_of_kept_files_as_it_is() {
+fn the_environment_evals_and_defaults_do_not_change_the_hash_of_stored_files() {
     let server = "servers:\n  - name: todo\n    transport: {stdio: {command: \
                   '${RUN:-convoke}', args: ['${KEY}']}}\n";
     let case = "cases: [{say: add milk, expect: {intent: create_task}}]";
@@ -65,9 +65,9 @@ fn the_environment_evals_and_defaults_leave_the_hash_of_kept_files_as_it_is() {
     }
 }
 
-/// A hash names the definitions of tasks in stores that are out there; it does not change with the program.
+/// Hashes are stored with tasks, so they must not change between versions.
 #[test]
-fn a_hash_of_an_earlier_version_is_computed_again() {
+fn a_hash_of_an_earlier_version_stays_the_same() {
     let files = kept(&[
         ("convoke.yaml", "name: desk\n"),
         (
@@ -118,7 +118,7 @@ fn agent(prompt: &str, otherwise: &serde_json::Value) -> Agent {
 }
 
 #[test]
-fn an_app_of_agents_alone_is_known_by_the_hash_its_program_gave_it() {
+fn an_app_of_agents_alone_has_the_hash_of_its_program() {
     for prompt in [
         "Plain.",
         "\"Quoted\" \\ and 'so', - [on]: {yes}\n\tnext # line",
@@ -147,7 +147,7 @@ fn an_app_of_agents_alone_is_known_by_the_hash_its_program_gave_it() {
             load(&changed, &app.hash).unwrap_err(),
             ["app.definition_changed"]
         );
-        // What its program could not have made is not covered by its hash.
+        // An app of agents alone cannot have this file, so the hash does not cover it.
         let mut more = (*app.files).clone();
         let config = r#"{"name":"desk_app","limits":{"task_seconds":61}}"#;
         more.insert("convoke.json".into(), config.into());
@@ -159,7 +159,7 @@ fn an_app_of_agents_alone_is_known_by_the_hash_its_program_gave_it() {
 }
 
 #[test]
-fn what_is_no_part_of_an_app_is_not_kept_with_one() {
+fn files_that_are_not_part_of_an_app_are_not_stored() {
     let whole = [("convoke.yaml", "name: desk\n"), ("agents/a.yaml", AGENT)];
     for file in [
         "agents/notes.txt",
@@ -182,7 +182,7 @@ fn what_is_no_part_of_an_app_is_not_kept_with_one() {
 }
 
 #[test]
-fn all_that_an_app_would_reach_is_told_as_it_is_written() {
+fn everything_an_app_accesses_is_listed_as_written() {
     let files = kept(&[
         (
             "convoke.yaml",

@@ -1,6 +1,6 @@
 //! New app folders.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn a_new_app_is_clean_and_named_after_its_folder() {
 }
 
 #[test]
-fn a_copy_differs_in_its_name_alone_and_leaves_data_behind() {
+fn a_copy_differs_only_in_its_name_and_has_no_data() {
     let place = tempfile::tempdir().unwrap();
     let (first, second) = (place.path().join("first"), place.path().join("second"));
     new_app(&first, None).unwrap();
@@ -64,7 +64,7 @@ fn a_json_app_is_copied_too() {
 }
 
 #[test]
-fn what_cannot_be_a_new_app_is_refused_and_nothing_is_written() {
+fn an_invalid_new_app_is_rejected_and_nothing_is_written() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     fs::create_dir(at("full")).unwrap();

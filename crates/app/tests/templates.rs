@@ -1,20 +1,22 @@
-//! Templates that are made to hurt, or that could never be rendered: each is refused at its place before the app
-//! runs, and what passes is rendered within its limits.
+//! Hostile and invalid templates: each is rejected at its position before the app runs, and valid ones
+//! are rendered within the limits.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt::Write as _;
 
 use convoke_app::{
     MAX_RENDERED_BYTES, MAX_TEMPLATE_BYTES, MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_OPERATIONS,
-    TemplateLanguage,
+    TemplateContext, TemplateLanguage,
 };
 use serde_json::{Map, Value, json};
 use support::{AGENT, SERVERS, app, found};
 
-/// Half of what a thread of a worker has, which has used some of it when it comes to a template.
+/// Half of a worker thread's stack, part of which is in use when a template is rendered.
 const STACK: usize = 1024 * 1024;
 
 fn on_a_small_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
@@ -35,7 +37,7 @@ fn rendered(template: &str) -> Result<String, String> {
     text.map_err(|fault| fault.to_string())
 }
 
-fn worked_out(expression: &str) -> Result<Value, String> {
+fn evaluated(expression: &str) -> Result<Value, String> {
     let value = TemplateLanguage::new().value(expression, &context());
     value.map_err(|fault| fault.to_string())
 }
@@ -46,12 +48,12 @@ fn replying(template: &str) -> String {
     AGENT.replace("reply: Added {{ title }}.", &reply)
 }
 
-/// What is found in the reply of a skill.
+/// The diagnostics of a skill's reply.
 fn found_in(template: &str) -> Vec<String> {
     found(&[("agents/todo.yaml", &replying(template))])
 }
 
-/// The codes of what is found in the reply of a skill.
+/// The codes of the diagnostics of a skill's reply.
 fn codes_in(template: &str) -> Vec<String> {
     let codes = found_in(template).into_iter();
     codes
@@ -59,7 +61,7 @@ fn codes_in(template: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every way to nest that the language has, so many levels deep.
+/// Every kind of nesting in the language, with this many levels.
 fn ways_to_nest(levels: usize) -> Vec<(&'static str, String)> {
     let around = |open: &str, inner: &str, close: &str| {
         format!("{}{inner}{}", open.repeat(levels), close.repeat(levels))
@@ -153,13 +155,13 @@ fn every_way_to_nest_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn whatever_is_not_too_deep_is_rendered_on_a_small_stack() {
+fn templates_within_the_depth_limit_render_on_a_small_stack() {
     for way in 0..ways_to_nest(1).len() {
         let (levels, name) = on_a_small_stack(move || {
             let mut levels = MAX_TEMPLATE_DEPTH;
             loop {
                 let (name, template) = ways_to_nest(levels).swap_remove(way);
-                // Whether it gives something does not matter; that it comes back does.
+                // Whether it succeeds does not matter, only that it returns.
                 let outcome = rendered(&template);
                 if outcome.is_err_and(|fault| fault.starts_with("app.template_too_deep")) {
                     levels -= 1;
@@ -180,7 +182,7 @@ fn whatever_is_not_too_deep_is_rendered_on_a_small_stack() {
 #[test]
 fn expressions_are_bounded_like_templates() {
     let deep = format!("{}true", "not ".repeat(5_000));
-    let fault = worked_out(&deep).unwrap_err();
+    let fault = evaluated(&deep).unwrap_err();
     assert!(fault.starts_with("app.template_too_deep"), "{fault}");
     let workflow = |node: &str| {
         format!(
@@ -232,7 +234,7 @@ fn expressions_are_bounded_like_templates() {
 }
 
 #[test]
-fn every_place_of_a_template_is_looked_at() {
+fn templates_are_checked_in_every_position() {
     let deep = format!("{{{{ {}1 }}}}", "-".repeat(5_000));
     let expression = format!("{}true", "not ".repeat(5_000));
     let mut config = "name: todo\nmessages:\n".to_owned();
@@ -329,14 +331,14 @@ fn a_template_may_be_as_large_as_its_limits_and_no_larger() {
     let more = "{{ -1 }}".repeat(MAX_TEMPLATE_OPERATIONS + 1);
     let fault = rendered(&more).unwrap_err();
     assert!(fault.starts_with("app.template_too_large"), "{fault}");
-    // Templates as apps have them are nowhere near.
+    // Templates of real apps are far below the limits.
     let usual = "{% for task in result.tasks %}{{ loop.index }}. {{ task.title | trim | default('?') }}\n{% endfor %}";
     assert_eq!(codes_in(usual), [""; 0]);
     assert_eq!(rendered(usual).unwrap(), "1. a\n2. b\n");
 }
 
 #[test]
-fn names_that_the_language_does_not_have_are_found_at_their_place() {
+fn unknown_names_in_templates_are_reported_at_their_position() {
     let at = |template: &str| {
         let found = found_in(template);
         let short = |problem: String| problem.replace("agents/todo.yaml:15:", "");
@@ -399,7 +401,7 @@ fn names_that_the_language_does_not_have_are_found_at_their_place() {
         at("{{ result.tasks | selectattr('title', 'nosuch') | join }}"),
         ["53 app.test_unknown"]
     );
-    // What stands where nothing was looked at before.
+    // Expressions in positions that earlier versions did not check.
     assert_eq!(at("{{ titel[1:] }}"), ["18 app.template_variable"]);
     assert_eq!(
         at("{% autoescape titel %}a{% endautoescape %}"),
@@ -429,7 +431,7 @@ fn names_that_the_language_does_not_have_are_found_at_their_place() {
 }
 
 #[test]
-fn what_a_template_knows_is_not_complained_about() {
+fn defined_names_are_accepted() {
     for template in [
         "{{ title | upper | default('x', true) | replace('a', 'b') }}",
         "{% if title is defined and title is not none and 'a' in title %}a{% endif %}",
@@ -452,27 +454,30 @@ fn what_a_template_knows_is_not_complained_about() {
 
 #[test]
 fn a_name_near_to_a_known_one_is_offered() {
-    let helped = |template: &str| {
+    let help_for = |template: &str| {
         let folder = app(&[("agents/todo.yaml", &replying(template))]);
         let problems = convoke_app::App::load(folder.path(), &|_| None).unwrap_err();
         problems.iter().next().unwrap().help.clone().unwrap()
     };
-    assert_eq!(helped("{{ title | uper }}"), "did you mean `upper`?");
-    assert_eq!(helped("{{ title is definde }}"), "did you mean `defined`?");
-    assert_eq!(helped("{{ rnge(2) }}"), "did you mean `range`?");
+    assert_eq!(help_for("{{ title | uper }}"), "did you mean `upper`?");
     assert_eq!(
-        helped("{{ upper(title) }}"),
+        help_for("{{ title is definde }}"),
+        "did you mean `defined`?"
+    );
+    assert_eq!(help_for("{{ rnge(2) }}"), "did you mean `range`?");
+    assert_eq!(
+        help_for("{{ upper(title) }}"),
         "`upper` is a filter: write `value | upper`"
     );
     assert_eq!(
-        helped("{{ title.upper() }}"),
+        help_for("{{ title.upper() }}"),
         "there is a filter of that name: write `value | upper`"
     );
-    assert_eq!(helped("{% sett a = 1 %}"), "did you mean `set`?");
-    assert!(helped("{% include 'a' %}").contains("stands alone"));
+    assert_eq!(help_for("{% sett a = 1 %}"), "did you mean `set`?");
+    assert!(help_for("{% include 'a' %}").contains("cannot use other templates"));
 }
 
-/// Bytes of memory that the process has had at most.
+/// The process's peak memory, in bytes.
 fn most_memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -483,7 +488,7 @@ fn most_memory() -> usize {
     kibibytes * 1024
 }
 
-/// Templates of a few signs that would make very much.
+/// Short templates that would create very large values.
 fn bombs() -> Vec<String> {
     let doubled = |start: &str, twice: &str| {
         format!(
@@ -546,7 +551,7 @@ fn bombs() -> Vec<String> {
 }
 
 #[test]
-fn whatever_a_template_makes_is_bounded() {
+fn the_output_of_templates_is_bounded() {
     let bound = most_memory() + 300 * 1024 * 1024;
     for bomb in bombs() {
         let start: String = bomb.chars().take(120).collect();
@@ -573,7 +578,7 @@ fn a_text_may_be_as_long_as_its_limit_and_no_longer() {
 }
 
 #[test]
-fn counting_changes_nothing_of_what_a_template_gives() {
+fn metering_does_not_change_the_result_of_templates() {
     let expected = [
         (
             "{{ 1 + 2 }}{{ 1.5 * 2 }}{{ 'a' ~ 1 }}{{ 'a' + 'b' }}{{ 'ab' * 2 }}",
@@ -621,20 +626,17 @@ fn counting_changes_nothing_of_what_a_template_gives() {
     for (template, text) in expected {
         assert_eq!(rendered(template).as_deref(), Ok(text), "{template}");
     }
-    assert_eq!(worked_out("result.n + 1"), Ok(json!(3)));
+    assert_eq!(evaluated("result.n + 1"), Ok(json!(3)));
     assert_eq!(
-        worked_out("[title, {'a': result.n}]"),
+        evaluated("[title, {'a': result.n}]"),
         Ok(json!(["buy milk", { "a": 2 }]))
     );
     assert_eq!(
-        worked_out("result.tasks | selectattr('title', 'eq', 'b') | list"),
+        evaluated("result.tasks | selectattr('title', 'eq', 'b') | list"),
         Ok(json!([{ "title": "b" }]))
     );
-    assert_eq!(worked_out("result.none.at_all"), Ok(Value::Null));
-    assert_eq!(
-        worked_out("result.tasks[1:]"),
-        Ok(json!([{ "title": "b" }]))
-    );
+    assert_eq!(evaluated("result.none.at_all"), Ok(Value::Null));
+    assert_eq!(evaluated("result.tasks[1:]"), Ok(json!([{ "title": "b" }])));
 }
 
 #[test]
@@ -650,7 +652,7 @@ fn a_reply_over_a_thousand_items_stays_within_the_limits() {
 }
 
 #[test]
-fn the_check_knows_every_filter_and_test_of_the_engine() {
+fn the_check_accepts_every_filter_and_test_of_the_engine() {
     let listed = format!("{:?}", TemplateLanguage::new());
     for (list, before) in [("filters: ", "title | "), ("tests: ", "title is ")] {
         let names = listed.split(list).nth(1).unwrap();
@@ -669,4 +671,31 @@ fn the_check_knows_every_filter_and_test_of_the_engine() {
             assert_eq!(found_in(&template), [""; 0], "{template}");
         }
     }
+}
+
+/// A context that writes down what it was asked.
+#[derive(Default)]
+struct Asked(RefCell<Vec<String>>);
+
+impl TemplateContext for Asked {
+    fn value_of(&self, name: &str) -> Option<Cow<'_, Value>> {
+        self.0.borrow_mut().push(name.to_owned());
+        (name == "result").then(|| Cow::Owned(json!({ "tasks": [1, 2] })))
+    }
+}
+
+#[test]
+fn only_the_names_that_a_template_speaks_of_are_looked_up_and_each_once() {
+    let context = Asked::default();
+    let template =
+        "{% for task in result.tasks %}{{ task }}{% endfor %} {{ result.tasks | length }}";
+    let text = TemplateLanguage::new().text(template, &context);
+    assert_eq!(text.unwrap(), "12 2");
+    let asked = context.0.into_inner();
+    let of_result = asked.iter().filter(|name| *name == "result").count();
+    assert_eq!(of_result, 1, "{asked:?}");
+    assert!(
+        asked.iter().all(|name| name == "result" || name == "task"),
+        "{asked:?}"
+    );
 }

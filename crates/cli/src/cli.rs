@@ -31,7 +31,7 @@ Exit codes:
   1    not done: the task failed, the app has errors, an eval is below its bar
   2    the command line or a request is wrong; it changed nothing
   3    the store, a tool server or the machine failed
-  4    the task waits for a person
+  4    the task waits for a person, or for a timer
   130  interrupted; unfinished tasks stay in the journal and go on with `convoke resume`";
 
 #[derive(Debug, Subcommand)]
@@ -342,6 +342,16 @@ pub(crate) enum TasksCommand {
     Trace {
         /// The task's id, the beginning of it, or `last`
         id: String,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Follow a task: print what happens to it, event by event, until it ends
+    Follow {
+        /// The task's id, the beginning of it, or `last`
+        id: String,
+        /// Only events after this cursor, such as 7.2: the cursor of the last event that was seen
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<String>,
         #[command(flatten)]
         store: StoreArgs,
     },

@@ -1,35 +1,35 @@
-//! Makes scores mean something: a confidence of 0.8 is right four times in five.
+//! Calibrates scores: a confidence of 0.8 is right four times in five.
 //!
-//! The scores of the best classes and one more option, "none of them", become probabilities by a
-//! softmax. How sharp it is and how strong the case for "none of them" is are fitted to scores of
-//! examples that the model had not seen, and lean on a prior where such examples are few.
+//! A softmax turns the scores of the best classes and one more option, "none of them", into
+//! probabilities. Its parameters are fitted to scores of examples that the model had not seen,
+//! regularised by a prior that dominates when such examples are few.
 
-/// How many of the best classes share the probability.
+/// The number of best classes that take part in the softmax.
 pub(crate) const CONTENDERS: usize = 8;
 
-/// Three slopes for the scores (everywhere, above −½, above 0), and the case for "none of them" as
-/// a constant, by the score of the out-of-scope class, and by the unknown share of the text.
+/// Three slopes for the scores (everywhere, above −½, above 0), and three terms of "none of them": a
+/// constant, the score of the out-of-scope class, and the unknown share of the text.
 const TERMS: usize = 6;
 
-/// What the model says of one text.
+/// The model's output for one text.
 #[derive(Debug, Clone)]
 pub(crate) struct Evidence {
     /// The best classes with their scores, best first.
     pub(crate) contenders: Vec<(usize, f32)>,
-    /// The score of the class learnt from out-of-scope examples, −1 without any.
+    /// The score of the out-of-scope class; −1 without one.
     pub(crate) reject: f32,
-    /// The share of the text that no example has, 0 to 1.
+    /// The share of the text that occurs in no example, 0 to 1.
     pub(crate) unknown: f32,
 }
 
-/// Evidence on a text whose answer is known.
+/// Evidence for a text with a known class.
 #[derive(Debug)]
 pub(crate) struct Observation {
-    /// What the model said without having seen the text.
+    /// The output of a model that had not seen the text.
     pub(crate) evidence: Evidence,
-    /// The right class, or none.
+    /// The correct class, or `None`.
     pub(crate) truth: Option<usize>,
-    /// How much it counts.
+    /// Its weight in the fit.
     pub(crate) weight: f64,
 }
 
@@ -39,14 +39,14 @@ pub(crate) struct Calibration {
     terms: [f64; TERMS],
 }
 
-/// Terms in the middle of what catalogues of 3 to 150 entries gave; a small catalogue moves them
-/// only as far as its examples insist.
+/// Averages over catalogues of 3 to 150 entries; a small catalogue moves them only as far as its
+/// examples require.
 const PRIOR: [f64; TERMS] = [8.0, -2.0, 0.0, -4.0, 3.5, 4.5];
 
-/// How strongly each term is held to its prior.
+/// Regularisation strength of each term.
 const PRIOR_STRENGTH: [f64; TERMS] = [0.1, 0.3, 0.5, 1.0, 1.0, 1.0];
 
-/// Newton's method is at its goal after a handful of steps; more means that it will not get there.
+/// Newton's method converges within a few steps; more means that it diverges.
 const MAX_STEPS: usize = 30;
 
 impl Default for Calibration {
@@ -56,8 +56,8 @@ impl Default for Calibration {
 }
 
 impl Calibration {
-    /// Fits the terms by Newton's method, halving steps that lead away; the likelihood is concave,
-    /// so there is one answer.
+    /// Fits the terms by Newton's method with step halving. The likelihood is concave, so the optimum is
+    /// unique.
     pub(crate) fn fit(observations: &[Observation]) -> Self {
         let mut terms = PRIOR;
         let mut reached = Fit::of(&terms, observations);
@@ -89,7 +89,7 @@ impl Calibration {
             && terms[0] > 0.0
             && terms[0] + terms[1] > 0.0
             && terms[0] + terms[1] + terms[2] > 0.0;
-        // A higher score must never mean a lower confidence, whatever odd examples suggest.
+        // A higher score must never mean a lower confidence, whatever unusual examples suggest.
         if sound {
             Self { terms }
         } else {
@@ -97,7 +97,7 @@ impl Calibration {
         }
     }
 
-    /// The probability of each contender, in their order, and of none of them.
+    /// The probability of each contender, in order, and of "none of them".
     pub(crate) fn probabilities(&self, evidence: &Evidence) -> (Vec<f64>, f64) {
         let mut shares = probabilities(&self.terms, evidence);
         let none = shares.pop().unwrap_or(1.0);
@@ -128,7 +128,7 @@ fn dot(left: &[f64; TERMS], right: &[f64; TERMS]) -> f64 {
         .sum()
 }
 
-/// What speaks for each contender, and at the end for "none of them".
+/// The terms of each contender, and last of "none of them".
 fn options(evidence: &Evidence) -> impl Iterator<Item = [f64; TERMS]> {
     let contenders = evidence
         .contenders
@@ -137,7 +137,7 @@ fn options(evidence: &Evidence) -> impl Iterator<Item = [f64; TERMS]> {
     contenders.chain(std::iter::once(none_terms(evidence)))
 }
 
-/// The shares of the contenders, and at the end of "none of them".
+/// The probabilities of the contenders, and last of "none of them".
 fn probabilities(terms: &[f64; TERMS], evidence: &Evidence) -> Vec<f64> {
     let mut shares: Vec<f64> = options(evidence)
         .map(|option| dot(&option, terms))
@@ -154,7 +154,7 @@ fn probabilities(terms: &[f64; TERMS], evidence: &Evidence) -> Vec<f64> {
     shares
 }
 
-/// How well some terms explain the observations, and which way is better.
+/// The likelihood of the observations under some terms, with its derivatives.
 struct Fit {
     likelihood: f64,
     gradient: [f64; TERMS],
@@ -191,7 +191,7 @@ impl Fit {
                     .position(|&(other, _)| other == class)
                 {
                     Some(position) => position,
-                    // A right class that is not among the best says nothing about their shares.
+                    // A correct class outside the contenders gives no information about their shares.
                     None => return,
                 }
             }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_text_speaks_for_none_of_them() {
+    fn an_unknown_text_makes_none_of_them_likely() {
         let calibration = Calibration::default();
         let (_, familiar) = calibration.probabilities(&evidence(-0.6, -0.9, 0.1));
         let (_, strange) = calibration.probabilities(&evidence(-0.6, -0.9, 1.0));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn confidence_becomes_how_often_the_same_evidence_was_right() {
+    fn confidence_equals_how_often_the_same_evidence_was_right() {
         let observations: Vec<Observation> = (0..1_000)
             .map(|index| observation(-0.2, -0.4, Some(usize::from(index % 10 >= 6))))
             .collect();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_that_turn_scores_upside_down_do_not_turn_confidence() {
+    fn examples_that_invert_scores_do_not_invert_confidence() {
         let observations: Vec<Observation> = (0..1_000)
             .map(|_| observation(0.9, -0.9, Some(1)))
             .collect();

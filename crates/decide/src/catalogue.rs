@@ -1,4 +1,4 @@
-//! A catalogue made ready: its patterns compiled, or everything that is wrong with it.
+//! Compiles a catalogue's patterns, or reports all its problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ pub(crate) struct Catalogue {
     pub(crate) entries: Vec<Compiled>,
     pub(crate) lexicon: Lexicon,
     pub(crate) patterns: Patterns,
-    /// The parts of every entry's sentences, with all phrases put in.
+    /// The parts of every entry's sentences, with phrases expanded.
     pub(crate) sentences: Vec<Vec<Vec<Part>>>,
 }
 
-/// An entry's name, and the values of its closed slots.
+/// An entry's name and closed slots.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) name: String,
     closed: BTreeMap<String, Arc<ClosedValues>>,
 }
 
-/// Everything that is wrong with a catalogue, found without learning from it.
+/// All problems of a catalogue, without training.
 pub fn check(entries: &[Entry], options: &Options) -> Vec<BuildProblem> {
     Catalogue::compile(entries, options)
         .err()
@@ -34,7 +34,7 @@ pub fn check(entries: &[Entry], options: &Options) -> Vec<BuildProblem> {
 }
 
 impl Catalogue {
-    /// Compiles all patterns, or reports all that is wrong.
+    /// Compiles all patterns, or reports all problems.
     pub(crate) fn compile(entries: &[Entry], options: &Options) -> Result<Self, Vec<BuildProblem>> {
         let mut problems = Vec::new();
         check_whole(entries, options, &mut problems);
@@ -54,7 +54,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// Makes the patterns findable by their words, which only deciding needs.
+    /// Builds the index by words, which only deciding needs.
     pub(crate) fn index(&mut self) {
         let entries = self.entries.iter().zip(&self.sentences);
         let parts = entries
@@ -105,7 +105,7 @@ impl Catalogue {
 }
 
 impl Compiled {
-    /// The values that the words of a text name anywhere.
+    /// The closed slot values that a text names anywhere.
     pub(crate) fn closed_slots(&self, numbers: &[u32]) -> BTreeMap<String, String> {
         let found = self.closed.iter().filter_map(|(slot, values)| {
             values
@@ -120,7 +120,7 @@ fn check_whole(entries: &[Entry], options: &Options, problems: &mut Vec<BuildPro
     if entries.is_empty() {
         problems.push(BuildProblem::catalogue(
             "catalogue.empty",
-            "there is nothing to decide over; add an entry",
+            "the catalogue has no entries; add one",
         ));
     }
     for (name, value) in [("threshold", options.threshold), ("margin", options.margin)] {
@@ -137,7 +137,7 @@ fn check_whole(entries: &[Entry], options: &Options, problems: &mut Vec<BuildPro
             problems.push(BuildProblem::entry(
                 "entry.name_twice",
                 &entry.name,
-                "another entry has this name; give each its own",
+                "another entry has this name; rename one of them",
             ));
         }
         let texts = entry
@@ -149,7 +149,7 @@ fn check_whole(entries: &[Entry], options: &Options, problems: &mut Vec<BuildPro
             problems.push(BuildProblem::entry(
                 "entry.nothing_to_learn",
                 &entry.name,
-                "there is no example, sentence or description to recognise it by; add one",
+                "the entry has no example, sentence or description; add one",
             ));
         }
     }

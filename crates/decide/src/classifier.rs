@@ -1,52 +1,51 @@
-//! The text classifier: features, a linear model over them, and a calibration of its scores.
+//! The text classifier: features, a linear model and the calibration of its scores.
 
 use crate::calibration::{CONTENDERS, Calibration, Evidence, Observation};
 use crate::features::{Features, Vocabulary};
 use crate::linear::{Example, Linear, Training};
 
-/// Passes over the examples; a fifth changes hardly any decision.
+/// Passes over the examples; a fifth one changes almost no decision.
 const PASSES: u64 = 4;
 
-/// Passes that settle a model after some of its examples were taken out.
-const SETTLING_PASSES: u64 = 2;
+/// Passes that readjust a model after examples were removed.
+const READJUSTING_PASSES: u64 = 2;
 
-/// Each class's examples are held out in this many parts, for scores of unseen examples.
+/// Folds of each class's examples, for scores of unseen examples.
 const PARTS: usize = 9;
 
-/// Entries are left out in this many groups, for scores of texts that no entry covers.
+/// Groups of entries that are left out, for scores of texts that no entry covers.
 const GROUPS: usize = 5;
 
-/// With more lessons than this, every fifth of the parts and groups says enough.
-const MANY_LESSONS: usize = 2_000;
+/// With more training texts, every fifth fold and group is enough.
+const MANY_TRAINING_TEXTS: usize = 2_000;
 
-/// Fewer out-of-scope examples than this do not show what out of scope looks like, so that entries
-/// that were left out stand in for it.
+/// Fewer out-of-scope examples are not representative, so left-out entries are used in addition.
 const ENOUGH_OUT_OF_SCOPE: usize = 30;
 
-/// What an example of an entry that was left out counts for. It is close to what the other entries
-/// cover, closer than most of what people say, hence little.
+/// Weight of an example of a left-out entry: low, because it is closer to the other entries than most
+/// out-of-scope texts.
 const LEFT_OUT_WEIGHT: f64 = 0.02;
 
-/// How much of a text's known part is left when all but its most common features are blotted out.
+/// The share of a text's known part that remains when only its most common features are kept.
 const COMMON_SHARE: f32 = 0.25;
 
-/// What a blotted text counts for.
-const BLOTTED_WEIGHT: f64 = 0.05;
+/// Weight of a masked text.
+const MASKED_WEIGHT: f64 = 0.05;
 
-/// One text to learn from.
+/// One training text.
 #[derive(Debug, Clone)]
 pub(crate) struct TrainingText {
     pub(crate) text: String,
-    /// The class it belongs to, or none for what no class covers.
+    /// Its class; `None` for out-of-scope texts.
     pub(crate) class: Option<usize>,
-    /// Whether people say it so. A description or a pattern's words teach a little, but tell
-    /// nothing about how sure the model may be.
-    pub(crate) spoken: bool,
+    /// Whether it is a real utterance. Descriptions and words of patterns train the model a little, but
+    /// are not used for calibration.
+    pub(crate) is_utterance: bool,
 }
 
-/// What the classifier makes of a text.
+/// The classifier's output for a text.
 #[derive(Debug)]
-pub(crate) struct Judgement {
+pub(crate) struct Classification {
     /// The best classes with their probabilities, best first.
     pub(crate) ranked: Vec<(usize, f64)>,
     /// The probability that no class covers the text.
@@ -63,21 +62,24 @@ pub(crate) struct Classifier {
 }
 
 impl Classifier {
-    /// Learns from the lessons; the same lessons always give the same classifier.
-    pub(crate) fn train(classes: usize, lessons: &[TrainingText]) -> Self {
-        let (vocabulary, features) =
-            Vocabulary::learn(lessons.iter().map(|lesson| lesson.text.as_str()));
-        let mut examples: Vec<Example> = lessons
+    /// Trains a classifier. The result is deterministic.
+    pub(crate) fn train(classes: usize, training_texts: &[TrainingText]) -> Self {
+        let (vocabulary, features) = Vocabulary::learn(
+            training_texts
+                .iter()
+                .map(|training_text| training_text.text.as_str()),
+        );
+        let mut examples: Vec<Example> = training_texts
             .iter()
             .zip(features)
-            .map(|(lesson, features)| Example {
-                // Out of scope is a class of its own, behind the others.
-                class: Some(lesson.class.unwrap_or(classes)),
+            .map(|(training_text, features)| Example {
+                // Out of scope is an additional class after the others.
+                class: Some(training_text.class.unwrap_or(classes)),
                 features,
-                cost: if lesson.spoken { 1.0 } else { 0.3 },
+                cost: if training_text.is_utterance { 1.0 } else { 0.3 },
             })
             .collect();
-        // Of a text that shares nothing with any example every class must say no.
+        // A text without any known feature must be rejected by every class.
         examples.push(Example {
             class: None,
             features: Features::default(),
@@ -87,9 +89,9 @@ impl Classifier {
         for seed in 0..PASSES {
             training.pass(&examples, seed + 1, &[]);
         }
-        let trial = Trial {
+        let trial = Calibrator {
             classes,
-            lessons,
+            training_texts,
             examples: &examples,
             training: &training,
         };
@@ -103,8 +105,8 @@ impl Classifier {
         }
     }
 
-    /// Judges any text.
-    pub(crate) fn judge(&self, text: &str) -> Judgement {
+    /// Classifies any text.
+    pub(crate) fn classify(&self, text: &str) -> Classification {
         let features = self.vocabulary.features(text);
         let evidence = evidence(&self.model, &features, self.knows_out_of_scope, |_| true);
         let (shares, none) = self.calibration.probabilities(&evidence);
@@ -113,26 +115,26 @@ impl Classifier {
             .iter()
             .zip(shares)
             .map(|(&(class, _), share)| (class, share));
-        Judgement {
+        Classification {
             ranked: ranked.collect(),
             none,
         }
     }
 }
 
-/// Puts a trained model on trial: what would it have said of examples it had not seen?
-struct Trial<'t> {
+/// Collects calibration data: outputs of models for examples they have not seen.
+struct Calibrator<'t> {
     classes: usize,
-    lessons: &'t [TrainingText],
+    training_texts: &'t [TrainingText],
     examples: &'t [Example],
     training: &'t Training,
 }
 
-impl Trial<'_> {
+impl Calibrator<'_> {
     fn out_of_scope(&self) -> usize {
-        self.lessons
+        self.training_texts
             .iter()
-            .filter(|lesson| lesson.class.is_none())
+            .filter(|training_text| training_text.class.is_none())
             .count()
     }
 
@@ -141,7 +143,7 @@ impl Trial<'_> {
     }
 
     fn observations(&self) -> Vec<Observation> {
-        let stride = if self.lessons.len() > MANY_LESSONS {
+        let stride = if self.training_texts.len() > MANY_TRAINING_TEXTS {
             5
         } else {
             1
@@ -154,21 +156,25 @@ impl Trial<'_> {
         observations
     }
 
-    /// Holds out neighbouring examples together: people write paraphrases side by side, and a model
-    /// that has seen the one would look surer of the other than it will be of a stranger's words.
+    /// Leaves out neighbouring examples together: authors write paraphrases next to each other, and a
+    /// model that has seen one is more confident about the other than about a stranger's words.
     fn hold_out_parts(&self, stride: usize, observations: &mut Vec<Observation>) {
         let mut totals = vec![0usize; self.classes + 1];
-        let class_of = |lesson: &TrainingText| lesson.class.unwrap_or(self.classes);
-        for lesson in self.lessons.iter().filter(|lesson| lesson.spoken) {
-            totals[class_of(lesson)] += 1;
+        let class_of = |training_text: &TrainingText| training_text.class.unwrap_or(self.classes);
+        for training_text in self
+            .training_texts
+            .iter()
+            .filter(|training_text| training_text.is_utterance)
+        {
+            totals[class_of(training_text)] += 1;
         }
         let mut seen = vec![0usize; self.classes + 1];
         let parts: Vec<Option<usize>> = self
-            .lessons
+            .training_texts
             .iter()
-            .map(|lesson| {
-                let class = class_of(lesson);
-                lesson.spoken.then(|| {
+            .map(|training_text| {
+                let class = class_of(training_text);
+                training_text.is_utterance.then(|| {
                     seen[class] += 1;
                     (seen[class] - 1) * PARTS / totals[class]
                 })
@@ -181,10 +187,10 @@ impl Trial<'_> {
             }
             let model = self
                 .training
-                .without(self.examples, &held_out, SETTLING_PASSES);
+                .without(self.examples, &held_out, READJUSTING_PASSES);
             let knows_out_of_scope = self.out_of_scope() > 0;
-            for (index, lesson) in self
-                .lessons
+            for (index, training_text) in self
+                .training_texts
                 .iter()
                 .enumerate()
                 .filter(|&(i, _)| held_out[i])
@@ -192,24 +198,22 @@ impl Trial<'_> {
                 let features = &self.examples[index].features;
                 if self.lacks_out_of_scope() {
                     observations.push(Observation {
-                        evidence: evidence(&model, &blotted(features), knows_out_of_scope, |_| {
-                            true
-                        }),
+                        evidence: evidence(&model, &masked(features), knows_out_of_scope, |_| true),
                         truth: None,
-                        weight: BLOTTED_WEIGHT,
+                        weight: MASKED_WEIGHT,
                     });
                 }
                 let evidence = evidence(&model, features, knows_out_of_scope, |_| true);
                 observations.push(Observation {
                     evidence,
-                    truth: lesson.class,
+                    truth: training_text.class,
                     weight: 1.0,
                 });
             }
         }
     }
 
-    /// Leaves whole entries out: for the model that remains, their examples are out of scope.
+    /// Leaves out whole entries: for the remaining model, their examples are out of scope.
     fn leave_out_entries(&self, stride: usize, observations: &mut Vec<Observation>) {
         let groups = GROUPS.min(self.classes);
         if groups < 2 {
@@ -217,13 +221,14 @@ impl Trial<'_> {
         }
         for group in (0..groups).step_by(stride) {
             let is_left_out = |class: usize| class % groups == group;
-            let left_out = self.marks(|index| self.lessons[index].class.is_some_and(is_left_out));
+            let left_out =
+                self.marks(|index| self.training_texts[index].class.is_some_and(is_left_out));
             let model = self
                 .training
-                .without(self.examples, &left_out, SETTLING_PASSES);
+                .without(self.examples, &left_out, READJUSTING_PASSES);
             let knows_out_of_scope = self.out_of_scope() > 0;
-            for (index, lesson) in self.lessons.iter().enumerate() {
-                if left_out[index] && lesson.spoken {
+            for (index, training_text) in self.training_texts.iter().enumerate() {
+                if left_out[index] && training_text.is_utterance {
                     let features = &self.examples[index].features;
                     let evidence = evidence(&model, features, knows_out_of_scope, |class| {
                         !is_left_out(class)
@@ -238,18 +243,18 @@ impl Trial<'_> {
         }
     }
 
-    /// Marks lessons; the examples behind them, which are no lessons, stay unmarked.
+    /// Marks training texts; additional examples after them stay unmarked.
     fn marks(&self, is_marked: impl Fn(usize) -> bool) -> Vec<bool> {
         (0..self.examples.len())
-            .map(|index| index < self.lessons.len() && is_marked(index))
+            .map(|index| index < self.training_texts.len() && is_marked(index))
             .collect()
     }
 }
 
-/// A text of which only the most common features are known, the "what is the … of …" of the
-/// examples' language: this is how a text looks that is about something else.
-fn blotted(features: &Features) -> Features {
-    // Numbers go from the most to the least common.
+/// A text of which only the most common features are known, such as "what is the … of …": a typical text
+/// about something else.
+fn masked(features: &Features) -> Features {
+    // Numbers are ordered from common to rare.
     let mut known = features.known.clone();
     known.sort_unstable_by_key(|&(number, _)| number);
     let square = |&(_, weight): &(u32, f32)| weight * weight;
@@ -259,8 +264,8 @@ fn blotted(features: &Features) -> Features {
         left += square(feature);
         left <= COMMON_SHARE * whole
     });
-    let kept: f32 = known.iter().map(square).sum();
-    let share = if whole > 0.0 { kept / whole } else { 0.0 };
+    let remaining: f32 = known.iter().map(square).sum();
+    let share = if whole > 0.0 { remaining / whole } else { 0.0 };
     Features {
         known,
         unknown: 1.0 - (1.0 - features.unknown) * share,
@@ -271,14 +276,14 @@ fn evidence(
     model: &Linear,
     features: &Features,
     knows_out_of_scope: bool,
-    takes_part: impl Fn(usize) -> bool,
+    is_contender: impl Fn(usize) -> bool,
 ) -> Evidence {
     let mut scores = model.scores(features);
     let reject = scores.pop().filter(|_| knows_out_of_scope).unwrap_or(-1.0);
     let mut contenders: Vec<(usize, f32)> = scores
         .into_iter()
         .enumerate()
-        .filter(|&(class, _)| takes_part(class))
+        .filter(|&(class, _)| is_contender(class))
         .collect();
     let better = |left: &(usize, f32), right: &(usize, f32)| {
         right.1.total_cmp(&left.1).then(left.0.cmp(&right.0))

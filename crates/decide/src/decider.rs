@@ -3,31 +3,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::beginnings::Beginnings;
 use crate::catalogue::{Catalogue, Compiled};
 use crate::classifier::Classifier;
 use crate::entry::{Entry, Options};
-use crate::lessons::lessons;
+use crate::first_words::FirstWords;
 use crate::pattern::{Lexicon, PatternMatch, Patterns};
 use crate::politeness::Phrases;
 use crate::problem::BuildProblem;
 use crate::training::{Classifiers, Fingerprint, Training};
+use crate::training_texts::training_texts;
 use crate::words::Words;
 
-/// How many candidates a decision names at most.
+/// Limit of candidates in a decision.
 pub const MAX_CANDIDATES: usize = 5;
 
 pub use crate::pattern::MAX_ALTERNATIVES;
 
-/// The confidence that a pattern's match deserves; several equally good ones share it.
+/// Confidence of a pattern match; equally good matches share it.
 const PATTERN_CONFIDENCE: f64 = 0.99;
 
-/// Candidates below this are not worth asking about.
+/// Candidates below this confidence are not offered.
 const PLAUSIBLE: f64 = 0.1;
 
-/// Decides over a fixed catalogue. Building it compiles the patterns; the first text that none of
-/// them matches trains the classifier. Deciding takes microseconds, and gives the same answer every
-/// time.
+/// Decides over a fixed catalogue. Building it compiles the patterns; the first text that matches none
+/// of them trains the classifier. Decisions take microseconds and are deterministic.
 #[derive(Debug)]
 pub struct LocalDecider {
     entries: Vec<Compiled>,
@@ -36,11 +35,11 @@ pub struct LocalDecider {
     lexicon: Lexicon,
     phrases: Phrases,
     patterns: Patterns,
-    beginnings: Beginnings,
+    first_words: FirstWords,
     training: Arc<Training>,
 }
 
-/// What a text seems to ask for.
+/// What a text probably asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalDecision {
     /// The best entries, best first, at most [`MAX_CANDIDATES`].
@@ -58,17 +57,17 @@ pub struct Candidate {
     pub entry: String,
     /// The probability that it is meant, 0 to 1.
     pub confidence: f64,
-    /// What the text says of its slots: the person's own words, or a closed slot's value.
+    /// The slots found in the text: the user's own words, or the value of a closed slot.
     pub slots: BTreeMap<String, String>,
-    /// What else the same pattern could say of its slots, the likeliest first, at most
-    /// [`MAX_ALTERNATIVES`]: where several splits fit ("rename go to the gym to go to the pool"),
-    /// only what the user really has tells which is meant.
+    /// Other slots that the same pattern can extract, most likely first, at most [`MAX_ALTERNATIVES`].
+    /// If several splits are possible ("rename go to the gym to go to the pool"), only the user's data
+    /// shows which one is meant.
     pub alternatives: Vec<BTreeMap<String, String>>,
-    /// What found it.
+    /// How it was found.
     pub by: FoundBy,
 }
 
-/// What found a candidate.
+/// How a candidate was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundBy {
     /// A sentence pattern matched the whole text.
@@ -82,14 +81,14 @@ pub enum FoundBy {
 pub enum Verdict {
     /// The first candidate is meant.
     Chosen,
-    /// One of the [`LocalDecision::plausible`] candidates may be meant: ask, naming them.
+    /// One of the [`LocalDecision::plausible`] candidates is meant: ask which.
     Ambiguous,
     /// No entry covers the text.
     Unknown,
 }
 
 impl LocalDecision {
-    /// That no entry covers a text.
+    /// The decision that no entry covers a text.
     pub fn nothing() -> Self {
         Self {
             candidates: Vec::new(),
@@ -105,7 +104,7 @@ impl LocalDecision {
             .flatten()
     }
 
-    /// The candidates that a clarifying question should name: none if no entry covers the text.
+    /// The candidates to name in a clarifying question; empty if no entry covers the text.
     pub fn plausible(&self) -> &[Candidate] {
         match self.verdict {
             Verdict::Unknown => &[],
@@ -123,13 +122,14 @@ impl LocalDecision {
 }
 
 impl LocalDecider {
-    /// Compiles all patterns, or reports all that is wrong. The classifier is trained when the
-    /// first text comes that no pattern matches, which takes some milliseconds once.
+    /// Compiles all patterns, or reports all problems. The classifier is trained by the first text that
+    /// matches no pattern, which takes a few milliseconds once.
     pub fn build(entries: &[Entry], options: Options) -> Result<Self, Vec<BuildProblem>> {
         Self::build_sharing(entries, options, &Classifiers::default())
     }
 
-    /// The same, with the classifier of another decider of the collection that learns from the same.
+    /// Like [`build`](Self::build), sharing the classifier of another decider with the same training
+    /// data.
     pub fn build_sharing(
         entries: &[Entry],
         options: Options,
@@ -144,13 +144,13 @@ impl LocalDecider {
             sentences,
         } = catalogue;
         let phrases = Phrases::of(&options.politeness);
-        let beginnings = Beginnings::of(entries, &options.out_of_scope, &phrases);
+        let first_words = FirstWords::of(entries, &options.out_of_scope, &phrases);
         let fingerprint = Fingerprint::of(entries, &options);
         let learnt_from = entries.to_vec();
         let out_of_scope = options.out_of_scope;
         let train = move || {
-            let lessons = lessons(&learnt_from, &sentences, &out_of_scope);
-            Classifier::train(learnt_from.len(), &lessons)
+            let training_texts = training_texts(&learnt_from, &sentences, &out_of_scope);
+            Classifier::train(learnt_from.len(), &training_texts)
         };
         Ok(Self {
             entries: compiled,
@@ -159,26 +159,26 @@ impl LocalDecider {
             lexicon,
             phrases,
             patterns,
-            beginnings,
+            first_words,
             training: classifiers.of(fingerprint, train),
         })
     }
 
-    /// Trains the classifier now, unless it is trained, so that no request has to wait for it.
-    /// Whoever comes first trains; the others wait. The outcome is always the same. Where training
-    /// panics, only texts that a pattern matches are decided from then on.
+    /// Trains the classifier now, if it is not trained, so that no request waits for it. Concurrent
+    /// callers wait for the first one. If training panics, only texts that match a pattern are decided
+    /// afterwards.
     pub fn train(&self) {
         self.training.classifier();
     }
 
-    /// Whether no text has to wait for training any more.
+    /// Whether training is over.
     pub fn is_trained(&self) -> bool {
         self.training.is_over()
     }
 
-    /// Decides what a text asks for. Any text is fine: empty, endless, or in no language at all.
+    /// Decides what a text asks for. Accepts any text.
     pub fn decide(&self, text: &str) -> LocalDecision {
-        // More words than any pattern can match need not be cut at all.
+        // Longer texts match no pattern, so the rest is not split.
         let words = Words::of_at_most(text, crate::pattern::MAX_WORDS + 1);
         let numbers = self.lexicon.numbers(&words);
         let matches = self.patterns.matches(&words, &numbers, &self.phrases);
@@ -194,15 +194,15 @@ impl LocalDecider {
         }
     }
 
-    /// Whether a text begins as requests do, by the examples of what the entries cover and of what
-    /// none covers. It tells a request from a name where no pattern matches: "call the neighbours"
-    /// behind "play jazz and", where there might have been "pepper" behind "play salt and".
+    /// Whether a text starts like a request, judging by the examples in and out of scope. Distinguishes
+    /// a request from a name where no pattern matches: "call the neighbours" after "play jazz and", in
+    /// contrast to "pepper" after "play salt and".
     pub fn begins_a_request(&self, text: &str) -> bool {
-        self.beginnings.begin(text, &self.phrases)
+        self.first_words.starts_like_example(text, &self.phrases)
     }
 
-    /// The values of an entry's closed slots that the text names anywhere, by the longest words
-    /// that mean one. This is what slots can be known when no pattern matched.
+    /// The values of an entry's closed slots that the text names anywhere, longest match first: the
+    /// slots that are known without a pattern.
     pub fn closed_slots(&self, entry: &str, text: &str) -> BTreeMap<String, String> {
         let words = Words::of_at_most(text, crate::pattern::MAX_WORDS);
         let numbers = self.lexicon.numbers(&words);
@@ -248,7 +248,7 @@ impl LocalDecider {
     }
 
     fn by_classifier(&self, classifier: &Classifier, text: &str, numbers: &[u32]) -> LocalDecision {
-        let judgement = classifier.judge(text);
+        let judgement = classifier.classify(text);
         let mut shares = judgement.ranked.iter().map(|&(_, share)| share);
         let best = shares.next().unwrap_or(0.0);
         let second = shares.next().unwrap_or(0.0);
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_training_panics_patterns_are_still_understood() {
+    fn patterns_still_match_after_training_panics() {
         let entry = Entry {
             name: "add".into(),
             sentences: vec!["add {title}".into()],

@@ -1,42 +1,42 @@
-//! What is decided over: the entries of a catalogue, and the options of deciding.
+//! The entries of a catalogue, and options of deciding.
 
 use std::collections::BTreeMap;
 
 use crate::politeness::Politeness;
 
-/// One thing that can be chosen: an agent, a domain or an intent.
+/// One target of decisions: an agent, a domain or a skill.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// What decisions call it.
+    /// Its name in decisions.
     pub name: String,
-    /// What it is for, in a sentence. The classifier learns a little from it.
+    /// Its purpose, in a sentence. The classifier learns a little from it.
     pub description: String,
-    /// How people ask for it. The classifier learns from these.
+    /// Example requests. The classifier learns from these.
     pub examples: Vec<String>,
-    /// Patterns such as `remind me to {title}`, which decide and extract at once.
+    /// Patterns such as `remind me to {title}`, which match a request and extract slots.
     pub sentences: Vec<String>,
-    /// What the patterns' slots mean, by name. A slot that is not listed takes free text.
+    /// The values of slots, by name. A slot that is not listed takes free text.
     pub slots: BTreeMap<String, SlotValues>,
 }
 
-/// The values a slot can have: each with the words that mean it, beside its own name. Without any,
-/// the slot takes free text.
+/// The values of a slot, each with the words that mean it in addition to its name. A slot without values
+/// takes free text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlotValues(pub BTreeMap<String, Vec<String>>);
 
-/// How decisions are made.
+/// Options of deciding.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The least confidence at which a candidate is chosen. 0.7 unless said otherwise.
+    /// Minimum confidence of a chosen candidate. Default 0.7.
     pub threshold: f64,
-    /// How far the best candidate must lead the second. 0.1 unless said otherwise; it matters only
-    /// for thresholds so low that two candidates can reach them.
+    /// Minimum lead of the best candidate over the second. Default 0.1; relevant only for thresholds so
+    /// low that two candidates can reach them.
     pub margin: f64,
-    /// Examples of what no entry covers.
+    /// Example texts that no entry covers.
     pub out_of_scope: Vec<String>,
-    /// What people say around a request, for the languages that the app serves.
+    /// Polite phrases around a request, for the app's languages.
     pub politeness: Vec<Politeness>,
-    /// Named parts of sentences: what `<name>` stands for, in any sentence and any other phrase.
+    /// Named parts of sentences, used as `<name>` in sentences and other phrases.
     pub phrases: BTreeMap<String, String>,
 }
 

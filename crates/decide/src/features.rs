@@ -1,60 +1,59 @@
-//! Turns a text into weighted features: words, pairs of words, and pieces of words.
+//! Turns a text into weighted features: words, pairs of words, and parts of words.
 //!
-//! This is the seam for a second source of features, such as sentence embeddings: the linear model
-//! sees nothing but numbered features with weights, so another source only has to number its own
-//! behind these and add them to the same list.
+//! The linear model sees only numbered features with weights. Another source of features, such as
+//! sentence embeddings, would append its own numbers to the same list.
 
 #![expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "counts and numbers of features stay far below what f32 and u32 hold exactly"
+    reason = "numbers of features are small enough for f32 and u32"
 )]
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::words::{Words, beginning};
+use crate::words::{Words, prefix};
 
-/// How much of a text is looked at, in characters. It bounds the work for hostile texts.
+/// Limit of characters read from a text. Bounds the work for hostile texts.
 pub(crate) const MAX_CHARACTERS: usize = 4_096;
 
-/// Lengths of the pieces of words, in characters; a word's edges count as one each.
-const PIECES: std::ops::RangeInclusive<usize> = 2..=4;
+/// Lengths of word parts, in characters; a word's edges count as one character each.
+const PART_LENGTHS: std::ops::RangeInclusive<usize> = 2..=4;
 
-/// How far apart two words may stand to be learnt as standing together.
+/// Maximum distance of two words that form a pair.
 const WINDOW: usize = 10;
 
-/// How much of a word takes part in "standing together", so that its endings do not matter.
+/// Characters of a word used in pairs, so that endings do not matter.
 const STEM: usize = 4;
 
-/// What kind of feature it is. Each kind is brought to its own length, so that the many pieces of
-/// words do not drown the few words.
+/// The kinds of features. Each kind is normalised to its own length, so that the many word parts do not
+/// outweigh the few words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// A word.
     Word,
     /// Two neighbours in order, or the first or last word with the edge.
     Neighbours,
-    /// A piece of a word.
+    /// A part of a word.
     Piece,
-    /// The beginnings of two words that stand near each other, in any order.
+    /// The stems of two words near each other, in any order.
     Together,
 }
 
-/// The length that each kind is brought to, in the order of [`Kind`].
+/// The length that each kind is normalised to, in the order of [`Kind`].
 const LENGTHS: [f32; 4] = [1.0, 0.7, 1.4, 1.0];
 
-/// What is known of one text.
+/// The features of one text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Features {
-    /// Numbered features with their weights, no number twice.
+    /// Numbered features with weights, without duplicates.
     pub(crate) known: Vec<(u32, f32)>,
-    /// The share of the text that no example has, 0 to 1.
+    /// The share of the text that occurs in no example, 0 to 1.
     pub(crate) unknown: f32,
 }
 
-/// The features that the examples have, each with a number and its rarity.
+/// The features of the examples, each with a number and its rarity.
 #[derive(Debug)]
 pub(crate) struct Vocabulary {
     numbers: Numbers<u32>,
@@ -68,7 +67,7 @@ type Numbers<T> = HashMap<u64, T, BuildHasherDefault<AlreadyHashed>>;
 type Counted = (u64, Kind, f32);
 
 impl Vocabulary {
-    /// Learns the features of these texts, and gives each text's own.
+    /// Learns the features of these texts, and returns each text's features.
     pub(crate) fn learn<'t>(texts: impl Iterator<Item = &'t str>) -> (Self, Vec<Features>) {
         let mut raw: Vec<Vec<Counted>> = Vec::new();
         let mut documents: Numbers<u32> = Numbers::default();
@@ -79,53 +78,54 @@ impl Vocabulary {
             }
             raw.push(counted);
         }
-        // Among few examples every feature may matter; among many, what only one or two of them
-        // have is noise that costs memory and time.
+        // With few examples every feature may matter; with many, features of only one or two of them are
+        // noise.
         let least = match raw.len() {
             0..1_000 => 1,
             1_000..10_000 => 2,
             _ => 3,
         };
-        // Frequent features come first, so that their rows of weights share the cache; the hash
-        // breaks ties, so that numbers do not depend on the map's order.
-        let mut kept: Vec<(u64, u32)> = documents
+        // Frequent features come first, so that their weights share cache lines; ties are broken by hash, so
+        // that numbers do not depend on the map's order.
+        let mut numbered: Vec<(u64, u32)> = documents
             .into_iter()
             .filter(|&(_, count)| count >= least)
             .collect();
-        kept.sort_unstable_by_key(|&(hash, count)| (Reverse(count), hash));
+        numbered.sort_unstable_by_key(|&(hash, count)| (Reverse(count), hash));
         let total = raw.len() as f32 + 1.0;
-        // The square root of the usual inverse document frequency: rare features count for more,
-        // but not by as much as in search.
+        // The square root of the usual inverse document frequency: rare features count more, but less
+        // strongly than in search.
         let rarity = |count: f32| ((total / (count + 1.0)).ln() + 1.0).sqrt();
         let mut vocabulary = Self {
-            numbers: HashMap::with_capacity_and_hasher(kept.len(), BuildHasherDefault::default()),
-            rarity: Vec::with_capacity(kept.len()),
+            numbers: HashMap::with_capacity_and_hasher(
+                numbered.len(),
+                BuildHasherDefault::default(),
+            ),
+            rarity: Vec::with_capacity(numbered.len()),
             rarity_of_unknown: rarity(0.0),
         };
-        for (number, (hash, count)) in kept.into_iter().enumerate() {
+        for (number, (hash, count)) in numbered.into_iter().enumerate() {
             vocabulary.numbers.insert(hash, number as u32);
             vocabulary.rarity.push(rarity(count as f32));
         }
         let features = raw
             .iter()
-            .map(|counted| vocabulary.weigh(counted))
+            .map(|counted| vocabulary.weighted(counted))
             .collect();
         (vocabulary, features)
     }
 
-    /// How many features are known.
     pub(crate) fn len(&self) -> usize {
         self.rarity.len()
     }
 
-    /// The features of a text.
     pub(crate) fn features(&self, text: &str) -> Features {
-        self.weigh(&count(text))
+        self.weighted(&count(text))
     }
 
-    /// Unknown features have no number, yet count in the length that weights are divided by: a text
-    /// that is mostly unknown gets small weights, and so no entry can claim it with confidence.
-    fn weigh(&self, counted: &[Counted]) -> Features {
+    /// Unknown features have no number but count in the length that weights are divided by: a mostly
+    /// unknown text gets small weights, so no entry is confident about it.
+    fn weighted(&self, counted: &[Counted]) -> Features {
         let mut known: Vec<(u32, f32)> = Vec::with_capacity(counted.len());
         let mut kinds: Vec<Kind> = Vec::with_capacity(counted.len());
         let mut squares = [0.0f32; LENGTHS.len()];
@@ -163,9 +163,9 @@ impl Vocabulary {
     }
 }
 
-/// Every feature of a text once.
+/// Every feature of a text, once.
 fn count(text: &str) -> Vec<Counted> {
-    let words = Words::of(beginning(text, MAX_CHARACTERS));
+    let words = Words::of(prefix(text, MAX_CHARACTERS));
     let mut seen: Vec<(u64, Kind)> = Vec::with_capacity(words.len() * 32);
     let edge = hash_of(0, "");
     let mut before = edge;
@@ -175,7 +175,7 @@ fn count(text: &str) -> Vec<Counted> {
         seen.push((own, Kind::Word));
         seen.push((join(before, own), Kind::Neighbours));
         before = own;
-        let stem = hash_of(2, beginning(word, STEM));
+        let stem = hash_of(2, prefix(word, STEM));
         seen.extend(stems.iter().rev().take(WINDOW).map(|&other| {
             (
                 join(join(stem.min(other), 3), stem.max(other)),
@@ -195,9 +195,13 @@ fn count(text: &str) -> Vec<Counted> {
         characters.push(' ');
         for start in 0..characters.len() {
             let mut hash = hash_of(4, "");
-            for (index, &character) in characters[start..].iter().take(*PIECES.end()).enumerate() {
+            for (index, &character) in characters[start..]
+                .iter()
+                .take(*PART_LENGTHS.end())
+                .enumerate()
+            {
                 hash = join(hash, u64::from(u32::from(character)));
-                if PIECES.contains(&(index + 1)) {
+                if PART_LENGTHS.contains(&(index + 1)) {
                     seen.push((hash, Kind::Piece));
                 }
             }
@@ -216,7 +220,7 @@ fn hash_of(kind: u64, text: &str) -> u64 {
     )
 }
 
-/// Mixes one more part into a hash; the steps are those of the splitmix64 generator.
+/// Adds a part to a hash, with the steps of the splitmix64 generator.
 fn join(hash: u64, part: u64) -> u64 {
     let mut mixed = hash.rotate_left(7) ^ part.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -224,7 +228,7 @@ fn join(hash: u64, part: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The keys are hashes already, so that hashing them once more would only cost time.
+/// A hasher for keys that are hashes already.
 #[derive(Debug, Default)]
 pub(crate) struct AlreadyHashed(u64);
 
@@ -249,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_example_has_makes_the_rest_weigh_less() {
+    fn unknown_features_reduce_the_weight_of_known_ones() {
         let (vocabulary, _) = Vocabulary::learn(["buy milk", "show my list"].into_iter());
         let known = vocabulary.features("buy milk");
         let half = vocabulary.features("buy zzxxqq");
@@ -259,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_looked_at_only_to_the_limit() {
+    fn a_long_text_is_read_only_up_to_the_limit() {
         let (vocabulary, _) = Vocabulary::learn(["buy milk"].into_iter());
         let filler = "x ".repeat(MAX_CHARACTERS / 2);
         let beyond = vocabulary.features(&format!("{filler}buy milk"));

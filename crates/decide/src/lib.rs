@@ -1,19 +1,17 @@
 //! Decides over a catalogue without a model: what does this text ask for?
 //!
-//! Sentence patterns such as `remind me to {title}` decide and extract at once. Where none matches,
-//! a linear text classifier, trained on the entries' examples when it is first needed, gives
-//! calibrated confidences; low ones become a clarifying question or a refusal. Nothing here reads a
-//! file, waits, or knows an app. `docs/decide.md` describes the pattern syntax and the
-//! measurements behind the classifier.
+//! Sentence patterns such as `remind me to {title}` match and extract slots. If none matches, a linear
+//! text classifier gives calibrated confidences; it is trained on the entries' examples on first use.
+//! Low confidences lead to a clarifying question or a refusal. Nothing here does I/O, blocks, or knows
+//! an app. `docs/decide.md` describes the pattern syntax and the measurements of the classifier.
 
-mod beginnings;
 mod calibration;
 mod catalogue;
 mod classifier;
 mod decider;
 mod entry;
 mod features;
-mod lessons;
+mod first_words;
 mod linear;
 mod pattern;
 mod politeness;
@@ -21,6 +19,7 @@ mod problem;
 mod quotation;
 mod slot_text;
 mod training;
+mod training_texts;
 mod words;
 
 pub use catalogue::check;

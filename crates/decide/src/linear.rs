@@ -1,27 +1,26 @@
-//! One linear model per class, all trained together: support vector machines with squared hinge
-//! loss, one against the rest, by dual coordinate descent.
+//! One linear model per class, all trained together: support vector machines with squared hinge loss,
+//! one against the rest, by dual coordinate descent.
 //!
-//! The weights of one feature for all classes lie side by side. Scoring a text walks a row per
-//! feature, which the processor does many classes at a time, and training uses the same rows. The
-//! dual variables are kept while training, so that examples can be taken out of a trained model
-//! exactly; that makes held-out scores for the calibration cheap.
+//! The weights of one feature for all classes are adjacent in memory. Scoring a text reads one row per
+//! feature, which vectorises over classes, and training uses the same rows. The dual variables are kept
+//! during training, so that examples can be removed from a trained model exactly; that makes held-out
+//! scores for the calibration cheap.
 
 use crate::features::Features;
 
-/// Rows are padded to this many classes, so that loops over them have no remainder.
+/// Rows are padded to a multiple of this, so that loops over them have no remainder.
 const LANES: usize = 16;
 
-/// Violations smaller than this are not worth walking the rows for.
+/// Smaller violations are not worth an update.
 const TOLERANCE: f32 = 0.05;
 
-/// One thing to learn from.
+/// One training example.
 #[derive(Debug)]
 pub(crate) struct Example {
-    /// Its class, or none for what belongs to no class.
+    /// Its class; `None` if it belongs to no class.
     pub(crate) class: Option<usize>,
-    /// What is known of it.
     pub(crate) features: Features,
-    /// The cost of getting it wrong.
+    /// The cost of misclassifying it.
     pub(crate) cost: f32,
 }
 
@@ -34,7 +33,7 @@ pub(crate) struct Linear {
     bias: Vec<f32>,
 }
 
-/// Weights together with the dual variables that lead to them.
+/// Weights and the dual variables they result from.
 #[derive(Debug, Clone)]
 pub(crate) struct Training {
     pub(crate) model: Linear,
@@ -52,7 +51,7 @@ impl Linear {
         }
     }
 
-    /// Scores of all classes; above 0 means that the class claims the text.
+    /// The scores of all classes; above 0 means that the class accepts the text.
     pub(crate) fn scores(&self, features: &Features) -> Vec<f32> {
         let mut scores = vec![0.0; self.stride];
         self.score_into(features, &mut scores);
@@ -61,7 +60,7 @@ impl Linear {
     }
 
     fn score_into(&self, features: &Features, scores: &mut [f32]) {
-        // A few classes at a time, so that their sums stay in registers over all features.
+        // A few classes at a time, so that their sums stay in registers.
         for (block, sums) in scores.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
             let offset = block * LANES;
             sums.copy_from_slice(&self.bias[offset..offset + LANES]);
@@ -78,8 +77,8 @@ impl Linear {
         }
     }
 
-    /// Adds `steps` times the features to the weights of the `changed` classes; `steps` is 0 for
-    /// all others.
+    /// Adds `steps` times the features to the weights of the `changed` classes; `steps` is 0 for all
+    /// others.
     fn add(&mut self, features: &Features, steps: &[f32], changed: &[usize]) {
         let most_changed = changed.len() * 4 > self.stride;
         for &class in changed {
@@ -101,14 +100,14 @@ impl Linear {
 }
 
 impl Training {
-    /// Nothing learnt yet.
+    /// An untrained model.
     pub(crate) fn new(classes: usize, features: usize, examples: usize) -> Self {
         let model = Linear::zero(classes, features);
         let dual = vec![0.0; model.stride * examples];
         Self { model, dual }
     }
 
-    /// Goes once over the examples that are not left out, in an order that `seed` fixes.
+    /// One pass over the examples that are not left out, in an order determined by `seed`.
     pub(crate) fn pass(&mut self, examples: &[Example], seed: u64, left_out: &[bool]) {
         let stride = self.model.stride;
         let mut scores = vec![0.0f32; stride];
@@ -120,7 +119,7 @@ impl Training {
             }
             let example = &examples[index];
             let slack = 0.5 / example.cost;
-            // The constant feature that carries the bias adds 1 to the squared length.
+            // The constant feature of the bias adds 1 to the squared length.
             let curvature = 1.0 + squared_length(&example.features) + slack;
             self.model.score_into(&example.features, &mut scores);
             let dual = &mut self.dual[index * stride..][..stride];
@@ -143,13 +142,13 @@ impl Training {
         }
     }
 
-    /// A copy that has never seen the examples that are left out: their share of the weights is
-    /// taken out, and `passes` over the others settle the rest.
+    /// A copy without the left-out examples: their share of the weights is subtracted, and `passes` over
+    /// the others readjust the rest.
     pub(crate) fn without(&self, examples: &[Example], left_out: &[bool], passes: u64) -> Linear {
         let mut rest = self.clone();
         for (index, example) in examples.iter().enumerate() {
             if left_out[index] {
-                rest.forget(index, example);
+                rest.remove_example(index, example);
             }
         }
         for seed in 0..passes {
@@ -158,7 +157,7 @@ impl Training {
         rest.model
     }
 
-    fn forget(&mut self, index: usize, example: &Example) {
+    fn remove_example(&mut self, index: usize, example: &Example) {
         let stride = self.model.stride;
         let mut steps = vec![0.0f32; stride];
         let mut changed = Vec::new();
@@ -190,8 +189,8 @@ fn squared_length(features: &Features) -> f32 {
         .sum()
 }
 
-/// The numbers below `count` in an order that depends on nothing but `seed` (an xorshift generator
-/// drives a Fisher–Yates shuffle).
+/// The numbers below `count` in an order determined by `seed` (a Fisher–Yates shuffle driven by an
+/// xorshift generator).
 fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn each_class_claims_its_own_examples() {
+    fn each_class_accepts_its_own_examples() {
         let examples = [
             example(0, &[(0, 1.0)]),
             example(1, &[(1, 1.0)]),
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_without_an_example_is_the_model_that_never_saw_it() {
+    fn removing_an_example_equals_never_training_on_it() {
         let seen = [
             example(0, &[(0, 1.0)]),
             example(1, &[(1, 1.0)]),
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_complete_and_fixed_by_its_seed() {
+    fn an_order_is_complete_and_determined_by_its_seed() {
         let mut order = shuffled(100, 7);
         assert_eq!(order, shuffled(100, 7));
         assert_ne!(order, shuffled(100, 8));

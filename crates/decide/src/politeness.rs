@@ -1,9 +1,9 @@
-//! What people say around a request without meaning anything by it.
+//! Polite phrases around a request.
 //!
-//! A pattern says only what matters: `add {title}` also matches "Hey, could you please add milk,
-//! thanks!". The phrases may be repeated and mixed. A pattern that spells such words itself still
-//! matches them, and wins, because it matches more words. What follows an article is meant: "send
-//! grandma a thank you" ends in no thanks, unless a comma sets them apart.
+//! A pattern contains only what matters: `add {title}` also matches "Hey, could you please add milk,
+//! thanks!". The phrases may be repeated and mixed. A pattern that contains such words still matches
+//! them, and wins because it matches more words. Words after an article are meant literally: "send
+//! grandma a thank you" does not end with a politeness, unless a comma separates it.
 
 use std::collections::BTreeSet;
 
@@ -14,18 +14,18 @@ use crate::words::{Kind, Words};
 pub struct Politeness {
     /// The language's tag, such as `en`.
     pub language: String,
-    /// What may come before a request.
+    /// Phrases before a request.
     pub before: Vec<String>,
-    /// What may come after it.
+    /// Phrases after a request.
     pub after: Vec<String>,
-    /// Words that want a noun, so that what follows them is never a mere politeness. Words that can
-    /// also stand alone, such as `this`, do not belong here.
+    /// Words that require a noun, so that the next words are not a politeness. Words that can stand
+    /// alone, such as `this`, must not be listed.
     pub articles: Vec<String>,
 }
 
 type Texts = &'static [&'static str];
 
-/// Language, before, after, articles.
+/// Language, phrases before, phrases after, articles.
 const KNOWN: [(&str, Texts, Texts, Texts); 8] = [
     (
         "en",
@@ -184,8 +184,8 @@ const KNOWN: [(&str, Texts, Texts, Texts); 8] = [
 ];
 
 impl Politeness {
-    /// The phrases of the languages that are known here. An app that serves others, or wants a
-    /// phrase to mean something, gives its own list.
+    /// The built-in phrases of all supported languages. An app for other languages, or in which a phrase
+    /// has a meaning, provides its own list.
     pub fn known() -> Vec<Self> {
         let owned = |phrases: &[&str]| phrases.iter().map(|&phrase| phrase.to_owned()).collect();
         KNOWN
@@ -200,16 +200,16 @@ impl Politeness {
     }
 }
 
-/// Where a request can begin and end within a text.
+/// Where a request can start and end within a text.
 #[derive(Debug)]
 pub(crate) struct Edges {
-    /// Whether the request can begin at each position.
+    /// Whether the request can start at each position.
     pub(crate) starts: Vec<bool>,
     /// Whether the request can end before each position.
     pub(crate) ends: Vec<bool>,
 }
 
-/// All phrases as lists of normal words.
+/// All phrases as lists of normalised words.
 #[derive(Debug, Default)]
 pub(crate) struct Phrases {
     before: Vec<Vec<String>>,
@@ -259,7 +259,7 @@ impl Phrases {
                 starts[at + 1] = true;
             }
             for phrase in &self.before {
-                if says(words, at, phrase) {
+                if matches_phrase(words, at, phrase) {
                     starts[at + phrase.len()] = true;
                 }
             }
@@ -273,8 +273,8 @@ impl Phrases {
             }
             for phrase in &self.after {
                 if let Some(from) = at.checked_sub(phrase.len())
-                    && says(words, from, phrase)
-                    && !self.is_meant(words, from)
+                    && matches_phrase(words, from, phrase)
+                    && !self.belongs_to_article(words, from)
                 {
                     ends[from] = true;
                 }
@@ -283,20 +283,19 @@ impl Phrases {
         Edges { starts, ends }
     }
 
-    /// Where the first word stands that is no politeness, if there is one.
+    /// The position of the first word that is not a politeness, if there is one.
     pub(crate) fn first_word(&self, words: &Words<'_>) -> Option<usize> {
         let starts = self.edges(words).starts;
         let first = starts.iter().rposition(|start| *start)?;
         (first < words.len()).then_some(first)
     }
 
-    /// Whether a word merely leads to what it belongs to.
     pub(crate) fn is_article(&self, word: &str) -> bool {
         self.articles.contains(word)
     }
 
-    /// Whether what begins at a position belongs to an article before it.
-    fn is_meant(&self, words: &Words<'_>, from: usize) -> bool {
+    /// Whether the words at a position belong to an article before them.
+    fn belongs_to_article(&self, words: &Words<'_>, from: usize) -> bool {
         let Some(before) = from.checked_sub(1) else {
             return false;
         };
@@ -306,7 +305,7 @@ impl Phrases {
     }
 }
 
-fn says(words: &Words<'_>, from: usize, phrase: &[String]) -> bool {
+fn matches_phrase(words: &Words<'_>, from: usize, phrase: &[String]) -> bool {
     from + phrase.len() <= words.len()
         && phrase
             .iter()

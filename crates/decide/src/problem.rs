@@ -1,21 +1,21 @@
-//! What can be wrong with a catalogue, reported all at once.
+//! Problems of a catalogue, reported all at once.
 
 use std::fmt;
 
-/// One reason why a catalogue cannot be decided over: where, which, and what to do about it.
+/// One reason why a catalogue is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct BuildProblem {
-    /// Stable and greppable, such as `pattern.unclosed`.
+    /// Stable code, such as `pattern.unclosed`.
     pub code: &'static str,
-    /// The entry's name, empty for the whole catalogue.
+    /// The entry's name; empty for the whole catalogue.
     pub entry: String,
-    /// The name of the phrase that is to blame, if one is; `pattern` is then what it stands for.
+    /// The name of the invalid phrase, if any; `pattern` is then its definition.
     pub phrase: Option<String>,
-    /// The sentence pattern, where one is to blame.
+    /// The invalid sentence pattern, if any.
     pub pattern: Option<String>,
-    /// The pattern's column, in characters from 1.
+    /// The column in the pattern, in characters, from 1.
     pub column: Option<usize>,
-    /// What is wrong and what to write instead, as one sentence.
+    /// What is wrong and how to fix it, in one sentence.
     pub message: String,
 }
 

@@ -1,8 +1,8 @@
-//! What stands in quotation marks belongs together.
+//! Finds quotations, which are kept together.
 
 use crate::words::Words;
 
-/// Every opening mark with a mark that closes it.
+/// Opening marks, each with a closing mark.
 pub(crate) const PAIRS: [(char, char); 13] = [
     ('"', '"'),
     ('\'', '\''),
@@ -19,8 +19,8 @@ pub(crate) const PAIRS: [(char, char); 13] = [
     ('『', '』'),
 ];
 
-/// For each position between two words, and for both ends, whether it lies within a quotation. A
-/// text that is quoted as a whole is taken as if it were not.
+/// For each position between two words, and for both ends, whether it is inside a quotation. Quotation
+/// marks around the whole text are ignored.
 pub(crate) fn inside(words: &Words<'_>) -> Vec<bool> {
     let count = words.len();
     let mut inside = vec![false; count + 1];
@@ -30,7 +30,7 @@ pub(crate) fn inside(words: &Words<'_>) -> Vec<bool> {
     }
     let characters: Vec<(usize, char)> = words.text().char_indices().collect();
     let (mut index, mut word) = (0, 0);
-    // A mark that is never closed is not looked for again, so that the work stays bounded.
+    // A mark without a closing mark is not searched for again, which bounds the work.
     let mut unclosed: Vec<char> = Vec::new();
     while let Some(&(from, open)) = characters.get(index) {
         let begins = is_mark(open) && !unclosed.contains(&open) && opens(&characters, index);
@@ -67,8 +67,8 @@ fn is_pair(open: char, close: char) -> bool {
     PAIRS.contains(&(open, close))
 }
 
-/// An opening mark stands before a word and not within one, which tells it from an apostrophe and
-/// from inches. Corner brackets can be nothing else.
+/// An opening mark is before a word, not inside one, in contrast to apostrophes and inch signs. Corner
+/// brackets are always quotation marks.
 fn opens(characters: &[(usize, char)], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| characters[before].1);
     let after = characters.get(at + 1).map(|&(_, after)| after);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn quotations_hold_together_and_apostrophes_are_none() {
+    fn quotations_are_kept_whole_and_apostrophes_are_not_quotations() {
         for (text, expected) in [
             ("rename \"a b\" to \"c d\"", "rename a_b to c_d"),
             ("rename “a b” to „c d“.", "rename a_b to c_d"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_marks_take_no_time_to_speak_of() {
+    fn a_million_marks_are_processed_quickly() {
         let text = format!("add {} milk and \"more tea\" now", "“„«".repeat(300_000));
         assert_eq!(joined(&text), "add milk and more_tea now");
     }

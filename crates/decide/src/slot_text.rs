@@ -1,16 +1,15 @@
-//! What a free slot gives back: the person's own words, without what belongs to the sentence
-//! around them.
+//! The text of a free slot: the user's own words, without punctuation of the surrounding sentence.
 
 use crate::quotation::PAIRS;
 
-/// Trims white space, separators at both ends, one pair of quotation marks, and the punctuation
-/// that ends a sentence. Inside quotation marks everything stays.
+/// Trims white space, separators at both ends, one pair of quotation marks, and the punctuation that
+/// ends a sentence. Text inside quotation marks is unchanged.
 pub(crate) fn trimmed(raw: &str) -> &str {
-    let text = without_strays(raw)
+    let text = without_stray_marks(raw)
         .trim_start_matches(is_separator)
         .trim_end();
     let text = without_dash(text);
-    // The full stop may stand before or behind the closing quotation mark.
+    // The full stop may be before or after the closing quotation mark.
     if let Some(inner) = unquoted(text).or_else(|| unquoted(without_ending(text)))
         && inner.chars().any(char::is_alphanumeric)
     {
@@ -20,9 +19,9 @@ pub(crate) fn trimmed(raw: &str) -> &str {
     if ended.is_empty() { text } else { ended }
 }
 
-/// A mark that closes what stands before the slot, or opens what stands behind it, is not its own:
-/// the end of `show "my" ` in `show "my" old tasks`.
-fn without_strays(raw: &str) -> &str {
+/// Removes a mark that closes a quotation before the slot or opens one after it: the end of `show "my" `
+/// in `show "my" old tasks`.
+fn without_stray_marks(raw: &str) -> &str {
     let is_mark = |mark: char| {
         PAIRS
             .iter()
@@ -50,7 +49,7 @@ fn is_ending(character: char) -> bool {
     is_separator(character) || matches!(character, '…' | '！' | '？' | '؟' | '．')
 }
 
-/// A dash is a separator only where white space follows it: `add - milk`, but not `-5 degrees`.
+/// A dash is a separator only before white space: `add - milk`, but not `-5 degrees`.
 fn without_dash(text: &str) -> &str {
     let rest = text.trim_start_matches(['-', '–', '—']);
     if rest.len() < text.len() && rest.starts_with(char::is_whitespace) {
@@ -70,7 +69,7 @@ fn without_ending(text: &str) -> &str {
     }
 }
 
-/// Single letters with a full stop each, such as `p.m.`: the last one is part of the word.
+/// Single letters with full stops, such as `p.m.`: the last full stop is part of the word.
 fn is_abbreviation(word: &str) -> bool {
     let letters = word
         .strip_suffix('.')
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_belongs_to_the_sentence_is_cut_away() {
+    fn only_punctuation_of_the_sentence_is_trimmed() {
         let table = [
             ("buy milk", "buy milk"),
             ("  Buy Milk. ", "Buy Milk"),

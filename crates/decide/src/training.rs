@@ -1,5 +1,5 @@
-//! Trained classifiers: learnt when they are first needed or asked for, once for all deciders that learn from the
-//! same, and lost alone where learning panics.
+//! Lazily trained classifiers, shared by deciders with the same training data. A panic during training
+//! disables only the classifier.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,13 +10,13 @@ use sha2::{Digest, Sha256};
 use crate::classifier::Classifier;
 use crate::entry::{Entry, Options};
 
-/// Classifiers that deciders over the same catalogue share. Clones stand for the same collection, which keeps no
-/// classifier that no decider uses any more.
+/// Classifiers shared by deciders over the same catalogue. Clones share one collection, which drops
+/// classifiers that no decider uses.
 #[derive(Debug, Clone, Default)]
 pub struct Classifiers(Arc<Mutex<HashMap<Fingerprint, Weak<Training>>>>);
 
 impl Classifiers {
-    /// The classifier of a catalogue: that of another decider, or one that is yet to learn.
+    /// The classifier of a catalogue: another decider's, or a new, untrained one.
     pub(crate) fn of(
         &self,
         catalogue: Fingerprint,
@@ -35,7 +35,7 @@ impl Classifiers {
 
 type TrainingJob = Box<dyn FnOnce() -> Option<Classifier> + Send>;
 
-/// A classifier that learns once, on the thread that first needs it. Others wait for it.
+/// A classifier that is trained once, by the first thread that needs it. Others wait.
 #[derive(Debug)]
 pub(crate) struct Training(LazyLock<Option<Classifier>, TrainingJob>);
 
@@ -46,7 +46,7 @@ impl Training {
             if learnt.is_none() {
                 tracing::error!(
                     code = "decide.training_failed",
-                    "learning from the examples panicked; only texts that a sentence pattern matches are understood"
+                    "training the classifier panicked; only texts that match a sentence pattern are recognised"
                 );
             }
             learnt
@@ -54,23 +54,23 @@ impl Training {
         Self(LazyLock::new(Box::new(learn)))
     }
 
-    /// The classifier, unless learning it panicked.
+    /// The classifier, or `None` if training panicked.
     pub(crate) fn classifier(&self) -> Option<&Classifier> {
         self.0.as_ref()
     }
 
-    /// Whether it is over, well or not.
+    /// Whether training is over, successfully or not.
     pub(crate) fn is_over(&self) -> bool {
         LazyLock::get(&self.0).is_some()
     }
 }
 
-/// What tells all that a classifier learns from apart from all that others do.
+/// Identifies the training data of a classifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// Of a catalogue's entries, in their order, and the options that add to what they teach.
+    /// Covers a catalogue's entries in order, and the options that affect training.
     pub(crate) fn of(entries: &[Entry], options: &Options) -> Self {
         let mut hash = Sha256::new();
         number(&mut hash, entries.len());
@@ -97,7 +97,7 @@ impl Fingerprint {
     }
 }
 
-/// Adds texts so that no other texts give the same: their number, and each with its length.
+/// Hashes texts unambiguously: their number, and each with its length.
 fn texts<'t, I>(hash: &mut Sha256, texts: I)
 where
     I: IntoIterator<Item = &'t String, IntoIter: ExactSizeIterator>,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_tells_apart_all_that_teaches_something_else() {
+    fn a_fingerprint_distinguishes_all_training_data() {
         let options = Options::default();
         let of = |entries: &[Entry]| Fingerprint::of(entries, &options);
         let one = of(&[entry("a", &["bc", "d"])]);
@@ -142,7 +142,7 @@ mod tests {
             ..Options::default()
         };
         assert_ne!(one, Fingerprint::of(&[entry("a", &["bc", "d"])], &other));
-        // A threshold teaches nothing.
+        // The threshold does not affect training.
         let stricter = Options {
             threshold: 0.9,
             ..Options::default()
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_classifier_that_nobody_uses_any_more_is_not_kept() {
+    fn an_unused_classifier_is_dropped() {
         let classifiers = Classifiers::default();
         let fingerprint = |text: &str| Fingerprint::of(&[entry(text, &[])], &Options::default());
         let learn = || Classifier::train(0, &[]);

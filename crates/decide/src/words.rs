@@ -1,36 +1,35 @@
-//! Cuts a text into words that remember where they stand, so that patterns and features see one
-//! normal spelling while slots give back what the person wrote.
+//! Splits a text into words with positions, so that patterns and features see normalised words while
+//! slots return the original text.
 //!
-//! A word is a run of letters, digits and the marks that combine with them. Apostrophes inside a
-//! word vanish from its normal form (`what's` reads as `whats`), every other punctuation separates.
-//! Scripts that are written without spaces (Chinese, Japanese, Thai and their neighbours) give one
-//! word per character, so that a pattern can match in the middle of a run. Symbols such as emoji
-//! are words of their own kind, because a slot may hold nothing else.
+//! A word is a run of letters, digits and combining marks. Apostrophes inside a word are removed by
+//! normalisation (`what's` becomes `whats`); all other punctuation separates. Scripts without spaces
+//! (Chinese, Japanese, Thai and related ones) give one word per character, so that a pattern can match
+//! inside a run. Symbols such as emoji are words of their own, because a slot may consist of nothing
+//! else.
 
 use std::ops::Range;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// What a word is made of.
+/// The kind of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Letters and digits between separators.
     Spaced,
-    /// One character of a script that is written without spaces.
+    /// One character of a script without spaces.
     Unspaced,
-    /// Emoji and other signs that are no punctuation.
+    /// Emoji and other signs that are not punctuation.
     Symbol,
 }
 
 /// One word of a text.
 #[derive(Debug, Clone)]
 pub(crate) struct Word {
-    /// Bytes of the original text.
+    /// Byte range in the original text.
     pub(crate) span: Range<usize>,
-    /// What it is made of.
     pub(crate) kind: Kind,
-    /// Bytes of the normal form, within the buffer that all words share.
+    /// Byte range of the normalised form in the shared buffer.
     normal: Range<usize>,
 }
 
@@ -38,25 +37,25 @@ pub(crate) struct Word {
 #[derive(Debug)]
 pub(crate) struct Words<'t> {
     text: &'t str,
-    cut: Vec<Word>,
+    list: Vec<Word>,
     normal: String,
 }
 
 impl<'t> Words<'t> {
-    /// Cuts the whole text.
+    /// Splits the whole text.
     pub(crate) fn of(text: &'t str) -> Self {
         Self::of_at_most(text, usize::MAX)
     }
 
-    /// Cuts the text until it has `limit` words, and leaves the rest alone.
+    /// Splits the text until it has `limit` words, and ignores the rest.
     pub(crate) fn of_at_most(text: &'t str, limit: usize) -> Self {
         let mut words = Self {
             text,
-            cut: Vec::new(),
+            list: Vec::new(),
             normal: String::new(),
         };
         let mut characters = text.char_indices().peekable();
-        while words.cut.len() < limit
+        while words.list.len() < limit
             && let Some((start, first)) = characters.next()
         {
             let Some(kind) = kind_of(first) else { continue };
@@ -102,47 +101,46 @@ impl<'t> Words<'t> {
             );
         }
         let end = self.normal.len();
-        self.cut.push(Word {
+        self.list.push(Word {
             span,
             kind,
             normal: start..end,
         });
     }
 
-    /// How many words there are.
     pub(crate) fn len(&self) -> usize {
-        self.cut.len()
+        self.list.len()
     }
 
-    /// The word at a position below [`Words::len`].
+    /// The word at an index below [`Words::len`].
     pub(crate) fn word(&self, index: usize) -> &Word {
-        &self.cut[index]
+        &self.list[index]
     }
 
-    /// The normal spelling of the word at a position below [`Words::len`].
+    /// The normalised form of the word at an index below [`Words::len`].
     pub(crate) fn normal(&self, index: usize) -> &str {
-        &self.normal[self.cut[index].normal.clone()]
+        &self.normal[self.list[index].normal.clone()]
     }
 
-    /// All normal spellings, in order.
+    /// All normalised forms, in order.
     pub(crate) fn normals(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).map(|index| self.normal(index))
     }
 
-    /// The text that was cut.
+    /// The original text.
     pub(crate) fn text(&self) -> &'t str {
         self.text
     }
 
-    /// The longest runs of words that stand together without a separator: one word of a spaced
-    /// script, or a whole stretch of an unspaced one.
+    /// Maximal runs of words without a separator: one word of a spaced script, or a whole stretch of an
+    /// unspaced one.
     pub(crate) fn runs(&self) -> impl Iterator<Item = &str> {
         let mut next = 0;
         std::iter::from_fn(move || {
             let first = next;
-            let mut last = self.cut.get(first)?;
+            let mut last = self.list.get(first)?;
             next += 1;
-            while let Some(word) = self.cut.get(next) {
+            while let Some(word) = self.list.get(next) {
                 let together = last.kind == Kind::Unspaced
                     && word.kind == Kind::Unspaced
                     && last.span.end == word.span.start;
@@ -152,13 +150,13 @@ impl<'t> Words<'t> {
                 last = word;
                 next += 1;
             }
-            Some(&self.normal[self.cut[first].normal.start..last.normal.end])
+            Some(&self.normal[self.list[first].normal.start..last.normal.end])
         })
     }
 }
 
-/// The longest beginning of a text that has at most `limit` characters.
-pub(crate) fn beginning(text: &str, limit: usize) -> &str {
+/// The longest prefix of a text with at most `limit` characters.
+pub(crate) fn prefix(text: &str, limit: usize) -> &str {
     if text.len() <= limit {
         return text;
     }
@@ -187,12 +185,12 @@ fn letter_follows(rest: &str) -> bool {
         .is_some_and(|next| kind_of(next) == Some(Kind::Spaced))
 }
 
-/// Whether this is an apostrophe in any of its spellings.
+/// Whether this is an apostrophe, in any encoding.
 pub(crate) fn is_apostrophe(character: char) -> bool {
     matches!(character, '\'' | '\u{2019}' | '\u{02BC}' | '\u{FF07}')
 }
 
-/// What holds the parts of one emoji together: zero-width joiner, variation selectors, keycap.
+/// Characters that join the parts of one emoji: zero-width joiner, variation selectors, keycap.
 fn is_joiner(character: char) -> bool {
     matches!(character, '\u{200D}' | '\u{FE0E}' | '\u{FE0F}' | '\u{20E3}')
 }
@@ -215,7 +213,7 @@ fn is_unspaced(character: char) -> bool {
     )
 }
 
-/// Arrows, technical signs, dingbats, pictographs: what carries meaning and is no punctuation.
+/// Arrows, technical signs, dingbats and pictographs, which carry meaning unlike punctuation.
 fn is_symbol(character: char) -> bool {
     matches!(u32::from(character), 0x2190..=0x2BFF | 0x1_F000..=0x1_FAFF)
 }
@@ -229,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_and_spelt_the_same_in_every_script() {
+    fn words_are_split_and_normalised_in_every_script() {
         let table: &[(&str, &[&str])] = &[
             ("Remind me, PLEASE!", &["remind", "me", "please"]),
             ("what's  up", &["whats", "up"]),
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_point_into_the_original() {
+    fn spans_point_into_the_original_text() {
         let words = Words::of("Müller's «Straße»");
         let originals: Vec<&str> = (0..words.len())
             .map(|index| &words.text()[words.word(index).span.clone()])
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_joins_what_is_written_together() {
+    fn a_run_joins_words_without_separators() {
         let words = Words::of("買い物 list を見せて");
         assert_eq!(
             words.runs().collect::<Vec<_>>(),
@@ -269,8 +267,8 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_never_splits_a_character() {
-        assert_eq!(beginning("äöü", 2), "äö");
-        assert_eq!(beginning("äöü", 9), "äöü");
+    fn a_prefix_never_splits_a_character() {
+        assert_eq!(prefix("äöü", 2), "äö");
+        assert_eq!(prefix("äöü", 9), "äöü");
     }
 }

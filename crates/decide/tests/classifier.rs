@@ -1,10 +1,6 @@
-//! What the classifier learns from a few examples: in several languages, what it refuses, and what
-//! it calls ambiguous.
+//! The classifier with few examples: several languages, refusals, and ambiguity.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should stop there"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use convoke_decide::{Classifiers, Entry, LocalDecider, Options, Verdict};
 
@@ -17,7 +13,7 @@ fn entry(name: &str, description: &str, examples: &[&str]) -> Entry {
     }
 }
 
-/// A to-do list, as somebody would write it for a first try: a dozen examples each.
+/// A to-do list as a first draft, with a dozen examples per entry.
 fn todo() -> Vec<Entry> {
     vec![
         entry(
@@ -118,7 +114,7 @@ fn build(entries: &[Entry]) -> LocalDecider {
 }
 
 #[test]
-fn a_small_catalogue_finds_what_its_examples_do_not_say() {
+fn a_small_catalogue_generalises_beyond_its_examples() {
     let decider = build(&todo());
     let table = [
         ("please add a task to wash the car", "create_task"),
@@ -149,7 +145,7 @@ fn a_small_catalogue_finds_what_its_examples_do_not_say() {
 }
 
 #[test]
-fn what_no_entry_covers_is_refused_without_out_of_scope_examples() {
+fn uncovered_texts_are_refused_without_out_of_scope_examples() {
     let decider = build(&todo());
     for text in [
         "asdf qwer zxcv",
@@ -170,7 +166,7 @@ fn what_no_entry_covers_is_refused_without_out_of_scope_examples() {
 }
 
 #[test]
-fn out_of_scope_examples_teach_what_to_refuse() {
+fn out_of_scope_examples_train_refusals() {
     let weather = "what is on my screen right now";
     let options = Options {
         out_of_scope: [
@@ -231,7 +227,7 @@ fn a_text_between_two_entries_is_ambiguous_and_names_both() {
 }
 
 #[test]
-fn one_entry_alone_does_not_claim_everything() {
+fn a_single_entry_does_not_accept_everything() {
     let decider = build(&todo()[..1]);
     assert_eq!(
         decider.decide("remind me to call dad").verdict,
@@ -244,7 +240,7 @@ fn one_entry_alone_does_not_claim_everything() {
 }
 
 #[test]
-fn sentences_and_descriptions_alone_are_learnt_from() {
+fn sentences_and_descriptions_alone_train_the_classifier() {
     let mut weather = entry("weather", "Tells the weather forecast for a place", &[]);
     weather.sentences = vec!["(what is|how is) the weather [like] [in {place}]".to_owned()];
     let mut music = entry("music", "Plays songs and music", &[]);
@@ -261,8 +257,8 @@ fn sentences_and_descriptions_alone_are_learnt_from() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "it is one table")]
-fn every_language_is_learnt_from_its_examples() {
+#[expect(clippy::too_many_lines, reason = "a single table")]
+fn every_language_is_learned_from_its_examples() {
     let languages = [
         (
             [
@@ -411,7 +407,7 @@ fn the_classifier_is_trained_by_the_first_text_that_no_pattern_matches() {
 }
 
 #[test]
-fn deciders_over_the_same_catalogue_are_trained_together() {
+fn deciders_over_the_same_catalogue_share_training() {
     let classifiers = Classifiers::default();
     let build = |entries: &[Entry]| {
         LocalDecider::build_sharing(entries, Options::default(), &classifiers).unwrap()
@@ -427,7 +423,7 @@ fn deciders_over_the_same_catalogue_are_trained_together() {
 }
 
 #[test]
-fn many_threads_train_one_classifier_and_agree_with_one_that_was_trained_before() {
+fn concurrent_training_happens_once_and_is_deterministic() {
     let (decider, trained) = (build(&todo()), build(&todo()));
     trained.train();
     assert!(trained.is_trained());

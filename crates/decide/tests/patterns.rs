@@ -1,9 +1,6 @@
-//! What sentence patterns match, what they extract, and how bad ones are reported.
+//! What sentence patterns match and extract, and how invalid ones are reported.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should stop there"
-)]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::BTreeMap;
 
@@ -42,7 +39,7 @@ fn problems(entries: &[Entry]) -> Vec<BuildProblem> {
     LocalDecider::build(entries, Options::default()).unwrap_err()
 }
 
-/// The slots that a lone pattern extracts, as `name=value`, or nothing if it does not match.
+/// The slots that a single pattern extracts, as `name=value`, or `None` if it does not match.
 fn extracted(pattern: &str, text: &str) -> Option<String> {
     let decision = build(&[entry("only", &[pattern])]).decide(text);
     slots_by_pattern(&decision)
@@ -60,7 +57,7 @@ fn slots_by_pattern(decision: &LocalDecision) -> Option<String> {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "it is one table")]
+#[expect(clippy::too_many_lines, reason = "a single table")]
 fn patterns_match_and_extract() {
     let table = [
         // Literals: case, punctuation and white space do not matter.
@@ -85,7 +82,7 @@ fn patterns_match_and_extract() {
         ),
         ("show [all|most] tasks", "show most tasks", Some("")),
         (r"add \(x\) \{now\}", "add x now", Some("")),
-        // Free slots give back the person's own words.
+        // Free slots return the user's own words.
         (
             "add {title}",
             "add Buy MILK, eggs & tea.",
@@ -102,7 +99,7 @@ fn patterns_match_and_extract() {
             "Call mum is done.",
             Some("title=Call mum"),
         ),
-        // The shortest slot that lets the most literal text match.
+        // The shortest slot with which the most literal text matches.
         (
             "add {title} [to my list]",
             "add buy milk to my list",
@@ -163,7 +160,7 @@ fn patterns_match_and_extract() {
             "Hey there, let's add milk as well right now if you can",
             Some("title=milk"),
         ),
-        // What follows an article is meant, unless a comma sets it apart.
+        // Words after an article are meant literally, unless a comma separates them.
         (
             "remind me to {title}",
             "remind me to send grandma a thank you",
@@ -176,7 +173,7 @@ fn patterns_match_and_extract() {
         ),
         ("find {title}", "find the, please", Some("title=the")),
         ("delete {task}", "delete that please", Some("task=that")),
-        // A quotation stays whole.
+        // A quotation is kept whole.
         (
             "rename {task} to {title}",
             "rename \"reply to the bank\" to \"reply to the broker\"",
@@ -230,7 +227,7 @@ fn patterns_match_and_extract() {
 }
 
 #[test]
-fn a_closed_slot_matches_its_words_and_gives_the_value() {
+fn a_closed_slot_matches_its_words_and_returns_the_value() {
     let mut list = entry("list", &["show [my] {status} tasks", "what is {status}"]);
     list.slots = closed(
         "status",
@@ -294,7 +291,7 @@ fn the_most_specific_pattern_wins() {
 }
 
 #[test]
-fn what_a_request_begins_with_says_what_is_wanted() {
+fn the_start_of_a_request_decides() {
     let decider = build(&[
         entry("create", &["add {title}"]),
         entry(
@@ -316,7 +313,7 @@ fn what_a_request_begins_with_says_what_is_wanted() {
 }
 
 #[test]
-fn other_splits_are_given_from_the_likeliest_on() {
+fn alternative_splits_are_ordered_by_likelihood() {
     let decider = build(&[entry(
         "rename",
         &["(rename|change) [the] {task} (to|into) {title} [now]"],
@@ -335,7 +332,7 @@ fn other_splits_are_given_from_the_likeliest_on() {
             "go to the gym to go > the pool"
         ]
     );
-    // An equal split first, then those that leave words of the pattern to a slot.
+    // An equal split first, then those that assign literal words of the pattern to a slot.
     assert_eq!(
         alternatives("rename the walk to school to walk now"),
         [
@@ -354,14 +351,14 @@ fn other_splits_are_given_from_the_likeliest_on() {
 }
 
 #[test]
-fn a_check_finds_what_a_build_finds() {
+fn check_and_build_report_the_same_problems() {
     let broken = [entry("one", &["add {title"]), entry("one", &["fine"])];
     assert_eq!(check(&broken, &Options::default()), problems(&broken));
     assert_eq!(check(&[entry("one", &["fine"])], &Options::default()), []);
 }
 
 #[test]
-fn two_equally_good_patterns_are_ambiguous_and_both_named() {
+fn equally_good_patterns_are_ambiguous_and_both_named() {
     let decider = build(&[
         entry("task", &["add {title}"]),
         entry("note", &["add {text}"]),
@@ -393,7 +390,7 @@ fn politeness_can_be_replaced() {
 }
 
 #[test]
-fn bad_patterns_are_reported_with_place_and_code() {
+fn bad_patterns_are_reported_with_position_and_code() {
     let table = [
         ("", "pattern.empty", 1),
         ("?!", "pattern.empty", 1),
@@ -481,7 +478,7 @@ fn all_problems_of_a_catalogue_are_reported_at_once() {
 }
 
 #[test]
-fn a_thousand_patterns_are_told_apart() {
+fn a_thousand_patterns_are_distinguished() {
     let entries: Vec<Entry> = (0..1_000)
         .map(|number| {
             entry(

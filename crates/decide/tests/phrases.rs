@@ -1,4 +1,4 @@
-//! Named parts of sentences: what they match, and how bad ones are reported.
+//! Named parts of sentences: what they match, and how invalid ones are reported.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn problems(phrases: &[(&str, &str)], sentences: &[&str]) -> Vec<BuildProblem> {
 }
 
 #[test]
-fn a_phrase_stands_for_its_parts_in_sentences_and_in_phrases() {
+fn phrases_are_expanded_in_sentences_and_phrases() {
     let phrases = options(&[
         ("list", "(my|the) [to-do|task] (list|tasks)"),
         ("to-list", "(to|on) <list>"),
@@ -67,7 +67,7 @@ fn a_phrase_stands_for_its_parts_in_sentences_and_in_phrases() {
 }
 
 #[test]
-fn bad_phrases_are_reported_once_with_name_place_and_code() {
+fn bad_phrases_are_reported_once_with_name_position_and_code() {
     type Case<'c> = (&'c [(&'c str, &'c str)], &'c str, Option<&'c str>, usize);
     let table: &[Case<'_>] = &[
         (&[("list", "my list")], "pattern.phrase_unknown", None, 7),
@@ -112,7 +112,7 @@ fn bad_phrases_are_reported_once_with_name_place_and_code() {
     for (phrases, code, phrase, column) in table {
         let mut sentences = vec!["clear <lisst>"];
         if phrase.is_some() {
-            // However many sentences use a phrase that is wrong, it is told of once.
+            // An invalid phrase is reported once, however many sentences use it.
             sentences.push("empty <lisst>");
         }
         let found = problems(phrases, &sentences);
@@ -142,7 +142,7 @@ fn bad_phrases_are_reported_once_with_name_place_and_code() {
 }
 
 #[test]
-fn a_fault_that_a_phrase_brings_in_is_told_where_the_phrase_is_used() {
+fn a_fault_caused_by_a_phrase_is_reported_where_it_is_used() {
     let found = problems(&[("what", "{title}")], &["add {title} to <what>", "<what>"]);
     let places: Vec<_> = found.iter().map(|one| (one.code, one.column)).collect();
     assert_eq!(
@@ -155,7 +155,7 @@ fn a_fault_that_a_phrase_brings_in_is_told_where_the_phrase_is_used() {
 }
 
 #[test]
-fn phrases_that_double_each_other_are_refused_before_they_fill_the_memory() {
+fn phrases_that_double_each_other_are_rejected_before_they_exhaust_memory() {
     let phrases: Vec<(String, String)> = (0..60)
         .map(|number| {
             let next = format!("<p{:02}> word <p{:02}>", number + 1, number + 1);

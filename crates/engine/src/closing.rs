@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use convoke_store::Hint;
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::WAIT_POLL;
 use crate::error::EngineError;
 use crate::listeners::Listeners;
 use crate::local_queue::LocalQueue;
@@ -62,6 +64,14 @@ impl Closing {
     /// Returns once the engine is closed.
     pub(crate) async fn closed(&self) {
         self.token.cancelled().await;
+    }
+
+    /// Waits for a hint, a moment, or the engine's end.
+    pub(crate) async fn until_hint(&self, hint: &mut Hint) {
+        tokio::select! {
+            _ = tokio::time::timeout(WAIT_POLL, hint.changed()) => {}
+            () = self.closed() => {}
+        }
     }
 
     /// What is told to whoever waited.

@@ -16,6 +16,7 @@ use crate::closing::{Closer, Closing};
 use crate::error::EngineError;
 use crate::listeners::Listeners;
 use crate::live::Live;
+use crate::live_hub::{LiveHub, LiveReader};
 use crate::local_queue::LocalQueue;
 use crate::program::{Facts, Program};
 use crate::snapshot::{Question, Snapshot};
@@ -44,6 +45,7 @@ pub(crate) struct Parts<P: Program> {
     pub(crate) local_queue: Arc<LocalQueue<P>>,
     /// Who listens to tasks that were not handed to it at once.
     pub(crate) listeners: Arc<Listeners>,
+    pub(crate) live_hub: Arc<LiveHub>,
     pub(crate) closing: Arc<Closing>,
     pub(crate) backlog: Arc<Backlog>,
 }
@@ -141,6 +143,7 @@ impl<P: Program> Engine<P> {
             task_time,
             local_queue: Arc::default(),
             listeners: Arc::default(),
+            live_hub: Arc::default(),
             closing: Arc::default(),
             backlog: Arc::default(),
         }))
@@ -167,6 +170,7 @@ impl<P: Program> Engine<P> {
             task_time,
             local_queue: Arc::clone(&parts.local_queue),
             listeners: Arc::clone(&parts.listeners),
+            live_hub: Arc::clone(&parts.live_hub),
             closing: Arc::clone(&parts.closing),
             backlog: Arc::clone(&parts.backlog),
         }))
@@ -290,12 +294,16 @@ impl<P: Program> Engine<P> {
         }
     }
 
+    /// Reads what a task's calls say while they are under way in this process. Nothing is said of a task that another
+    /// process works on, nor of a call that began before anybody read. Whether the reader may see the task is for the
+    /// caller to check.
+    pub fn live(&self, task: Uuid) -> LiveReader {
+        self.0.live_hub.of(task).read()
+    }
+
     /// Waits for a hint, a moment, or the engine's end.
     pub(crate) async fn until_hint(&self, hint: &mut Hint) {
-        tokio::select! {
-            _ = tokio::time::timeout(WAIT_POLL, hint.changed()) => {}
-            () = self.0.closing.closed() => {}
-        }
+        self.0.closing.until_hint(hint).await;
     }
 
     /// Waits for a hint that a task has changed, or a moment.

@@ -1,212 +1,154 @@
-//! A task's journal as a stream: what happened from a place on, in order, each once, until the task has ended.
+//! A task's journal as a stream of entries, and the places in it.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::num::ParseIntError;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_model::{Answer, TaskState};
-use convoke_store::{Entry, Hint, Scope, Viewer};
+use convoke_store::{Entry, Hint, Scope, Store, Viewer};
 use futures::Stream;
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::backoff::Backoff;
-use crate::call::{Failure, Outcome};
+use crate::closing::Closing;
 use crate::engine::{Engine, OUTAGE_PAUSE};
 use crate::error::EngineError;
-use crate::event::{Event, QuestionAnswer};
 use crate::program::Program;
-use crate::snapshot::Question;
 
-/// A place in a task's journal: right after a step. Following from there gives what comes later.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct EventCursor(u64);
+/// A place in the events of a task: right after one of them, or after all events of a step. It is made from the journal
+/// alone, so that it is the same in every process, and stays so. Cursors are ordered as the events are. Following from
+/// one gives what comes later.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventCursor {
+    step: u64,
+    /// How many events of the step lie before the place.
+    events: u32,
+}
 
 impl EventCursor {
-    /// Before the first step.
-    pub const START: Self = Self(0);
+    /// Before the first event.
+    pub const START: Self = Self { step: 0, events: 0 };
 
-    /// Right after a step; steps are numbered from 1.
+    /// After all events of a step; steps are numbered from 1.
     pub const fn after(step: u64) -> Self {
-        Self(step)
+        Self {
+            step,
+            events: u32::MAX,
+        }
     }
 
-    /// The number of the step before this place, and 0 at the start.
+    /// After the first so many events of a step.
+    pub const fn within(step: u64, events: u32) -> Self {
+        Self { step, events }
+    }
+
+    /// The number of the step that the place lies in, and 0 at the start.
     pub const fn step(self) -> u64 {
-        self.0
+        self.step
+    }
+
+    /// How many events of the step lie before the place; at most, where all of them do.
+    pub const fn events(self) -> u32 {
+        self.events
     }
 }
 
+/// `7.2` is after the second event of step 7, and `7` after all of its events.
 impl fmt::Display for EventCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for EventCursor {
-    type Err = ParseIntError;
-
-    fn from_str(text: &str) -> Result<Self, ParseIntError> {
-        text.parse().map(Self)
-    }
-}
-
-/// A step of a task, as whoever follows it sees it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct TaskEvent {
-    /// The place right after it.
-    pub cursor: EventCursor,
-    /// When it happened.
-    pub at: Timestamp,
-    /// What happened.
-    pub change: TaskChange,
-    /// Where the task stands after it.
-    pub state: TaskState,
-    /// What people are asked after it.
-    pub questions: Vec<Question>,
-    /// The answer, once there is one.
-    pub answer: Option<Answer>,
-    /// What went wrong, where the task has ended without a full answer.
-    pub error: Option<String>,
-}
-
-/// What happened to a task.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum TaskChange {
-    /// It was accepted.
-    Submitted,
-    /// It was begun at a point of another.
-    Forked {
-        /// The other task.
-        from: Uuid,
-        /// The place in it.
-        at: EventCursor,
-    },
-    /// A worker took it up again.
-    Resumed,
-    /// A call has an outcome.
-    Returned {
-        /// The call.
-        call: Uuid,
-        /// What it was, for people.
-        label: String,
-        /// Why it did not work, if it did not.
-        failure: Option<Failure>,
-    },
-    /// A call may have taken effect, and a person is asked.
-    OutcomeUnknown {
-        /// The call.
-        call: Uuid,
-    },
-    /// Somebody answered a question, or nobody did in time.
-    Answered {
-        /// The question.
-        question: Uuid,
-        /// What was said.
-        answer: QuestionAnswer,
-    },
-    /// It was canceled.
-    Canceled {
-        /// Why, if anybody said so.
-        reason: Option<String>,
-    },
-    /// Its time was over.
-    DeadlineReached,
-    /// Nobody can work on it, so it was ended.
-    SetAside {
-        /// What is wrong with it.
-        cause: String,
-    },
-    /// Something that only matters to the engine, or that this version does not know.
-    Other {
-        /// What the journal calls it.
-        kind: String,
-    },
-}
-
-impl TaskChange {
-    fn of(kind: &str, event: Event<Value>) -> Self {
-        match event {
-            Event::Submitted { .. } => Self::Submitted,
-            Event::Forked { from, at, .. } => Self::Forked {
-                from,
-                at: EventCursor(at),
-            },
-            Event::Resumed { .. } => Self::Resumed,
-            Event::Returned {
-                call,
-                label,
-                outcome,
-                ..
-            } => Self::Returned {
-                call,
-                label,
-                failure: match outcome {
-                    Outcome::Done(_) => None,
-                    Outcome::Failed(failure) => Some(failure),
-                },
-            },
-            Event::OutcomeUnknown { call, .. } => Self::OutcomeUnknown { call },
-            Event::Answered { question, answer } => Self::Answered { question, answer },
-            Event::Canceled { reason } => Self::Canceled { reason },
-            Event::DeadlineReached => Self::DeadlineReached,
-            Event::Poisoned { .. } | Event::SetAside { .. } => Self::SetAside {
-                cause: event.set_aside_cause().unwrap_or_default(),
-            },
-            Event::Started { .. }
-            | Event::Verified { .. }
-            | Event::PutBack { .. }
-            | Event::Signalled { .. } => Self::Other { kind: kind.into() },
+        match (self.step, self.events) {
+            (step, 0 | u32::MAX) => write!(f, "{step}"),
+            (step, events) => write!(f, "{step}.{events}"),
         }
     }
 }
 
-impl<P: Program> Engine<P> {
-    /// What happened to a task after a place in its journal, and what happens from now on. The stream ends
-    /// once the task has ended and all was given. It ends with an error where the task is not there (any
-    /// more), its journal cannot be read, or the engine is closed; whoever follows again from the last
-    /// cursor misses nothing.
-    pub fn follow(
-        &self,
-        viewer: &Viewer,
-        task: Uuid,
-        after: EventCursor,
-    ) -> impl Stream<Item = Result<TaskEvent, EngineError>> + Send + use<P> {
-        let follower = Follower {
-            hint: self.store().watch(Scope::Task(task)),
-            engine: self.clone(),
-            viewer: viewer.clone(),
-            task,
-            next: after.0.saturating_add(1),
-            backoff: Backoff::new(FIRST_PAUSE, OUTAGE_PAUSE),
-            read: VecDeque::new(),
-            over: false,
-        };
-        futures::stream::unfold(follower, async |mut follower| {
-            let event = follower.next().await?;
-            Some((event, follower))
-        })
+/// A text that names no place in the events of a task.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no cursor; write one as an event gives it, such as 7.2, or the number of a step")]
+pub struct InvalidCursor(String);
+
+impl InvalidCursor {
+    /// Stable and greppable.
+    pub fn code(&self) -> &'static str {
+        "cursor.invalid"
     }
 }
 
-/// Steps that are read from the store at a time, which bounds what a slow reader holds.
-const READ_AT_ONCE: u64 = 64;
+impl FromStr for EventCursor {
+    type Err = InvalidCursor;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCursor> {
+        let invalid = || InvalidCursor(text.chars().take(40).collect());
+        let number = |digits: &str| {
+            // `parse` would take a sign as well.
+            let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+            let number = digits.parse::<u64>().ok().filter(|_| is_number);
+            number.ok_or_else(invalid)
+        };
+        match text.split_once('.') {
+            None if text == "0" => Ok(Self::START),
+            None => number(text).map(Self::after),
+            Some((step, events)) => {
+                let events = u32::try_from(number(events)?).map_err(|_| invalid())?;
+                if events == 0 {
+                    return Err(invalid());
+                }
+                Ok(Self::within(number(step)?, events))
+            }
+        }
+    }
+}
+
+impl Serialize for EventCursor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for EventCursor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A task's entries after a step, and those that are added from now on, whoever works on it. The stream ends once the task
+/// has ended and all was given. It ends with an error where the task does not exist (any more); an outage of the store only
+/// makes it take longer. Whoever follows again from the last step misses nothing.
+pub fn entries(
+    store: Arc<dyn Store>,
+    viewer: &Viewer,
+    task: Uuid,
+    after: u64,
+) -> impl Stream<Item = Result<Entry, EngineError>> + Send + use<> {
+    Follower::new(store, Arc::default(), viewer, task, after).into_stream()
+}
+
+impl<P: Program> Engine<P> {
+    /// The same, until the engine is closed: then the stream ends with an error, unless the task has ended.
+    pub fn entries(
+        &self,
+        viewer: &Viewer,
+        task: Uuid,
+        after: u64,
+    ) -> impl Stream<Item = Result<Entry, EngineError>> + Send + use<P> {
+        let (store, closing) = (Arc::clone(self.store()), Arc::clone(&self.0.closing));
+        Follower::new(store, closing, viewer, task, after).into_stream()
+    }
+}
 
 /// The pause after the first look that failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-struct Follower<P: Program> {
-    engine: Engine<P>,
+/// Steps that are read from the store at a time, which bounds what a slow reader holds.
+const READ_AT_ONCE: u64 = 64;
+
+struct Follower {
+    store: Arc<dyn Store>,
+    closing: Arc<Closing>,
     viewer: Viewer,
     task: Uuid,
     hint: Hint,
@@ -227,27 +169,52 @@ enum Lookup {
     End,
 }
 
-impl<P: Program> Follower<P> {
-    async fn next(&mut self) -> Option<Result<TaskEvent, EngineError>> {
+impl Follower {
+    fn new(
+        store: Arc<dyn Store>,
+        closing: Arc<Closing>,
+        viewer: &Viewer,
+        task: Uuid,
+        after: u64,
+    ) -> Self {
+        Self {
+            hint: store.watch(Scope::Task(task)),
+            store,
+            closing,
+            viewer: viewer.clone(),
+            task,
+            next: after.saturating_add(1),
+            backoff: Backoff::new(FIRST_PAUSE, OUTAGE_PAUSE),
+            read: VecDeque::new(),
+            over: false,
+        }
+    }
+
+    fn into_stream(self) -> impl Stream<Item = Result<Entry, EngineError>> + Send {
+        futures::stream::unfold(self, async |mut follower| {
+            let entry = follower.next().await?;
+            Some((entry, follower))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Result<Entry, EngineError>> {
         if self.over {
             return None;
         }
         loop {
             if let Some(entry) = self.read.pop_front() {
                 self.next = entry.seq + 1;
-                let event = self.event_of(entry);
-                self.over = event.is_err();
-                return Some(event);
+                return Some(Ok(entry));
             }
             // Asked before the look, so that what was written until then is given.
-            let closed = self.engine.is_closed();
+            let closed = self.closing.is_closed();
             let error = match self.look().await {
                 Ok(Lookup::Steps) => continue,
                 Ok(Lookup::Nothing) if !closed => {
-                    self.engine.until_hint(&mut self.hint).await;
+                    self.closing.until_hint(&mut self.hint).await;
                     continue;
                 }
-                Ok(Lookup::Nothing) => Some(self.engine.0.closing.error()),
+                Ok(Lookup::Nothing) => Some(self.closing.error()),
                 Ok(Lookup::End) => None,
                 Err(EngineError::Store(error)) if error.is_outage() && !closed => {
                     self.backoff.pause().await;
@@ -262,8 +229,7 @@ impl<P: Program> Follower<P> {
 
     async fn look(&mut self) -> Result<Lookup, EngineError> {
         let unknown = EngineError::UnknownTask(self.task);
-        let store = self.engine.store();
-        let Some(record) = store.task(&self.viewer, self.task).await? else {
+        let Some(record) = self.store.task(&self.viewer, self.task).await? else {
             return Err(unknown);
         };
         if record.seq < self.next {
@@ -271,7 +237,8 @@ impl<P: Program> Follower<P> {
             return Ok(if ended { Lookup::End } else { Lookup::Nothing });
         }
         let last = record.seq.min(self.next.saturating_add(READ_AT_ONCE - 1));
-        let entries = store
+        let entries = self
+            .store
             .entries(&self.viewer, self.task, self.next..=last)
             .await?;
         if entries.is_empty() {
@@ -280,33 +247,50 @@ impl<P: Program> Follower<P> {
         self.read = entries.into();
         Ok(Lookup::Steps)
     }
-
-    fn event_of(&self, entry: Entry) -> Result<TaskEvent, EngineError> {
-        let standing: StateSummary = crate::engine::read_state(self.task, &entry.state)?;
-        let change = match serde_json::from_value(entry.event) {
-            Ok(event) => TaskChange::of(&entry.kind, event),
-            Err(_) => TaskChange::Other { kind: entry.kind },
-        };
-        Ok(TaskEvent {
-            cursor: EventCursor(entry.seq),
-            at: entry.at,
-            change,
-            state: standing.status,
-            questions: standing.questions,
-            answer: standing.answer,
-            error: standing.error,
-        })
-    }
 }
 
-/// What is told of the state after a step.
-#[derive(Deserialize)]
-struct StateSummary {
-    status: TaskState,
-    #[serde(default)]
-    questions: Vec<Question>,
-    #[serde(default)]
-    answer: Option<Answer>,
-    #[serde(default)]
-    error: Option<String>,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_back_as_it_is_written_and_nothing_else_is() {
+        for cursor in [
+            EventCursor::START,
+            EventCursor::within(1, 1),
+            EventCursor::within(7, 2),
+            EventCursor::after(7),
+        ] {
+            assert_eq!(cursor.to_string().parse(), Ok(cursor));
+            let json = serde_json::to_string(&cursor).unwrap();
+            assert_eq!(serde_json::from_str::<EventCursor>(&json).unwrap(), cursor);
+        }
+        for text in [
+            "",
+            "1.0",
+            "-1",
+            "+1",
+            "1.",
+            ".1",
+            "1.2.3",
+            "seven",
+            "1.4294967296",
+        ] {
+            let error = text.parse::<EventCursor>().unwrap_err();
+            assert_eq!(error.code(), "cursor.invalid", "{text}");
+        }
+    }
+
+    #[test]
+    fn cursors_are_ordered_as_the_events_are() {
+        let places = [
+            EventCursor::START,
+            EventCursor::within(1, 1),
+            EventCursor::within(1, 2),
+            EventCursor::after(1),
+            EventCursor::within(2, 1),
+            EventCursor::within(10, 1),
+        ];
+        assert!(places.is_sorted());
+    }
 }

@@ -1,5 +1,5 @@
-//! The program of an assistant: after each event, what comes next. Pure, like every program; what
-//! has to be done outside is a call that the performer carries out.
+//! The program of an assistant: decides after each event what comes next. Pure; everything with an effect is a call that
+//! the performer carries out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use convoke_app::App;
 use convoke_decide::Classifiers;
 use convoke_engine::{Event, NewCall, Program, Step, View};
 use convoke_model::{
-    Agent, Approval, Decision, Name, NodeKind, TargetKind, ToolCall, ToolSettings, Workflow,
+    Agent, Approval, Decision, FailureCode, Name, NodeKind, TargetKind, ToolCall, ToolSettings,
+    Workflow,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,8 +18,9 @@ use serde_json::{Map, Value};
 use crate::calls::{CallInfo, DecisionContext, Reply, Request, ReturnedCall, is_default};
 use crate::catalogue::{Catalogue, leading};
 use crate::error::FlowError;
+use crate::input::{ChildInput, ConversationExcerpt, TaskInput};
 use crate::memory::{Item, SkillRef};
-use crate::nodes::agent::sub_agents::{Addressee, ChildInput};
+use crate::nodes::agent::sub_agents::Addressee;
 use crate::nodes::route::Router;
 use crate::nodes::{
     act, agent, aggregate, compose, decide, dispatch, graph, inquire, resolve, route,
@@ -27,82 +29,86 @@ use crate::template::Templates;
 use crate::toolbox::Approvals;
 use crate::turn::Turn;
 
-/// An app, ready to answer.
+/// A compiled app.
 pub struct Assistant {
     pub(crate) app: Arc<App>,
     pub(crate) catalogue: Catalogue,
-    /// How a model says who answers, where one may, by what it chooses from.
+    workflows: BTreeMap<Name, graph::WorkflowGraph>,
+    /// Model-based routers, by the kind of target that they choose from.
     routers: BTreeMap<Option<TargetKind>, Router>,
     pub(crate) templates: Templates,
     /// Which tools of the program that runs the app need a person's approval.
     approvals: Approvals,
 }
 
-/// How far a task has come. It is written with every entry and so holds no more than is needed.
+/// State of a task. It is written with every entry, so it stays small.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
     /// The node whose call is open.
     pub(crate) node: Node,
-    /// What the user is taken to want.
+    /// The skill that the request is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<SkillRef>,
-    /// How that was decided.
+    /// The decision that led to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) decision: Option<Decision>,
-    /// What is known: a text each, or the item that the text points at.
+    /// Slot values: a text, or the item that the text refers to.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) slots: Map<String, Value>,
-    /// Whether the user has said yes to it.
+    /// Whether the user has confirmed the action.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) confirmed: bool,
-    /// Other ways to read the same message.
+    /// Alternative slot values for the same message.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) alternatives: Vec<Map<String, Value>>,
-    /// The slot that is being looked up.
+    /// The slot whose reference is being resolved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) slot: Option<Name>,
-    /// What an earlier question narrowed the choice to.
+    /// Items that an earlier question narrowed the choice to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) candidates: Vec<Item>,
-    /// What the user was last told of.
+    /// Items that the user was shown last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) shown: Vec<Item>,
-    /// Older messages that did not travel with the request.
+    /// Number of older messages that were left out of the history.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) history_cut: usize,
-    /// An agent's run, while a model thinks.
+    /// The run of an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<Box<agent::AgentRun>>,
-    /// A walk through a workflow.
+    /// The walk through a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) walk: Option<Box<graph::Walk>>,
-    /// What is known while a model says who answers.
+    /// Context of an open routing decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unsure: Option<Box<route::RouterContext>>,
-    /// Several requests under way.
+    /// The requests of a message that holds several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) dispatched: Vec<dispatch::SubRequest>,
-    /// The domains that are being asked.
+    /// Open queries to data domains.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) asked: Vec<inquire::DomainToolCall>,
-    /// The conversation that each domain goes on with.
+    /// The conversation id of each data domain.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) conversations: BTreeMap<Name, String>,
-    /// Results of which a model is to make one text.
+    /// Results that a model is combining into one text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) gathered: Option<Box<aggregate::Aggregation>>,
-    /// What was spent besides what an agent's run or a walk spends.
+    /// Budget used outside of agent runs and walks.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) spent: agent::BudgetUse,
-    /// Whether it failed for a passing reason, before anything was changed.
+    /// What a child may read of its parent's conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<ConversationExcerpt>,
+    /// Whether it failed for a transient reason, before anything was changed.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) passing: bool,
-    /// Of a child: its calls, under way or ended, that may have changed something outside. Nothing where they were
-    /// not counted from the start, as in a task of an older version.
+    /// Of a child: the number of its calls that may have had an effect. `None` if they were not counted from the
+    /// start, as in a task of an older version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) possible_effects: Option<usize>,
-    /// An answer that is data.
+    /// Structured output of the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Value>,
     /// Tool calls that have ended.
@@ -110,42 +116,42 @@ pub struct Progress {
     pub(crate) tool_calls: Vec<ToolCall>,
 }
 
-/// The nodes of the way that make calls.
+/// The nodes that make calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Node {
-    /// Finding out what is meant.
+    /// Classifying the message.
     #[default]
     Decide,
-    /// Finding what words point at.
+    /// Resolving a reference to an item.
     Resolve,
-    /// Doing it.
+    /// Calling the skill's tool.
     Act,
-    /// Letting a model think about it.
+    /// Running an agent with a model.
     Agent,
     /// Walking a workflow.
     Graph,
-    /// Letting a model say who answers.
+    /// Letting a model choose who answers.
     Route,
-    /// Doing several things at once.
+    /// Running several requests of one message.
     Dispatch,
-    /// Asking data domains.
+    /// Querying data domains.
     Inquire,
-    /// Letting a model make one text of several results.
+    /// Letting a model combine several results.
     Aggregate,
 }
 
 impl Assistant {
-    /// Compiles what an app says.
+    /// Compiles an app.
     pub fn new(app: Arc<App>) -> Result<Self, FlowError> {
         Self::sharing(app, &Classifiers::default())
     }
 
-    /// The same, with a classifier that other assistants of the collection may have trained, where the apps have the
-    /// same skills and domains.
+    /// Compiles an app and shares classifiers with other apps that have the same skills and domains.
     pub fn sharing(app: Arc<App>, classifiers: &Classifiers) -> Result<Self, FlowError> {
         let catalogue = Catalogue::of(&app, classifiers)?;
         Ok(Self {
+            workflows: workflows(&app),
             routers: routers(&app, &catalogue),
             app,
             catalogue,
@@ -154,15 +160,15 @@ impl Assistant {
         })
     }
 
-    /// Asks a person before it calls what these rules say, as before what the app says.
+    /// Adds approval rules to those of the app.
     #[must_use]
     pub fn with_approvals(mut self, approvals: Approvals) -> Self {
         self.approvals = approvals;
         self
     }
 
-    /// Trains the classifier on a thread of its own, so that no request waits for it. What is not trained then is
-    /// trained when it is first needed.
+    /// Trains the classifier on its own thread, so that no request waits for it. Without a thread, it is trained when
+    /// it is first needed.
     pub fn train_in_background(self: &Arc<Self>) {
         if self.is_trained() {
             return;
@@ -170,23 +176,27 @@ impl Assistant {
         let assistant = Arc::clone(self);
         let thread = std::thread::Builder::new().name("training".to_owned());
         if let Err(error) = thread.spawn(move || assistant.catalogue.train()) {
-            tracing::warn!(%error, "there is no thread to train the classifier on");
+            tracing::warn!(%error, "the classifier cannot be trained in the background");
         }
     }
 
-    /// Whether no request has to wait for training any more.
+    /// Whether the classifier is trained, so that no request waits for it.
     pub fn is_trained(&self) -> bool {
         self.catalogue.is_trained()
     }
 
-    /// The first step: a child begins with the agent or workflow it is for, an app with nothing to decide over with its
-    /// workflow, else with its agent, or with the one of several that a model chooses, and everything else with a decision.
-    fn begin(&self, turn: &mut Turn<'_>, input: Value) -> Step<Request> {
-        if let Ok(child) = ChildInput::deserialize(input) {
-            return self.begin_child(turn, child);
+    /// The first step. A child starts with the agent or workflow it is addressed to. An app without skills and domains
+    /// starts with its workflow, else with its agent or the one that a model chooses. Everything else is classified.
+    fn begin(&self, turn: &mut Turn<'_>, input: &Value) -> Step<Request> {
+        match TaskInput::read(input) {
+            Ok(TaskInput::User) => {}
+            Ok(TaskInput::Child(child)) => return self.begin_child(turn, *child),
+            Err(error) => {
+                return compose::broken(turn, &FailureCode::InputUnreadable.because(error));
+            }
         }
         let workflow = self.app.main_workflow();
-        // A workflow that decides by itself who answers decides for all.
+        // A workflow with a route node replaces the app's own decision.
         let walks = |workflow: &&Workflow| self.catalogue.is_empty() || workflow.routes();
         if let Some(workflow) = workflow.filter(walks) {
             return graph::start(turn, workflow, Map::new());
@@ -198,22 +208,26 @@ impl Assistant {
     }
 
     fn begin_child(&self, turn: &mut Turn<'_>, child: ChildInput) -> Step<Request> {
-        match &child.whom {
+        turn.state.earlier = child.earlier;
+        match &child.addressee {
             Addressee::Agent(name) => match self.app.agent(name.as_str()) {
                 Some(agent) => agent::start_for(turn, agent, child.allowance, child.manner),
-                None => compose::broken(turn, "the agent is gone"),
+                None => compose::broken(turn, "the agent is no longer in the app"),
             },
-            // As if the user had said it alone.
-            Addressee::Request(_) => decide::start(child.deciding),
+            // Handled like a message of its own.
+            Addressee::Request(_) => decide::start(DecisionContext {
+                earlier: child.earlier,
+                ..child.deciding
+            }),
             Addressee::Workflow(name) => match self.app.workflow(name.as_str()) {
                 Some(workflow) => graph::start(turn, workflow, child.state),
-                None => compose::broken(turn, "the workflow is gone"),
+                None => compose::broken(turn, "the workflow is no longer in the app"),
             },
         }
     }
 
-    /// The agent that thinks about what no skill covers: the one meant, or else the first that has a model and does not
-    /// only work for others.
+    /// The agent for requests that no skill covers: `meant` if it has a model, else the first agent with a model that is
+    /// not reserved for sub-tasks.
     pub(crate) fn thinker(&self, meant: Option<&Name>) -> Option<&Agent> {
         let thinks = |agent: &&Agent| agent.llm_config.is_some();
         let meant = meant.and_then(|name| self.app.agent(name.as_str()));
@@ -222,12 +236,17 @@ impl Assistant {
             .or_else(|| leading(&self.app).find(thinks))
     }
 
-    /// How a model says who answers, if one may: of everything, or of one kind.
+    /// A compiled workflow.
+    pub(crate) fn workflow(&self, name: &Name) -> Option<&graph::WorkflowGraph> {
+        self.workflows.get(name)
+    }
+
+    /// The model-based router over one kind of target, or over all.
     pub(crate) fn router(&self, over: Option<TargetKind>) -> Option<&Router> {
         self.routers.get(&over)
     }
 
-    /// What the app says of a tool, given as `tool` or `server.tool`. A bare name may be a tool of several servers.
+    /// The app's settings for a tool, named as `tool` or `server.tool`. A bare name may match tools of several servers.
     pub(crate) fn tool_settings(&self, tool: &str) -> impl Iterator<Item = &ToolSettings> {
         let (server, name) = match tool.split_once('.') {
             Some((server, name)) => (Some(server), name),
@@ -235,18 +254,18 @@ impl Assistant {
         };
         let servers = self.app.servers.iter();
         servers
-            .filter(move |known| server.is_none_or(|server| known.name.is_spelt(server)))
+            .filter(move |known| server.is_none_or(|server| known.name.matches(server)))
             .filter_map(move |known| known.tools.get(name))
     }
 
-    /// Whether a person must agree before a tool, given as `tool` or `server.tool`, is called with these arguments.
+    /// Whether a call of a tool, named as `tool` or `server.tool`, needs a person's approval.
     pub(crate) fn needs_approval(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
         let mut settings = self.tool_settings(tool);
         settings.any(|settings| settings.approval == Approval::Required)
             || self.approvals.required(tool, arguments)
     }
 
-    /// How long one call of a tool may take: its own limit, where the app sets one, else the app's.
+    /// Time limit of one call of a tool: the tool's own if set, else the app's.
     pub(crate) fn tool_time(&self, tool: &str) -> Duration {
         let own = self.tool_settings(tool).find_map(|own| own.timeout_seconds);
         let seconds = own.unwrap_or(self.app.config.limits.tool_seconds);
@@ -259,7 +278,14 @@ impl Assistant {
     }
 }
 
-/// The routers that the app's way and its workflows use.
+fn workflows(app: &App) -> BTreeMap<Name, graph::WorkflowGraph> {
+    let workflows = app.workflows.iter();
+    workflows
+        .map(|workflow| (workflow.name.clone(), graph::WorkflowGraph::of(workflow)))
+        .collect()
+}
+
+/// The routers that the app and its workflows need.
 fn routers(app: &App, catalogue: &Catalogue) -> BTreeMap<Option<TargetKind>, Router> {
     let nodes = app
         .workflows
@@ -312,14 +338,14 @@ impl Program for Assistant {
             state,
         };
         match turn.state.node {
-            Node::Graph => graph::begin_again(&mut turn, &open, set),
-            Node::Act => act::begin_again(&mut turn, set),
+            Node::Graph => graph::rebuild_open_calls(&mut turn, &open, set),
+            Node::Act => act::rebuild_open_calls(&mut turn, set),
             _ => Err("only a workflow's state, or what a skill was given, can be changed".into()),
         }
     }
 
     fn given(&self, request: &Request, value: Value) -> Result<Reply, String> {
-        request.replied_by_hand(value)
+        request.manual_reply(value)
     }
 
     fn step(
@@ -344,7 +370,7 @@ impl Program for Assistant {
 }
 
 impl Progress {
-    /// Notes what is known by now of the calls that may have changed something.
+    /// Updates the count of calls that may have had an effect.
     fn settle(&mut self, view: &View<'_, Request>, event: &Event<Reply>) {
         match (event, view.returned) {
             (Event::Submitted { .. }, _) if view.facts.parent.is_some() => {
@@ -363,7 +389,7 @@ impl Progress {
         }
     }
 
-    /// Whether the task certainly changed nothing, nor will by a call that is under way.
+    /// Whether no call of the task, ended or open, can have had an effect.
     pub(crate) fn changed_nothing(&self) -> bool {
         self.possible_effects == Some(0)
     }
@@ -372,7 +398,7 @@ impl Progress {
 impl Assistant {
     fn go_on(&self, turn: &mut Turn<'_>, event: Event<Reply>) -> Step<Request> {
         match event {
-            Event::Submitted { input } => self.begin(turn, input),
+            Event::Submitted { input } => self.begin(turn, &input),
             Event::Returned {
                 call,
                 outcome,

@@ -1,4 +1,4 @@
-//! What the nodes ask the performer for, and what it gives back. Both stand in the journal.
+//! Calls that the nodes request and the replies that the performer returns. Both are journaled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::input::ConversationExcerpt;
 use crate::memory::{RequestTarget, Topic};
 use crate::nodes::agent::sub_agents::SubTask;
 use crate::nodes::agent::{Thought, ThoughtRequest};
@@ -19,61 +20,64 @@ use crate::nodes::decide::DecisionReply;
 use crate::nodes::route::Routing;
 use crate::toolbox::wait_time;
 
-/// What an assistant's call asks for.
+/// The request of an assistant's call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Request(pub(crate) CallRequest);
 
-/// What an assistant's call gives.
+/// The reply to an assistant's call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Reply(pub(crate) CallReply);
 
-/// What is to be done outside.
+/// Work that the performer carries out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum CallRequest {
-    /// Find out what the user means.
+    /// Classify the user's message.
     Decide(DecisionContext),
-    /// Let a model say who answers.
+    /// Let a model choose who answers.
     Route(Routing),
-    /// Let a model write one text from several results.
+    /// Let a model write one answer from several results.
     Synthesise(Facts),
     /// Call a tool.
     Tool(ToolCallRequest),
-    /// Let a model think.
+    /// Ask a model for an agent's next thought.
     Model(ThoughtRequest),
-    /// Let another agent, or a workflow, do a part of the work.
+    /// Run a sub-task of another agent or of a workflow.
     Child(Box<SubTask>),
     /// Ask a person.
     Person {
-        /// What they said and changed, once they have.
+        /// Their comment and changes, once they have answered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said: Option<Value>,
     },
-    /// Do one of these at a node of a workflow.
+    /// Any of the above, at a node of a workflow.
     At(NodeAction),
 }
 
-/// What is known of a message before it is read.
+/// Context of a message that is to be classified.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DecisionContext {
-    /// What it is for, where it is a part of a longer one.
+    /// Its target, if it is a part of a longer message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) goal: Option<RequestTarget>,
-    /// What the part before it is about.
+    /// The topic of the part before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) topic: Option<Topic>,
+    /// What a child may read of its parent's conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<ConversationExcerpt>,
 }
 
-/// What is done at a node of a workflow.
+/// A call at a node of a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NodeAction {
     pub(crate) node: Name,
-    /// Which item of a list it is done for.
+    /// Index of the item, for a node that runs for each item of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) item: Option<usize>,
-    /// How long to wait first, after an attempt that failed.
+    /// Delay before a retry.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
     pub(crate) ask: Box<CallRequest>,
@@ -86,55 +90,55 @@ impl ToolCallRequest {
     }
 }
 
-/// A tool that is to be called.
+/// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ToolCallRequest {
     /// As `tool` or `server.tool`.
     pub(crate) tool: String,
     pub(crate) arguments: Arguments,
-    /// Which of a thought's calls it is.
+    /// Its index among the calls of a thought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<usize>,
-    /// When the time of the run that calls it is over.
+    /// Deadline of the agent run that makes the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until_ms: Option<u64>,
-    /// How long to wait first.
+    /// Delay before the call.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
-    /// Whether it only asks something, so that without an answer there is nothing to find out.
+    /// Whether it only queries: a lost answer then needs no verification.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) asks: bool,
 }
 
-/// What was done.
+/// The reply of the performer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallReply {
     /// What the user means.
     Decided(Box<DecisionReply>),
-    /// What a tool, or another agent, said.
+    /// The reply of a tool or of a sub-task.
     Tool(Box<ToolReply>),
-    /// What a model said.
+    /// The output of a model.
     Thought(Box<Thought>),
-    /// What a person said, and changed, if they did more than agree.
+    /// A person's comment and changes, if they did more than approve.
     Person(Option<Value>),
 }
 
 impl Request {
-    /// The same request with other arguments, as a person wants it.
+    /// The request with the arguments that a person changed.
     pub(crate) fn with_arguments(&self, value: Value) -> Result<Self, String> {
         self.0.with_arguments(value).map(Self)
     }
 
-    /// The same request, with what a person who agreed to it said.
+    /// The request with the comment of the person who approved it.
     pub(crate) fn agreed(&self, message: &str) -> Self {
         Self(self.0.agreed(message))
     }
 
-    /// What a person says came of the call.
-    pub(crate) fn replied_by_hand(&self, value: Value) -> Result<Reply, String> {
-        let CallRequest::Tool(tool_call) = self.0.itself() else {
-            return Err("only the result of a tool can be given by hand".into());
+    /// A reply that a person enters for a call whose outcome is unknown.
+    pub(crate) fn manual_reply(&self, value: Value) -> Result<Reply, String> {
+        let CallRequest::Tool(tool_call) = self.0.innermost() else {
+            return Err("only the result of a tool can be entered by hand".into());
         };
         let (server, tool) = tool_call
             .tool
@@ -145,11 +149,10 @@ impl Request {
     }
 }
 
-/// The codes of calls that a person decided against, by a word or by saying nothing.
+/// The codes of calls that a person rejected or did not answer in time.
 const DECIDED_AGAINST: [FailureCode; 2] = [FailureCode::CallRejected, FailureCode::CallUnanswered];
 
-/// Whether something may be done in the place of a call that failed: it certainly changed nothing, and no person
-/// decided against it.
+/// Whether a failed call may be retried or replaced: it certainly changed nothing, and no person decided against it.
 pub(crate) fn may_be_replaced(ask: &CallRequest, outcome: &Outcome<Reply>) -> bool {
     let decided_against = matches!(
         outcome,
@@ -159,33 +162,33 @@ pub(crate) fn may_be_replaced(ask: &CallRequest, outcome: &Outcome<Reply>) -> bo
 }
 
 impl CallRequest {
-    /// Whether it may change something outside. Who knows the tool knows better.
+    /// Whether it may have an effect. Conservative: the tool's description may say otherwise.
     pub(crate) fn may_act(&self) -> bool {
-        matches!(self.itself(), Self::Tool(_) | Self::Child(_))
+        matches!(self.innermost(), Self::Tool(_) | Self::Child(_))
     }
 
-    /// Whether it is certain, by what came of it, that nothing was changed. A tool that was reached and says that
-    /// it failed is taken at its word; another agent may have failed after it had done something.
+    /// Whether the outcome proves that nothing was changed. A tool's own error does; a failed sub-task may have had
+    /// effects before it failed.
     pub(crate) fn changed_nothing(&self, outcome: &Outcome<Reply>) -> bool {
         match outcome {
             Outcome::Failed(failure) => failure.kind == FailureKind::NoEffect,
             Outcome::Done(Reply(CallReply::Tool(reply))) => {
-                let is_tool = matches!(self.itself(), Self::Tool(_));
+                let is_tool = matches!(self.innermost(), Self::Tool(_));
                 reply.changed_nothing || (is_tool && reply.is_error)
             }
             Outcome::Done(_) => false,
         }
     }
 
-    /// What is to be done, wherever it is done.
-    pub(crate) fn itself(&self) -> &Self {
+    /// The call itself, without the node that makes it.
+    pub(crate) fn innermost(&self) -> &Self {
         match self {
             Self::At(at) => &at.ask,
             ask => ask,
         }
     }
 
-    /// How long to wait before it is done.
+    /// Delay before it is carried out.
     pub(crate) fn delay(&self) -> Duration {
         match self {
             Self::At(at) => Duration::from_millis(at.delay_ms) + at.ask.delay(),
@@ -240,7 +243,7 @@ impl CallRequest {
     }
 }
 
-/// What a person changes at a human node: fields of the state, and what they say to it.
+/// Checks a person's input at a human node: updates of the state, and a comment.
 fn feedback(fields: Map<String, Value>) -> Result<Value, String> {
     let updates = fields.get("state_updates").and_then(Value::as_object);
     if updates.is_none_or(Map::is_empty) {
@@ -261,12 +264,12 @@ impl From<CallRequest> for Request {
     }
 }
 
-/// What every entry would repeat is not written.
+/// For serde: defaults are left out of journal entries.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// A step that makes one call, which needs nobody's leave.
+/// A step that makes one call without approval.
 pub(crate) fn one_call(label: impl Into<String>, ask: CallRequest) -> Step<Request> {
     Step {
         calls: vec![NewCall {
@@ -278,13 +281,13 @@ pub(crate) fn one_call(label: impl Into<String>, ask: CallRequest) -> Step<Reque
     }
 }
 
-/// A call that has just come back.
+/// A call that has just returned.
 pub(crate) struct ReturnedCall {
     pub(crate) made: CallInfo,
     pub(crate) outcome: Outcome<Reply>,
 }
 
-/// Which call it was, and when it was made.
+/// Identity and start of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct CallInfo {
     pub(crate) call: Uuid,
@@ -292,31 +295,31 @@ pub(crate) struct CallInfo {
 }
 
 impl ReturnedCall {
-    /// What was decided, or why nothing was.
+    /// The decision, or why there is none.
     pub(crate) fn decided(self) -> Result<DecisionReply, Failure> {
-        match self.given()? {
+        match self.reply()? {
             CallReply::Decided(decided) => Ok(*decided),
-            _ => Err(not_asked_for()),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    /// What the tool said, or why it said nothing.
+    /// The tool's reply, or why there is none.
     pub(crate) fn tool(self) -> Result<ToolReply, Failure> {
-        match self.given()? {
+        match self.reply()? {
             CallReply::Tool(reply) => Ok(*reply),
-            _ => Err(not_asked_for()),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    /// What a model said, or why it said nothing.
+    /// The model's output, or why there is none.
     pub(crate) fn thought(self) -> Result<Thought, Failure> {
-        match self.given()? {
+        match self.reply()? {
             CallReply::Thought(thought) => Ok(*thought),
-            _ => Err(not_asked_for()),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    fn given(self) -> Result<CallReply, Failure> {
+    fn reply(self) -> Result<CallReply, Failure> {
         match self.outcome {
             Outcome::Done(Reply(given)) => Ok(given),
             Outcome::Failed(failure) => Err(failure),
@@ -324,7 +327,7 @@ impl ReturnedCall {
     }
 }
 
-fn not_asked_for() -> Failure {
-    let message = "the call gave something else than was asked for";
+fn unexpected_reply() -> Failure {
+    let message = "the call returned another kind of reply than requested";
     Failure::unknown(FailureCode::CallUnexpected, message)
 }

@@ -46,7 +46,7 @@ pub(crate) struct RequestedAction {
     /// What pointing words may point at, where an earlier question narrowed it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) candidates: Vec<Item>,
-    /// Whether the user has said yes to it.
+    /// Whether the user has confirmed the action.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) confirmed: bool,
     pub(crate) decision: Decision,
@@ -237,7 +237,7 @@ fn swallows(skills: &Catalogue, decided: &LocalDecision, target: &SkillRef) -> b
         return false;
     };
     let is_free = |name: &str| {
-        let slot = skill.slots.iter().find(|(slot, _)| slot.is_spelt(name));
+        let slot = skill.slots.iter().find(|(slot, _)| slot.matches(name));
         slot.is_none_or(|(_, slot)| slot.values.is_empty())
     };
     let mut slots = chosen.slots.iter();

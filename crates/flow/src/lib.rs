@@ -13,10 +13,13 @@
 mod assistant;
 mod calls;
 mod catalogue;
+mod effort;
 mod error;
+mod events;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod input;
 mod inquiry;
 mod interpret;
 mod memory;
@@ -27,6 +30,7 @@ mod receive;
 mod reference;
 mod retry_budget;
 mod split;
+mod task_scratch;
 mod template;
 pub mod toolbox;
 mod trace;
@@ -39,6 +43,10 @@ pub use convoke_tools as ports;
 pub use assistant::{Assistant, Progress};
 pub use calls::{Reply, Request};
 pub use error::FlowError;
+pub use events::{
+    DecisionCandidate, EventProjection, FollowedTask, Following, TaskEvent, TaskEventKind,
+    TaskUpdate, follow, follow_stored,
+};
 pub use performer::{Performer, PerformerOptions};
 pub use receive::{
     Incoming, MAX_ANSWER_BYTES, MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS, MAX_TAGS, check_answer,

@@ -26,7 +26,7 @@ pub(crate) struct Memory {
     /// What the message asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) asks: Option<PendingQuestion>,
-    /// What was done.
+    /// The reply of the performer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) topic: Option<Topic>,
     /// The domains that were asked.

@@ -1,33 +1,35 @@
 //! The engine's executor: carries out what the program asks for, through the ports.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_engine::{Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome, Verdict};
 use convoke_llm::ModelClient;
-use convoke_model::{AgentFields, Clock, Injected, McpServer, Message, Name, Role, VerifyFields};
+use convoke_model::{AgentFields, Clock, Injected, McpServer, Name, NodeKind, Role, VerifyFields};
 use convoke_store::{Store, Viewer};
 use convoke_tools::{Caller, FailureCode, ToolDescription, ToolReply, ToolRequest, Tools};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use crate::assistant::Assistant;
 use crate::calls::{CallReply, CallRequest, DecisionContext, Reply, Request, ToolCallRequest};
-use crate::nodes::agent::sub_agents::{self, ConversationExcerpt, SubTask};
+use crate::input::ConversationExcerpt;
+use crate::nodes::agent::sub_agents::{self, SubTask};
 use crate::nodes::aggregate::{self, Facts};
 use crate::nodes::route::Routing;
 use crate::nodes::{agent, decide};
 use crate::retry_budget::RetryBudget;
+use crate::task_scratch::{ClassifiedTool, History, TaskScratch};
 use crate::toolbox::waited;
 
-/// How stubborn the performer is.
+/// Retry settings of the performer.
 #[derive(Debug, Clone)]
 pub struct PerformerOptions {
-    /// Attempts to reach a tool server that cannot be reached.
+    /// Number of attempts to reach a tool server.
     pub attempts: u32,
-    /// The pause after the first attempt; it doubles each time.
+    /// Pause after the first attempt. Doubles with each attempt.
     pub pause: Duration,
 }
 
@@ -40,15 +42,6 @@ impl Default for PerformerOptions {
     }
 }
 
-/// What was said in a conversation before a task.
-#[derive(Debug, Default)]
-struct History {
-    /// The newest messages, oldest first.
-    messages: Vec<Message>,
-    /// How many are older still and were left out.
-    older: usize,
-}
-
 /// Carries out calls for all tasks of an app.
 pub struct Performer {
     assistant: Arc<Assistant>,
@@ -57,18 +50,18 @@ pub struct Performer {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     options: PerformerOptions,
-    /// What each agent's model is offered.
+    /// Cached model setups, by agent.
     offers: Mutex<HashMap<Name, ModelSetups>>,
 }
 
-/// What an agent's model is offered, with what it was made from.
+/// A model setup with the tool descriptions it was built from.
 struct ModelSetups {
     facts: Vec<Arc<ToolDescription>>,
     offered: Arc<agent::ModelSetup>,
 }
 
 impl Performer {
-    /// A performer over the app's tools and the store's conversations.
+    /// Creates a performer over an app's tools and the conversations of a store.
     pub fn new(
         assistant: Arc<Assistant>,
         tools: Arc<dyn Tools>,
@@ -88,27 +81,22 @@ impl Performer {
         }
     }
 
-    /// What was said in the conversation before the task. It does not change while the task runs, so
-    /// it is read once for each hold.
-    async fn history(&self, call_context: &CallContext) -> Result<Arc<History>, Failure> {
-        let kept = call_context
-            .scratch
-            .get_or_try_init(|| async {
-                let history: Arc<dyn Any + Send + Sync> =
-                    Arc::new(self.read_history(call_context).await?);
-                Ok::<_, Failure>(history)
-            })
-            .await?;
-        Arc::clone(kept).downcast::<History>().map_err(|_| {
-            Failure::no_effect(
-                FailureCode::HistoryUnreadable,
-                "something else is kept in its place",
-            )
-        })
+    /// The conversation before the task. A child reads the excerpt that its call names.
+    async fn history(
+        &self,
+        call_context: &CallContext,
+        earlier: Option<ConversationExcerpt>,
+    ) -> Result<Arc<History>, Failure> {
+        let scratch = TaskScratch::of(call_context).await?;
+        let read = || async { self.read_history(call_context, earlier).await.map(Arc::new) };
+        scratch.history.get_or_try_init(read).await.cloned()
     }
 
-    /// A part of a message has no conversation of its own, and looks back on the one that it is said in.
-    async fn read_history(&self, call_context: &CallContext) -> Result<History, Failure> {
+    async fn read_history(
+        &self,
+        call_context: &CallContext,
+        earlier: Option<ConversationExcerpt>,
+    ) -> Result<History, Failure> {
         let facts = &call_context.facts;
         let first = call_context.messages.first();
         let earlier = match (facts.conversation, facts.parent) {
@@ -117,7 +105,9 @@ impl Performer {
                 before: facts.id,
                 messages: self.assistant.app.config.limits.history_messages as usize,
             }),
-            (None, Some(_)) => first.and_then(ConversationExcerpt::of),
+            (None, Some(_)) => {
+                earlier.or_else(|| first.and_then(ConversationExcerpt::of_older_child))
+            }
             (None, None) => None,
         };
         let Some(earlier) = earlier else {
@@ -141,7 +131,7 @@ impl Performer {
         call_context: &CallContext,
         deciding: &DecisionContext,
     ) -> Result<CallReply, Failure> {
-        let history = self.history(call_context).await?;
+        let history = self.history(call_context, deciding.earlier).await?;
         let (assistant, deciding) = (Arc::clone(&self.assistant), deciding.clone());
         let text = said(call_context).to_owned();
         let decide = move || {
@@ -151,7 +141,7 @@ impl Performer {
         let decided = if self.assistant.is_trained() {
             decide()
         } else {
-            // It may have to be trained first, which takes longer than other tasks can wait.
+            // Training may come first, and would block the executor.
             let decided = tokio::task::spawn_blocking(decide).await;
             decided
                 .map_err(|error| Failure::no_effect(FailureCode::DecideFailed, error.to_string()))?
@@ -159,17 +149,18 @@ impl Performer {
         Ok(CallReply::Decided(Box::new(decided)))
     }
 
-    /// Lets a model say who answers.
+    /// Lets a model choose who answers.
     async fn route(
         &self,
         call_context: &CallContext,
         routing: &Routing,
     ) -> Result<CallReply, Failure> {
         let router = self.assistant.router(routing.over);
-        let router = router
-            .ok_or_else(|| Failure::no_effect(FailureCode::RouteGone, "the router is gone"))?;
-        let history = self.history(call_context).await?;
-        // As much as travels with a part of a message, and beginning with what the user said.
+        let router = router.ok_or_else(|| {
+            Failure::no_effect(FailureCode::RouteGone, "the router is no longer in the app")
+        })?;
+        let history = self.history(call_context, routing.earlier).await?;
+        // The same number of turns as a sub-task sees, starting with a user message.
         let turns = self.assistant.app.config.dispatch.context_turns as usize;
         let skipped = history.messages.len().saturating_sub(2 * turns);
         let recent = &history.messages[skipped..];
@@ -190,7 +181,7 @@ impl Performer {
         Ok(CallReply::Thought(Box::new(thought)))
     }
 
-    /// Lets a model write one text from several results.
+    /// Lets a model write one answer from several results.
     async fn synthesise(
         &self,
         call_context: &CallContext,
@@ -203,8 +194,8 @@ impl Performer {
         Ok(CallReply::Thought(Box::new(thought)))
     }
 
-    /// Lets another agent, or a workflow, do a part of the work.
-    async fn hand_over(
+    /// Runs a sub-task and waits for its reply.
+    async fn run_child(
         &self,
         call_context: &CallContext,
         sub_task: &SubTask,
@@ -212,12 +203,12 @@ impl Performer {
     ) -> Result<CallReply, Failure> {
         let (at, end) = (self.clock.now(), deadline(call_context, sub_task.until_ms));
         let outcome = Box::pin(sub_agents::perform(call_context, key, sub_task, at, end)).await;
-        let whom = sub_task.whom.name();
-        let agent = self.assistant.app.agent(whom.as_str());
+        let addressee = sub_task.addressee.name();
+        let agent = self.assistant.app.agent(addressee.as_str());
         if agent.is_none_or(|agent| agent.limits.enable_telemetry) {
             let took = self.clock.now().duration_since(at).as_millis();
             let success = outcome.as_ref().is_ok_and(|reply| !reply.is_error);
-            tracing::info!(task = %call_context.facts.id, %whom, took, success, "a part of the work has come back");
+            tracing::info!(task = %call_context.facts.id, %addressee, took, success, "a sub-task ended");
         }
         outcome.map(|reply| CallReply::Tool(Box::new(reply)))
     }
@@ -232,25 +223,32 @@ impl Performer {
             .app
             .agent(asked.agent.as_str())
             .ok_or_else(|| Failure::no_effect(FailureCode::AgentGone, asked.agent.as_str()))?;
-        let history = self.history(call_context).await?;
+        let history = self.history(call_context, asked.earlier).await?;
         let end = deadline(call_context, Some(asked.until_ms));
         let thinking = agent::ThoughtContext {
             agent,
-            offer: &*self.offered(agent, end).await,
+            offer: &*self.model_setup(agent, end).await,
             phase: asked.phase,
             history: &history.messages,
             older: history.older,
             call_context,
+            may_be_live: !self.checks_answers(),
             time_left: self.time_left(end),
         };
         let thought = agent::perform(&self.models, &thinking).await?;
         Ok(CallReply::Thought(Box::new(thought)))
     }
 
-    /// The agent's tools as its model sees them. A server that cannot be reached takes only its own
-    /// away, and no more than half of the time. Made anew only when a server says something else of its
-    /// tools than before.
-    async fn offered(&self, agent: &AgentFields, end: Timestamp) -> Arc<agent::ModelSetup> {
+    /// Whether the app checks anything before it is delivered. Then no text is live: none was checked yet.
+    fn checks_answers(&self) -> bool {
+        let workflows = self.assistant.app.workflows.iter();
+        let mut nodes = workflows.flat_map(|workflow| workflow.nodes.values());
+        nodes.any(|node| node.kind == NodeKind::Check)
+    }
+
+    /// The agent's tools as its model sees them. An unreachable server removes only its own tools and uses at most half
+    /// of the time. Rebuilt only when a description changes.
+    async fn model_setup(&self, agent: &AgentFields, end: Timestamp) -> Arc<agent::ModelSetup> {
         let half = self.time_left(end) / 2;
         let describe = |tool| self.describe(tool, self.assistant.tool_time(tool).min(half));
         let described =
@@ -259,13 +257,17 @@ impl Performer {
         for (tool, described) in agent.tools.iter().zip(described) {
             match described {
                 Ok(described) => facts.push(described),
-                Err(failure) => tracing::warn!(%tool, code = failure.code, "a tool is not there"),
+                Err(failure) => tracing::warn!(%tool, code = failure.code, "a tool is unavailable"),
             }
         }
         let mut known = self.offers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(offers) = known.get(&agent.name)
             && offers.facts.len() == facts.len()
-            && offers.facts.iter().zip(&facts).all(|(a, b)| same(a, b))
+            && offers
+                .facts
+                .iter()
+                .zip(&facts)
+                .all(|(a, b)| is_unchanged(a, b))
         {
             return Arc::clone(&offers.offered);
         }
@@ -281,32 +283,84 @@ impl Performer {
         offered
     }
 
+    /// The tool and the effect of a call. Described once per call, however often the call is made.
+    async fn classified(
+        &self,
+        call_context: &CallContext,
+        call: Uuid,
+        tool_call: &ToolCallRequest,
+    ) -> Result<ClassifiedTool, Failure> {
+        let scratch = TaskScratch::of(call_context).await?;
+        if let Some(tool) = scratch.tool(call) {
+            return Ok(tool);
+        }
+        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
+        let description = self.describe(&tool_call.tool, time).await?;
+        let server = self.server(&description.server);
+        let keyed = server.is_some_and(|server| server.honours_idempotency_key);
+        let effect = if description.read_only {
+            Effect::None
+        } else if description.idempotent || keyed {
+            Effect::Repeatable
+        } else if tool_call.asks {
+            Effect::AtMostOnce
+        } else {
+            Effect::Once
+        };
+        let tool = ClassifiedTool {
+            description,
+            effect,
+        };
+        scratch.keep_tool(call, tool.clone());
+        Ok(tool)
+    }
+
+    /// Calls a task's tool. Drops its description once the outcome is certain.
+    async fn use_tool(
+        &self,
+        call_context: &CallContext,
+        call: Uuid,
+        tool_call: &ToolCallRequest,
+    ) -> Result<ToolReply, Failure> {
+        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
+        let retry_budget = RetryBudget::new(&self.options, time);
+        let tool = self.classified(call_context, call, tool_call).await?;
+        let (description, key) = (&tool.description, call.to_string());
+        let outcome = self
+            .call_tool(call_context, tool_call, description, key, retry_budget)
+            .await;
+        let is_certain = !matches!(&outcome, Err(failure) if failure.kind == FailureKind::Unknown);
+        if is_certain {
+            TaskScratch::of(call_context).await?.forget_tool(call);
+        }
+        outcome
+    }
+
     async fn call_tool(
         &self,
         call_context: &CallContext,
         tool_call: &ToolCallRequest,
+        description: &ToolDescription,
         key: String,
+        mut retry_budget: RetryBudget,
     ) -> Result<ToolReply, Failure> {
-        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
-        let mut retry_budget = RetryBudget::new(&self.options, time);
-        let facts = self.describe(&tool_call.tool, time).await?;
-        let server = self.server(&facts.server);
+        let server = self.server(&description.server);
         let mut request = ToolRequest {
             injected: injected(server, call_context),
             arguments: Arc::clone(&tool_call.arguments),
             caller: caller(call_context),
             idempotency_key: key,
-            timeout: time,
-            server: facts.server.clone(),
-            tool: facts.tool.clone(),
+            timeout: retry_budget.time_left(),
+            server: description.server.clone(),
+            tool: description.tool.clone(),
         };
         loop {
             request.timeout = retry_budget.time_left();
-            match again(&mut retry_budget, self.tools.call(&request).await) {
+            match pause_before_retry(&mut retry_budget, self.tools.call(&request).await) {
                 Ok(pause) => tokio::time::sleep(pause).await,
                 Err(outcome) => {
                     return outcome.map(|reply| ToolReply {
-                        changed_nothing: facts.read_only,
+                        changed_nothing: description.read_only,
                         ..reply
                     });
                 }
@@ -314,7 +368,7 @@ impl Performer {
         }
     }
 
-    /// What is known of a tool, if its server says so within this time. To ask for it changes nothing.
+    /// Describes a tool within this time. Has no effect outside.
     async fn describe(&self, tool: &str, time: Duration) -> Result<Arc<ToolDescription>, Failure> {
         let mut retry_budget = RetryBudget::new(&self.options, time);
         let mut why = None;
@@ -322,35 +376,40 @@ impl Performer {
             let described = self.tools.describe(tool);
             let outcome = match tokio::time::timeout_at(retry_budget.until(), described).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(why.unwrap_or_else(|| not_in_time(tool, time))),
+                Err(_) => Err(why.unwrap_or_else(|| describe_timed_out(tool, time))),
             };
             let outcome = outcome.map_err(|failure| Failure {
                 kind: FailureKind::NoEffect,
                 ..failure
             });
             why = outcome.as_ref().err().cloned();
-            match again(&mut retry_budget, outcome) {
+            match pause_before_retry(&mut retry_budget, outcome) {
                 Ok(pause) => tokio::time::sleep(pause).await,
                 Err(outcome) => return outcome,
             }
         }
     }
 
-    /// How it is found out whether a call of a tool took effect, if the app says so.
-    async fn verification(&self, tool: &str, time: Duration) -> Option<VerifyFields> {
-        // A server that is away may still be named by the tool itself.
-        let (server, name) = match self.describe(tool, time).await {
-            Ok(facts) => (facts.server.clone(), facts.tool.clone()),
-            Err(_) => tool
-                .split_once('.')
-                .map(|(server, name)| (server.to_owned(), name.to_owned()))?,
+    /// The app's settings for verifying a call, if it has any.
+    async fn verification(
+        &self,
+        call_context: &CallContext,
+        call: Uuid,
+        tool_call: &ToolCallRequest,
+    ) -> Option<VerifyFields> {
+        // The name in the call serves if the server cannot be reached.
+        let classified = self.classified(call_context, call, tool_call).await;
+        let (server, name) = if let Ok(ClassifiedTool { description, .. }) = &classified {
+            (description.server.as_str(), description.tool.as_str())
+        } else {
+            tool_call.tool.split_once('.')?
         };
-        let settings = self.server(&server)?.tools.get(&name)?;
+        let settings = self.server(server)?.tools.get(name)?;
         settings.verify.as_ref().map(convoke_model::Verify::fields)
     }
 
-    /// Asks a tool whether a call took effect. Whatever is in the way of an answer is no answer.
-    async fn ask_whether(
+    /// Asks the verifying tool whether a call took effect. An error means that it is not known.
+    async fn ask_verifier(
         &self,
         call_context: &CallContext,
         tool_call: &ToolCallRequest,
@@ -359,9 +418,13 @@ impl Performer {
     ) -> Result<Verdict<Reply>, String> {
         let said = |failure: Failure| failure.message;
         let time = self.time_for(&verify.tool, deadline(call_context, tool_call.until_ms));
-        let facts = self.describe(&verify.tool, time).await.map_err(said)?;
-        if !facts.read_only {
-            return Err(format!("{} may change something itself", verify.tool));
+        let retry_budget = RetryBudget::new(&self.options, time);
+        let description = self.describe(&verify.tool, time).await.map_err(said)?;
+        if !description.read_only {
+            return Err(format!(
+                "`{}` is not read-only and cannot verify a call",
+                verify.tool
+            ));
         }
         let templates = &self.assistant.templates;
         let given = Value::Object((*tool_call.arguments).clone());
@@ -382,7 +445,7 @@ impl Performer {
         };
         let key = format!("{id}-verify");
         let reply = self
-            .call_tool(call_context, &asked, key)
+            .call_tool(call_context, &asked, &description, key, retry_budget)
             .await
             .map_err(said)?;
         if reply.is_error {
@@ -411,13 +474,13 @@ impl Performer {
         self.assistant.app.server(name)
     }
 
-    /// The tool's own limit, the app's, and what is left of the task's time: the least of them.
+    /// The time limit of the tool, or what is left until the deadline if that is less.
     fn time_for(&self, tool: &str, deadline: Timestamp) -> Duration {
         let own = self.assistant.tool_time(tool);
         own.min(self.time_left(deadline))
     }
 
-    /// What is left until then.
+    /// The time until a deadline; zero if it is past.
     fn time_left(&self, deadline: Timestamp) -> Duration {
         deadline
             .duration_since(self.clock.now())
@@ -432,9 +495,9 @@ impl Executor<Assistant> for Performer {
         call_context: &CallContext,
         call: &Call<Request>,
     ) -> Result<Effect, Failure> {
-        let tool_call = match call.request.0.itself() {
+        let tool_call = match call.request.0.innermost() {
             CallRequest::Tool(tool_call) => tool_call,
-            // A child that was submitted under the call's id is found again, not made again.
+            // A child has the call's id as its key, so submitting it again finds it.
             CallRequest::Child(_) => return Ok(Effect::Repeatable),
             CallRequest::Decide(_)
             | CallRequest::Route(_)
@@ -443,24 +506,12 @@ impl Executor<Assistant> for Performer {
             | CallRequest::Person { .. }
             | CallRequest::At(_) => return Ok(Effect::None),
         };
-        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
-        let facts = self.describe(&tool_call.tool, time).await?;
-        let keyed = self
-            .server(&facts.server)
-            .is_some_and(|server| server.honours_idempotency_key);
-        Ok(if facts.read_only {
-            Effect::None
-        } else if facts.idempotent || keyed {
-            Effect::Repeatable
-        } else if tool_call.asks {
-            Effect::AtMostOnce
-        } else {
-            Effect::Once
-        })
+        let tool = self.classified(call_context, call.id, tool_call).await?;
+        Ok(tool.effect)
     }
 
     fn ends(&self, call_context: &CallContext, call: &Call<Request>) -> Timestamp {
-        match call.request.0.itself() {
+        match call.request.0.innermost() {
             CallRequest::Tool(tool_call) => deadline(call_context, tool_call.until_ms),
             CallRequest::Child(sub_task) => deadline(call_context, sub_task.until_ms),
             _ => call_context.deadline,
@@ -468,43 +519,48 @@ impl Executor<Assistant> for Performer {
     }
 
     async fn verify(&self, call_context: &CallContext, call: &Call<Request>) -> Verdict<Reply> {
-        let CallRequest::Tool(tool_call) = call.request.0.itself() else {
+        let CallRequest::Tool(tool_call) = call.request.0.innermost() else {
             return Verdict::Unknown;
         };
-        let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
-        let Some(verify) = self.verification(&tool_call.tool, time).await else {
+        let verify = self.verification(call_context, call.id, tool_call).await;
+        let Some(verify) = verify else {
             return Verdict::Unknown;
         };
         let id = call.id.to_string();
-        match self.ask_whether(call_context, tool_call, id, &verify).await {
+        match self
+            .ask_verifier(call_context, tool_call, id, &verify)
+            .await
+        {
             Ok(verdict) => verdict,
             Err(why) => {
-                tracing::warn!(call = %call.id, tool = tool_call.tool, why, "it cannot be told whether a call took effect");
+                tracing::warn!(call = %call.id, tool = tool_call.tool, why, "a call could not be verified");
                 Verdict::Unknown
             }
         }
     }
 
     async fn perform(&self, call_context: &CallContext, call: &Call<Request>) -> Outcome<Reply> {
-        let key = || call.id.to_string();
-        let given = match call.request.0.itself() {
+        let given = match call.request.0.innermost() {
             CallRequest::Decide(deciding) => self.decide(call_context, deciding).await,
             CallRequest::Route(routing) => self.route(call_context, routing).await,
             CallRequest::Synthesise(facts) => self.synthesise(call_context, facts).await,
             CallRequest::Model(asked) => self.think(call_context, asked).await,
             CallRequest::Tool(tool_call) if tool_call.waits().is_some() => {
-                // The engine makes the call once the time is over.
+                // The engine makes the call when the timer fires.
                 Ok(CallReply::Tool(Box::new(waited(&tool_call.arguments))))
             }
             CallRequest::Tool(tool_call) => {
-                let reply = self.call_tool(call_context, tool_call, key()).await;
+                let reply = self.use_tool(call_context, call.id, tool_call).await;
                 reply.map(|reply| CallReply::Tool(Box::new(reply)))
             }
-            CallRequest::Child(sub_task) => self.hand_over(call_context, sub_task, key()).await,
+            CallRequest::Child(sub_task) => {
+                let key = call.id.to_string();
+                self.run_child(call_context, sub_task, key).await
+            }
             CallRequest::Person { said } => Ok(CallReply::Person(said.clone())),
             CallRequest::At(_) => Err(Failure::no_effect(
                 FailureCode::CallNested,
-                "a node stands in a node",
+                "a node is nested in another",
             )),
         };
         match given {
@@ -514,14 +570,14 @@ impl Executor<Assistant> for Performer {
     }
 }
 
-/// What the user said.
+/// The user's message.
 fn said(call_context: &CallContext) -> &str {
     let first = call_context.messages.first();
     first.map_or("", |message| message.content.as_str())
 }
 
-/// When a call's time is over: the task's end, or the end of the run that makes it. Where the task's
-/// time began anew, so does the run's.
+/// The deadline of a call: that of the task or of the agent run, whichever is earlier. If the task's deadline was
+/// extended, the run's moves with it.
 fn deadline(call_context: &CallContext, until_ms: Option<u64>) -> Timestamp {
     let Some(until_ms) = until_ms else {
         return call_context.deadline;
@@ -535,8 +591,8 @@ fn deadline(call_context: &CallContext, until_ms: Option<u64>) -> Timestamp {
     run.map_or(call_context.deadline, |run| run.min(call_context.deadline))
 }
 
-/// How long to wait before a server that could not be reached at all is tried again. Anything else is for the caller.
-fn again<T>(
+/// The pause before another attempt if the server could not be reached, else the outcome for the caller.
+fn pause_before_retry<T>(
     retry_budget: &mut RetryBudget,
     outcome: Result<T, Failure>,
 ) -> Result<Duration, Result<T, Failure>> {
@@ -550,13 +606,13 @@ fn again<T>(
     }
 }
 
-fn not_in_time(tool: &str, time: Duration) -> Failure {
-    let message = format!("the server of `{tool}` said nothing within {time:?}");
+fn describe_timed_out(tool: &str, time: Duration) -> Failure {
+    let message = format!("the server of `{tool}` did not reply within {time:?}");
     Failure::no_effect(FailureCode::ToolNotReached, message).transient()
 }
 
-/// Whether a server says the same of a tool as before. Most do not even say it anew.
-fn same(before: &Arc<ToolDescription>, now: &Arc<ToolDescription>) -> bool {
+/// Whether a tool's description is unchanged. Usually it is the same allocation.
+fn is_unchanged(before: &Arc<ToolDescription>, now: &Arc<ToolDescription>) -> bool {
     Arc::ptr_eq(before, now) || before == now
 }
 
@@ -569,7 +625,7 @@ fn caller(call_context: &CallContext) -> Caller {
     }
 }
 
-/// The facts that a server's tools are given, whatever anybody else says.
+/// Arguments that the engine sets for a server's tools. They override those of the model.
 fn injected(server: Option<&McpServer>, call_context: &CallContext) -> Map<String, Value> {
     let facts = &call_context.facts;
     server

@@ -9,6 +9,8 @@ use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::input::TaskInput;
+
 /// What comes in from a channel.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before it is submitted"]
@@ -125,7 +127,7 @@ pub fn receive(incoming: Incoming, limits: &Limits, at: Timestamp) -> Result<New
         channel: incoming.channel,
         key: incoming.key,
         message: Message::user(request.message.clone(), at)?,
-        input: json!({}),
+        input: json!(TaskInput::User),
         live: incoming.live,
         keeping: incoming.keeping,
         not_before: incoming.not_before,

@@ -1,7 +1,7 @@
 //! Replies and arguments are written in the template language of apps.
 
-use convoke_app::TemplateLanguage;
-use serde_json::{Map, Value};
+use convoke_app::{TemplateContext, TemplateLanguage};
+use serde_json::Value;
 
 /// Renders the app's templates.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl Templates {
     pub(crate) fn text(
         &self,
         template: &str,
-        context: &Map<String, Value>,
+        context: &(impl TemplateContext + ?Sized),
     ) -> Result<String, String> {
         let text = self.0.text(template, context);
         text.map(|text| text.trim().to_owned())
@@ -27,7 +27,7 @@ impl Templates {
     pub(crate) fn expression(
         &self,
         expression: &str,
-        context: &Map<String, Value>,
+        context: &(impl TemplateContext + ?Sized),
     ) -> Result<Value, String> {
         let value = self.0.value(expression, context);
         value.map_err(|fault| fault.to_string())
@@ -38,7 +38,7 @@ impl Templates {
     pub(crate) fn value(
         &self,
         template: &Value,
-        context: &Map<String, Value>,
+        context: &(impl TemplateContext + ?Sized),
     ) -> Result<Value, String> {
         match template {
             Value::String(text) => match lone_expression(text) {
@@ -71,7 +71,7 @@ fn lone_expression(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
 
@@ -98,6 +98,10 @@ mod tests {
     fn a_template_that_never_ends_is_stopped() {
         let endless =
             "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}";
-        assert!(Templates::new().text(endless, &Map::new()).is_err());
+        assert!(
+            Templates::new()
+                .text(endless, &Map::<String, Value>::new())
+                .is_err()
+        );
     }
 }

@@ -17,7 +17,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::calls::{CallReply, CallRequest, Reply, Request};
-use crate::nodes::agent::sub_agents::{Addressee, ChildInput};
+use crate::input::TaskInput;
+use crate::nodes::agent::sub_agents::Addressee;
 
 /// Characters of what came of a step that its message tells.
 const GIST_CHARACTERS: usize = 200;
@@ -188,7 +189,7 @@ impl Reader {
     ) -> Result<Option<StepRecordFields>, Invalid> {
         let took = Duration::from_millis(duration_ms);
         let began = entry.at.checked_sub(took).unwrap_or(entry.at);
-        let ask = self.open.get(&id).map(|call| call.request.0.itself());
+        let ask = self.open.get(&id).map(|call| call.request.0.innermost());
         let mut fields = StepRecordFields {
             timestamp: began,
             duration_ms,
@@ -232,7 +233,7 @@ impl Reader {
                     .push(llm_call(asked.agent.as_str(), &outcome, span, duration_ms)?);
             }
             Some(CallRequest::Child(sub_task)) => {
-                let (action, agent) = match &sub_task.whom {
+                let (action, agent) = match &sub_task.addressee {
                     Addressee::Agent(agent) | Addressee::Request(agent) => {
                         ("agent", Some(agent.clone()))
                     }
@@ -392,11 +393,13 @@ fn session(child: &LoadedTask) -> Option<SubAgentSessionInfo> {
     let Event::Submitted { input } = event else {
         return None;
     };
-    let whom = ChildInput::deserialize(input).ok()?.whom;
+    let Ok(TaskInput::Child(input)) = TaskInput::read(&input) else {
+        return None;
+    };
     let said = |stored: &&convoke_store::StoredMessage| is_said(&stored.message);
     Some(SubAgentSessionInfo {
         session_id: child.record.id,
-        agent: whom.name().clone(),
+        agent: input.addressee.name().clone(),
         message_count: child.messages.iter().filter(said).count(),
         status: match child.record.status {
             TaskState::Completed => SessionStatus::Completed,

@@ -14,7 +14,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// What the user said.
+    /// The user's message.
     pub(crate) fn said(&self) -> &'a str {
         self.view
             .messages

@@ -57,6 +57,20 @@ fn called(office: &Office) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn a_tool_is_described_once_for_a_call() {
+    let workflow = json!({
+        "name": "facts",
+        "nodes": { "pay": tool("pay") },
+        "entry_point": "pay",
+        "answer": "Paid.",
+    });
+    let office = office(workflow).await;
+    assert_eq!(text(&office.ask("go").await), "Paid.");
+    assert_eq!(called(&office), ["pay"]);
+    assert_eq!(office.desk.described(), ["desk.pay"]);
+}
+
+#[tokio::test]
 async fn ways_part_run_at_once_and_meet_again() {
     let workflow = json!({
         "name": "facts",

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use convoke_engine::TaskOutcome;
 use convoke_model::TaskState;
+use convoke_store::{Filter, Page, Viewer};
 use convoke_testkit::Reply;
 use futures::FutureExt;
 use office::{Office, Setting, failure, kill_everywhere};
@@ -399,6 +400,36 @@ async fn parts_look_back_on_the_conversation() {
         text(&ended),
         "The hallway lights are dimmed. Now playing blues."
     );
+}
+
+#[tokio::test]
+async fn what_a_part_may_read_is_a_field_of_its_input() {
+    let office = house("eager").await;
+    let ended = office.ask("turn on the kitchen lights and play jazz").await;
+    let filter = Filter {
+        parent: Some(ended.facts.id),
+        ..Filter::default()
+    };
+    let parts = office
+        .store
+        .query(&Viewer::System, filter, Page::default())
+        .await
+        .unwrap();
+    assert_eq!(parts.tasks.len(), 2);
+    for part in parts.tasks {
+        let input = office.entries(part.id).await[0].event["input"].clone();
+        assert_eq!(input["kind"], "child", "{input}");
+        let excerpt = &input["earlier"];
+        assert_eq!(excerpt["conversation"], json!(ended.facts.conversation));
+        assert_eq!(excerpt["before"], json!(ended.facts.id));
+        let loaded = office
+            .store
+            .load(&Viewer::System, part.id, 1)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(loaded.messages[0].message.metadata.is_empty());
+    }
 }
 
 #[tokio::test]

@@ -204,7 +204,7 @@ async fn children_are_called_off_with_their_parent() {
     });
     let office = office(script).await;
     let task = office.submit("Look.").await;
-    office.model.asked_times(2).await;
+    office.model.wait_for_requests(2).await;
     office.cancel(task).await;
     let filter = Filter {
         parent: Some(task),

@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! One HTTP request and its answer.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::connections::{BorrowedConnection, Connections, explained};
+use crate::connections::{BorrowedConnection, Connections, with_causes};
 use crate::endpoint::Endpoint;
 use crate::error::LlmProblem;
 use crate::options::Options;
@@ -21,19 +21,18 @@ use crate::request::ChatRequest;
 use crate::retry::retry_after;
 use crate::wire::answer::{self, Content, EmptyReason};
 use crate::wire::body::Dialect;
-use crate::wire::complaint::Complaint;
+use crate::wire::server_error::ServerError;
 use crate::wire::stream::Stream;
 
-/// The most that is read of an answer that is an error.
-const MAX_COMPLAINT_BYTES: usize = 64 * 1024;
+/// Limit of an error response's body, in bytes.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// How long a stream that said its last word is waited for to end, so that its connection can be
-/// used again.
-const LAST_CHUNK: Duration = Duration::from_millis(10);
+/// How long to wait for a stream to end after its end mark, so that the connection can be reused.
+const STREAM_END_WAIT: Duration = Duration::from_millis(10);
 
-/// How long a stream is waited for whose model has stopped: the usage and the end mark come at once
-/// if they come at all, and some servers keep the connection open without them.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long to wait after the model has stopped: usage and end mark follow at once or never, and some
+/// servers keep the connection open.
+const USAGE_WAIT: Duration = Duration::from_secs(1);
 
 /// One request to one model.
 pub(crate) struct Attempt<'a> {
@@ -49,10 +48,9 @@ pub(crate) struct Attempt<'a> {
 
 /// Why an attempt gave no answer.
 pub(crate) enum Failure {
-    /// Something went wrong.
     Problem(LlmProblem),
-    /// The model wants another spelling, which is to be tried at once.
-    Learnt(Dialect),
+    /// The model wants another dialect, to be tried at once.
+    NewDialect(Dialect),
 }
 
 impl From<LlmProblem> for Failure {
@@ -65,25 +63,25 @@ impl Attempt<'_> {
     /// Sends the body and reads the answer.
     pub(crate) async fn run(&self, body: Bytes) -> Result<Content, Failure> {
         let request = self.http_request(body)?;
-        let patience = WaitLimit::new(self.options.attempt_timeout, self.deadline);
+        let wait_limit = WaitLimit::new(self.options.attempt_timeout, self.deadline);
         let sent = self.connections.send(request, self.endpoint);
-        let (response, lent) = patience.wait(self, sent).await??;
+        let (response, connection) = wait_limit.wait(self, sent).await??;
         if !response.status().is_success() {
-            return Err(Box::pin(self.complaint(response, lent, &patience)).await);
+            return Err(Box::pin(self.server_error(response, connection, &wait_limit)).await);
         }
         let is_stream = response
             .headers()
             .get(CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         if is_stream {
-            return Box::pin(self.stream(response.into_body(), lent)).await;
+            return Box::pin(self.stream(response.into_body(), connection)).await;
         }
         let limit = self.options.max_response_bytes;
-        let body = patience
-            .wait(self, whole(response.into_body(), limit))
+        let body = wait_limit
+            .wait(self, read_body(response.into_body(), limit))
             .await??;
-        lent.give_back();
-        self.whole_answer(&body)
+        connection.give_back();
+        self.read_whole(&body)
     }
 
     fn http_request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, LlmProblem> {
@@ -110,17 +108,17 @@ impl Attempt<'_> {
         Ok(request)
     }
 
-    fn whole_answer(&self, body: &[u8]) -> Result<Content, Failure> {
+    fn read_whole(&self, body: &[u8]) -> Result<Content, Failure> {
         // Some servers stream without saying so.
         if body.starts_with(b"data:") {
             let mut stream = Stream::default();
             return stream
                 .feed(body, self.live)
                 .and_then(|()| stream.end(self.live))
-                .map_err(|unusable| self.unusable(unusable))?
+                .map_err(|empty| self.empty_failure(empty))?
                 .ok_or_else(|| cut_off().into());
         }
-        let content = answer::read(body).map_err(|unusable| self.unusable(unusable))?;
+        let content = answer::read(body).map_err(|empty| self.empty_failure(empty))?;
         if let Some(live) = self.live
             && !content.text.is_empty()
         {
@@ -132,22 +130,22 @@ impl Attempt<'_> {
     async fn stream(
         &self,
         mut body: Incoming,
-        lent: BorrowedConnection<'_>,
+        connection: BorrowedConnection<'_>,
     ) -> Result<Content, Failure> {
         let mut stream = Stream::default();
         let mut size = 0;
-        let broken = loop {
+        let stream_error = loop {
             let mut silence = self.options.stream_idle_timeout;
             if stream.is_finished() {
-                silence = silence.min(LAST_WORDS);
+                silence = silence.min(USAGE_WAIT);
             }
-            let patience = WaitLimit::new(silence, self.deadline);
-            let chunk = match patience.wait(self, body.frame()).await {
+            let wait_limit = WaitLimit::new(silence, self.deadline);
+            let chunk = match wait_limit.wait(self, body.frame()).await {
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
                 Ok(None) => break cut_off(),
                 Ok(Some(Err(error))) => {
                     break LlmProblem::Broken {
-                        reason: explained(&error),
+                        reason: with_causes(&error),
                     };
                 }
                 Err(late) => break late,
@@ -159,75 +157,75 @@ impl Attempt<'_> {
             }
             stream
                 .feed(&chunk, self.live)
-                .map_err(|unusable| self.unusable(unusable))?;
+                .map_err(|empty| self.empty_failure(empty))?;
             if stream.is_done() {
-                // A connection whose stream did not end cannot be used again, which is no failure.
-                if let Ok(None) = timeout(LAST_CHUNK, body.frame()).await {
-                    lent.give_back();
+                // A connection whose stream has not ended cannot be reused; that is not an error.
+                if let Ok(None) = timeout(STREAM_END_WAIT, body.frame()).await {
+                    connection.give_back();
                 }
                 break cut_off();
             }
         };
-        // However the stream ended: if the answer had ended before, it counts.
+        // If the answer was complete before the stream broke, it counts.
         match stream.end(self.live) {
             Ok(Some(content)) => Ok(content),
-            // A last line that cannot be read was cut, as the rest was.
-            Ok(None) | Err(EmptyReason::Malformed(_)) => Err(broken.into()),
-            Err(unusable) => Err(self.unusable(unusable)),
+            // An unreadable last line was cut off with the rest.
+            Ok(None) | Err(EmptyReason::Malformed(_)) => Err(stream_error.into()),
+            Err(empty) => Err(self.empty_failure(empty)),
         }
     }
 
-    /// Reads why the server turned the request down.
-    async fn complaint(
+    /// Reads why the server rejected the request.
+    async fn server_error(
         &self,
         response: Response<Incoming>,
-        lent: BorrowedConnection<'_>,
-        patience: &WaitLimit,
+        connection: BorrowedConnection<'_>,
+        wait_limit: &WaitLimit,
     ) -> Failure {
         let status = response.status().as_u16();
         let retry_after = retry_after(response.headers(), &*self.options.clock);
-        let body = patience
-            .wait(self, whole(response.into_body(), MAX_COMPLAINT_BYTES))
+        let body = wait_limit
+            .wait(self, read_body(response.into_body(), MAX_ERROR_BYTES))
             .await;
         if matches!(body, Ok(Ok(_))) {
-            lent.give_back();
+            connection.give_back();
         }
-        // The status alone says enough where the rest cannot be had.
+        // If the body cannot be read, the status is enough.
         let body = body.and_then(|body| body).unwrap_or_default();
-        self.judge(Complaint::read(&body), status, retry_after)
+        self.classify(ServerError::read(&body), status, retry_after)
     }
 
-    fn judge(
+    fn classify(
         &self,
-        mut complaint: Complaint,
+        mut server_error: ServerError,
         status: u16,
         retry_after: Option<Duration>,
     ) -> Failure {
-        complaint.message = self
-            .endpoint
-            .without_secrets(self.config, complaint.message);
-        match complaint.dialect(status, self.dialect) {
-            Some(dialect) => Failure::Learnt(dialect),
-            None => complaint.problem(status, retry_after, self.request).into(),
+        server_error.message = self.endpoint.redact(self.config, server_error.message);
+        match server_error.dialect(status, self.dialect) {
+            Some(dialect) => Failure::NewDialect(dialect),
+            None => server_error
+                .problem(status, retry_after, self.request)
+                .into(),
         }
     }
 
-    fn unusable(&self, unusable: EmptyReason) -> Failure {
-        match unusable {
+    fn empty_failure(&self, empty: EmptyReason) -> Failure {
+        match empty {
             EmptyReason::Malformed(reason) => LlmProblem::Malformed {
-                reason: self.endpoint.without_secrets(self.config, reason),
+                reason: self.endpoint.redact(self.config, reason),
             }
             .into(),
             EmptyReason::Error(error) => {
-                let complaint = Complaint::from_value(&error);
-                let status = complaint.inner_status();
-                self.judge(complaint, status, None)
+                let server_error = ServerError::from_value(&error);
+                let status = server_error.inner_status();
+                self.classify(server_error, status, None)
             }
         }
     }
 }
 
-/// How long one wait may take: its own limit, or what is left of the request's time.
+/// How long one wait may take: its own limit, or the request's remaining time.
 struct WaitLimit {
     limit: Duration,
     until: Instant,
@@ -271,13 +269,13 @@ fn cut_off() -> LlmProblem {
     }
 }
 
-/// Reads a whole body. One that comes in a single piece, as most do, is not copied.
-async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, LlmProblem> {
+/// Reads a whole body. A body in a single chunk, which is usual, is not copied.
+async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes, LlmProblem> {
     let mut first = Bytes::new();
     let mut rest: Vec<u8> = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| LlmProblem::Broken {
-            reason: explained(&error),
+            reason: with_causes(&error),
         })?;
         let Ok(data) = frame.into_data() else {
             continue;

@@ -1,20 +1,19 @@
-//! Understands calls that a model wrote into its text, because its server did not see that they are
-//! calls.
+//! Finds tool calls that a model wrote into its text because its server did not recognise them.
 
 use serde_json::{Map, Value};
 
-use crate::found_json::{spoken, values};
+use crate::json_extraction::{after_reasoning, values};
 use crate::reply::ModelCall;
 use crate::request::ToolSpec;
 use crate::wire::lenient;
 
-/// The calls that a text holds as JSON: `{"name": …, "arguments": …}`, alone, in a list, one after
-/// the other, between `<tool_call>` tags or in prose; with `parameters`, `args` or `input` for the
-/// arguments, and `function` or `tool` for the name; or `<function=name>{…}</function>`.
+/// The tool calls in a text as JSON: `{"name": …, "arguments": …}`, alone, in a list, in sequence,
+/// between `<tool_call>` tags or in prose; with `parameters`, `args` or `input` for the arguments, and
+/// `function` or `tool` for the name; or `<function=name>{…}</function>`.
 ///
-/// Only calls of the tools that were offered count, so that JSON which is the answer stays one.
+/// Only calls of offered tools count, so that JSON answers remain answers.
 pub fn bare_calls(text: &str, tools: &[ToolSpec]) -> Vec<ModelCall> {
-    let text = spoken(text);
+    let text = after_reasoning(text);
     let mut calls = Vec::new();
     for (place, value) in values(text) {
         match named_before(&text[..place.start], tools) {
@@ -30,11 +29,11 @@ pub fn bare_call(text: &str, tools: &[ToolSpec]) -> Option<ModelCall> {
     bare_calls(text, tools).into_iter().next()
 }
 
-/// The tool of `<function=name>` right before the arguments.
+/// The tool in `<function=name>` directly before the arguments.
 fn named_before<'t>(before: &str, tools: &'t [ToolSpec]) -> Option<&'t str> {
     let name = before.trim_end().strip_suffix('>')?;
     let (_, name) = name.rsplit_once("<function=")?;
-    offered(name.trim().trim_matches('"'), tools)
+    offered_tool(name.trim().trim_matches('"'), tools)
 }
 
 fn collect(value: &Value, tools: &[ToolSpec], calls: &mut Vec<ModelCall>) {
@@ -53,19 +52,19 @@ fn collect(value: &Value, tools: &[ToolSpec], calls: &mut Vec<ModelCall>) {
             {
                 collect(inner, tools, calls);
             } else {
-                calls.extend(plain(fields, tools));
+                calls.extend(call_of_object(fields, tools));
             }
         }
         _ => {}
     }
 }
 
-/// An object with a name and arguments, or with the name of a tool and nothing else.
-fn plain(fields: &Map<String, Value>, tools: &[ToolSpec]) -> Option<ModelCall> {
+/// An object with a name and arguments, or with only a tool's name.
+fn call_of_object(fields: &Map<String, Value>, tools: &[ToolSpec]) -> Option<ModelCall> {
     let name = ["name", "function", "tool", "tool_name"]
         .iter()
         .find_map(|key| fields.get(*key)?.as_str())?;
-    let name = offered(name.trim(), tools)?;
+    let name = offered_tool(name.trim(), tools)?;
     let arguments = ["arguments", "parameters", "args", "input"]
         .iter()
         .find_map(|key| fields.get(*key));
@@ -89,7 +88,7 @@ fn call(name: &str, arguments: Option<&Value>) -> Option<ModelCall> {
     })
 }
 
-fn offered<'t>(name: &str, tools: &'t [ToolSpec]) -> Option<&'t str> {
+fn offered_tool<'t>(name: &str, tools: &'t [ToolSpec]) -> Option<&'t str> {
     tools.iter().map(ToolSpec::name).find(|tool| *tool == name)
 }
 
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_usual_way_to_write_a_call_is_understood() {
+    fn every_usual_form_of_a_call_is_recognised() {
         let add = vec![("add".to_owned(), json!({"a": 1}))];
         for text in [
             r#"{"name": "add", "arguments": {"a": 1}}"#,
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_no_call_of_an_offered_tool_stays_an_answer() {
+    fn json_without_an_offered_tool_stays_an_answer() {
         for text in [
             "add",
             r#"{"name": "remove", "arguments": {}}"#,

@@ -1,4 +1,4 @@
-//! The handle: walks the list of models, retries each, and learns what each wants.
+//! The client: tries the models in order, retries each, and remembers their dialects.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,14 +19,14 @@ use crate::estimate::estimate_tokens;
 use crate::options::Options;
 use crate::reply::{ChatReply, Delta, Live, Usage};
 use crate::request::ChatRequest;
-use crate::retry::pause;
+use crate::retry::next_pause;
 use crate::wire::answer::Content;
 use crate::wire::body;
 
-/// As good as for ever, where somebody gives a request more time than a clock can count.
-const FOR_EVER: Duration = Duration::from_hours(24 * 365);
+/// Replaces deadlines beyond the clock's range.
+const FAR_FUTURE: Duration = Duration::from_hours(24 * 365);
 
-/// A handle on chat models. Clones share connections, limits, and what was learnt about servers.
+/// A handle on chat models. Clones share connections, limits and learned dialects.
 #[derive(Clone)]
 pub struct ModelClient(Arc<Shared>);
 
@@ -36,18 +36,17 @@ struct Shared {
     endpoints: RwLock<HashMap<String, Arc<Endpoint>>>,
 }
 
-/// What all attempts of one completion have in common.
+/// The state shared by all attempts of one completion.
 struct Completion<'a> {
     request: &'a ChatRequest<'a>,
     deadline: Instant,
     live: Live<'a>,
     attempts: u32,
-    /// What went wrong last.
-    last: Option<LlmProblem>,
+    /// The last failure.
+    last_problem: Option<LlmProblem>,
 }
 
 impl ModelClient {
-    /// A client with its own connections.
     pub fn new(options: Options) -> Self {
         Self(Arc::new(Shared {
             connections: Connections::new(&options),
@@ -56,64 +55,70 @@ impl ModelClient {
         }))
     }
 
-    /// Asks the first model, and the others in turn if it cannot answer. `live` hears the answer as
-    /// it is made. Dropping the future takes the request back.
+    /// Asks the models in order until one answers. `live` receives the answer while it is streamed.
+    /// Dropping the future cancels the request.
     pub async fn complete(
         &self,
         request: &ChatRequest<'_>,
         live: Live<'_>,
     ) -> Result<ChatReply, LlmError> {
-        let heard = AtomicBool::new(false);
-        let passed_on = |delta: Delta<'_>| {
-            heard.store(true, Ordering::Relaxed);
+        let has_streamed = AtomicBool::new(false);
+        let forward = |delta: Delta<'_>| {
+            has_streamed.store(true, Ordering::Relaxed);
             if let Some(live) = live {
                 live(delta);
             }
         };
         let now = Instant::now();
-        let deadline = now.checked_add(request.time_left).unwrap_or(now + FOR_EVER);
+        let deadline = now
+            .checked_add(request.time_left)
+            .unwrap_or(now + FAR_FUTURE);
         let mut completion = Completion {
             request,
             deadline,
-            live: live.map(|_| &passed_on as &(dyn Fn(Delta<'_>) + Send + Sync)),
+            live: live.map(|_| &forward as &(dyn Fn(Delta<'_>) + Send + Sync)),
             attempts: 0,
-            last: None,
+            last_problem: None,
         };
-        let mut kept: Option<LlmError> = None;
+        let mut best_error: Option<LlmError> = None;
         for config in request.models {
             let endpoint = self.endpoint(&config.endpoint);
-            let asked = match &endpoint {
+            let result = match &endpoint {
                 Ok(endpoint) => {
-                    self.ask(config, endpoint, &mut completion, live, &heard)
+                    self.ask(config, endpoint, &mut completion, live, &has_streamed)
                         .await
                 }
                 Err(reason) => Err(LlmProblem::Misconfigured {
                     reason: reason.clone(),
                 }),
             };
-            let origin = endpoint.map_or_else(|_| String::new(), |known| known.origin.clone());
-            let problem = match asked {
+            let origin =
+                endpoint.map_or_else(|_| String::new(), |endpoint| endpoint.origin.clone());
+            let problem = match result {
                 Ok(content) => return Ok(completion.reply(content, config, origin)),
                 Err(problem) => problem,
             };
             let is_last = !problem.is_for_the_next_model();
-            completion.last = Some(problem.clone());
+            completion.last_problem = Some(problem.clone());
             let error = LlmError {
                 problem,
                 model: config.model.clone(),
                 endpoint: origin,
                 attempts: 0,
             };
-            if kept.as_ref().is_none_or(|kept| outranks(&error, kept)) {
-                kept = Some(error);
+            if best_error
+                .as_ref()
+                .is_none_or(|best_error| outranks(&error, best_error))
+            {
+                best_error = Some(error);
             }
             if is_last {
                 break;
             }
         }
-        let mut error = kept.unwrap_or_else(|| LlmError {
+        let mut error = best_error.unwrap_or_else(|| LlmError {
             problem: LlmProblem::Misconfigured {
-                reason: "no model is configured; give the agent an llm_config".to_owned(),
+                reason: "no model is configured; add llm_config to the agent".to_owned(),
             },
             model: String::new(),
             endpoint: String::new(),
@@ -130,7 +135,7 @@ impl ModelClient {
         endpoint: &Arc<Endpoint>,
         completion: &mut Completion<'_>,
         live: Live<'_>,
-        heard: &AtomicBool,
+        has_streamed: &AtomicBool,
     ) -> Result<Exchange, LlmProblem> {
         let mut dialect = endpoint.dialect(&config.model);
         let mut body = completion.body(config, dialect)?;
@@ -138,7 +143,7 @@ impl ModelClient {
         loop {
             let permit = completion.permit(endpoint).await?;
             if let Some(live) = live
-                && heard.swap(false, Ordering::Relaxed)
+                && has_streamed.swap(false, Ordering::Relaxed)
             {
                 live(Delta::Reset);
             }
@@ -157,15 +162,15 @@ impl ModelClient {
             drop(permit);
             let problem = match outcome {
                 Ok(content) => return Ok(Exchange { content, body }),
-                // Every lesson adds to the spelling, so that there are only so many.
-                Err(Failure::Learnt(learnt)) => {
-                    endpoint.learn(&config.model, learnt);
-                    dialect = learnt;
+                // Each lesson changes the dialect, so their number is bounded.
+                Err(Failure::NewDialect(learned)) => {
+                    endpoint.learn(&config.model, learned);
+                    dialect = learned;
                     body = completion.body(config, dialect)?;
                     continue;
                 }
                 Err(Failure::Problem(LlmProblem::TimedOut { time, .. })) => {
-                    let last = completion.last.take().map(Box::new);
+                    let last = completion.last_problem.take().map(Box::new);
                     return Err(LlmProblem::TimedOut { time, last });
                 }
                 Err(Failure::Problem(problem)) => problem,
@@ -174,7 +179,7 @@ impl ModelClient {
             let left = completion
                 .deadline
                 .saturating_duration_since(Instant::now());
-            let Some(pause) = pause(&self.0.options, &problem, failures, left) else {
+            let Some(pause) = next_pause(&self.0.options, &problem, failures, left) else {
                 return Err(problem);
             };
             tracing::debug!(
@@ -185,28 +190,28 @@ impl ModelClient {
                 ?pause,
                 "a model is asked again"
             );
-            completion.last = Some(problem);
+            completion.last_problem = Some(problem);
             sleep(pause).await;
         }
     }
 
     fn endpoint(&self, base: &str) -> Result<Arc<Endpoint>, String> {
-        let known = self.0.endpoints.read();
-        let known = known.unwrap_or_else(PoisonError::into_inner);
-        if let Some(endpoint) = known.get(base) {
+        let endpoints = self.0.endpoints.read();
+        let endpoints = endpoints.unwrap_or_else(PoisonError::into_inner);
+        if let Some(endpoint) = endpoints.get(base) {
             return Ok(endpoint.clone());
         }
-        drop(known);
+        drop(endpoints);
         let endpoint = Arc::new(Endpoint::new(base, self.0.options.max_concurrent)?);
-        let mut known = self
+        let mut endpoints = self
             .0
             .endpoints
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        // The same address written in two ways is one endpoint with one limit.
-        let same = known.values().find(|other| other.uri == endpoint.uri);
+        // Different spellings of one address share one endpoint and its limit.
+        let same = endpoints.values().find(|other| other.uri == endpoint.uri);
         let endpoint = same.cloned().unwrap_or(endpoint);
-        known.insert(base.to_owned(), endpoint.clone());
+        endpoints.insert(base.to_owned(), endpoint.clone());
         Ok(endpoint)
     }
 }
@@ -218,7 +223,7 @@ impl Default for ModelClient {
 }
 
 impl fmt::Debug for ModelClient {
-    /// Leaves out the endpoints, whose addresses may carry a key.
+    /// Hides the endpoints, whose addresses may contain a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ModelClient")
             .field("options", &self.0.options)
@@ -226,7 +231,7 @@ impl fmt::Debug for ModelClient {
     }
 }
 
-/// What came back, and what it was the answer to.
+/// An answer and the body of its request.
 struct Exchange {
     content: Content,
     body: Bytes,
@@ -237,7 +242,7 @@ impl Completion<'_> {
         match body::write(self.request, &config.model, dialect) {
             Ok(body) => Ok(body.into()),
             Err(error) => Err(LlmProblem::Misconfigured {
-                reason: format!("the request cannot be written: {error}"),
+                reason: format!("the request cannot be serialized: {error}"),
             }),
         }
     }
@@ -253,7 +258,7 @@ impl Completion<'_> {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(LlmProblem::TimedOut {
                 time: self.request.time_left,
-                last: self.last.take().map(Box::new),
+                last: self.last_problem.take().map(Box::new),
             }),
         }
     }
@@ -288,14 +293,14 @@ fn estimated(body: &[u8], content: &Content) -> Usage {
     }
 }
 
-/// Which of two models' errors the caller is told: what the caller can mend, then what may pass,
-/// then the first.
-fn outranks(new: &LlmError, kept: &LlmError) -> bool {
+/// Which of two models' errors is returned: first those the caller can fix, then transient ones, then
+/// the earlier one.
+fn outranks(new: &LlmError, best_error: &LlmError) -> bool {
     let rank = |error: &LlmError| match &error.problem {
         LlmProblem::Unsupported { .. }
         | LlmProblem::TooLong { .. }
         | LlmProblem::TimedOut { .. } => 2,
         problem => u8::from(problem.is_transient()),
     };
-    rank(new) > rank(kept)
+    rank(new) > rank(best_error)
 }

@@ -1,4 +1,4 @@
-//! Connections to model servers: kept open between requests, and used again.
+//! Connections to model servers, reused between requests.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -24,22 +24,22 @@ use crate::options::Options;
 
 type Body = Full<Bytes>;
 
-/// Makes connections, plain ones and, once somebody wants one, encrypted ones: reading what the
-/// operating system trusts takes longer than a whole answer of a local model.
+/// Opens connections. TLS is set up on first use, because loading the system's certificates takes longer
+/// than a whole answer of a local model.
 #[derive(Debug)]
 pub(crate) struct Connections {
     plain: HttpConnector,
     encrypted: OnceLock<Result<HttpsConnector<HttpConnector>, String>>,
-    /// How long an idle connection is kept, and how many of them for each endpoint.
+    /// How long an idle connection is kept, and how many per endpoint.
     idle_time: Duration,
     most_idle: usize,
 }
 
-/// The connections of one endpoint that nobody uses at present, the one used last on top.
+/// Idle connections of one endpoint, the last used one on top.
 #[derive(Debug, Default)]
 pub(crate) struct IdleConnections(Mutex<Vec<(SendRequest<Body>, Instant)>>);
 
-/// A connection that is in use. It is closed unless it is given back.
+/// A connection in use. It is closed unless it is given back.
 pub(crate) struct BorrowedConnection<'a> {
     sender: SendRequest<Body>,
     endpoint: &'a Endpoint,
@@ -47,7 +47,7 @@ pub(crate) struct BorrowedConnection<'a> {
 }
 
 impl BorrowedConnection<'_> {
-    /// The answer has been read to its end, so that the connection can take the next request.
+    /// Returns the connection after its answer has been read to the end.
     pub(crate) fn give_back(self) {
         let mut idle = self.endpoint.idle.lock();
         if idle.len() < self.most_idle && !self.sender.is_closed() {
@@ -61,12 +61,12 @@ impl IdleConnections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection that is still open. Those that were idle for too long are let go.
+    /// An open connection. Closes those that were idle too long.
     fn take(&self, idle_time: Duration) -> Option<SendRequest<Body>> {
         let mut idle = self.lock();
         while let Some((sender, since)) = idle.pop() {
             if since.elapsed() >= idle_time {
-                // Those below have been idle for longer still.
+                // Those below have been idle even longer.
                 idle.clear();
                 return None;
             }
@@ -91,19 +91,19 @@ impl Connections {
         }
     }
 
-    /// Sends a request. Where a kept connection turns out to have been closed before the request was
-    /// on its way, another is taken.
+    /// Sends a request. If a reused connection turns out to be closed before the request is sent, opens
+    /// a new one.
     pub(crate) async fn send<'a>(
         &self,
         mut request: Request<Body>,
         endpoint: &'a Endpoint,
     ) -> Result<(Response<Incoming>, BorrowedConnection<'a>), LlmProblem> {
         loop {
-            let kept = endpoint.idle.take(self.idle_time);
-            let is_kept = kept.is_some();
-            let mut sender = match kept {
+            let reused = endpoint.idle.take(self.idle_time);
+            let is_kept = reused.is_some();
+            let mut sender = match reused {
                 Some(sender) => sender,
-                // Rare and large, so that it is not carried along by every request.
+                // Boxed because it is rare and large, and would enlarge the future of every request.
                 None => Box::pin(self.connect(endpoint)).await?,
             };
             if is_kept && sender.ready().await.is_err() {
@@ -111,18 +111,18 @@ impl Connections {
             }
             match sender.try_send_request(request).await {
                 Ok(response) => {
-                    let lent = BorrowedConnection {
+                    let connection = BorrowedConnection {
                         sender,
                         endpoint,
                         most_idle: self.most_idle,
                     };
-                    return Ok((response, lent));
+                    return Ok((response, connection));
                 }
                 Err(mut failed) => match failed.take_message() {
                     Some(unsent) if is_kept => request = unsent,
                     _ => {
                         return Err(LlmProblem::Broken {
-                            reason: explained(failed.error()),
+                            reason: with_causes(failed.error()),
                         });
                     }
                 },
@@ -159,7 +159,7 @@ where
     C::Response: Read + Write + Unpin + Send + 'static,
 {
     let unreachable = |error: Box<dyn Error + Send + Sync>| LlmProblem::Unreachable {
-        reason: explained(&*error),
+        reason: with_causes(&*error),
     };
     std::future::poll_fn(|context| connector.poll_ready(context))
         .await
@@ -171,16 +171,16 @@ where
     let (sender, connection) = handshake(stream)
         .await
         .map_err(|error| unreachable(error.into()))?;
-    // It ends by itself once its sender is dropped.
+    // Ends when its sender is dropped.
     TokioExecutor::new().execute(async move {
         if let Err(error) = connection.await {
-            tracing::debug!(error = explained(&error), "a connection to a model ended");
+            tracing::debug!(error = with_causes(&error), "a connection to a model ended");
         }
     });
     Ok(sender)
 }
 
-/// Trusts what the operating system trusts, and does its cryptography with ring.
+/// TLS with the system's certificates and the ring provider.
 fn tls() -> Result<rustls::ClientConfig, String> {
     let tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -190,17 +190,17 @@ fn tls() -> Result<rustls::ClientConfig, String> {
     Ok(tls)
 }
 
-/// An error with what lies under it, because the outermost one only says that something failed.
-pub(crate) fn explained(error: &dyn Error) -> String {
+/// An error with its causes, because the outermost one only says that something failed.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
-    let mut below = error.source();
-    while let Some(error) = below {
+    let mut cause = error.source();
+    while let Some(error) = cause {
         let more = error.to_string();
         if !text.contains(&more) {
             text.push_str(": ");
             text.push_str(&more);
         }
-        below = error.source();
+        cause = error.source();
     }
     text
 }

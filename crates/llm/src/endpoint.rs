@@ -1,5 +1,4 @@
-//! One endpoint: its address, how it wants the key, how many requests it may have at once, and
-//! what was learnt about its models.
+//! One endpoint: its address, its authentication, its concurrency limit, and the dialects of its models.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -12,38 +11,37 @@ use tokio::sync::Semaphore;
 use crate::connections::IdleConnections;
 use crate::wire::body::Dialect;
 
-/// What replaces a secret in a text.
-const HIDDEN: &str = "[key]";
+/// Replacement of a secret in a text.
+const REDACTED: &str = "[key]";
 
-/// What is shorter than this is a setting and no secret.
-const MIN_SECRET: usize = 4;
+/// Shorter values are settings, not secrets.
+const MIN_SECRET_LENGTH: usize = 4;
 
-/// Azure's own header for a key.
+/// Azure's own header for the key.
 const API_KEY: HeaderName = HeaderName::from_static("api-key");
 
-/// An endpoint as the client knows it.
+/// An endpoint known to the client.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    /// Where completions are asked for.
+    /// URI of chat completions.
     pub(crate) uri: Uri,
-    /// The same, as the first line of a request has it: without scheme and host.
+    /// The same URI without scheme and host, for the request line.
     pub(crate) target: Uri,
-    /// Connections that wait for the next request.
+    /// Idle connections.
     pub(crate) idle: IdleConnections,
-    /// Host and port as the `Host` header has them.
+    /// Host and port, for the `Host` header.
     pub(crate) host: HeaderValue,
-    /// Scheme, host and port: what may be shown.
+    /// Scheme, host and port, which are safe to show.
     pub(crate) origin: String,
-    /// Limits the requests under way.
+    /// Limits concurrent requests.
     pub(crate) permits: Semaphore,
     is_azure: bool,
     dialects: RwLock<HashMap<String, Dialect>>,
 }
 
 impl Endpoint {
-    /// Reads a base address such as `http://127.0.0.1:11434/v1`. The way to the completions is added
-    /// unless it is there, and a query stays. The error says what to write instead, and not what
-    /// was written.
+    /// Parses a base address such as `http://127.0.0.1:11434/v1`. Appends the path of completions unless
+    /// present, and keeps the query. Errors do not repeat the address.
     pub(crate) fn new(base: &str, max_concurrent: usize) -> Result<Self, String> {
         let wrong = |what: &str| {
             Err(format!(
@@ -51,7 +49,7 @@ impl Endpoint {
             ))
         };
         let Ok(uri) = base.trim().parse::<Uri>() else {
-            return wrong("is no URL");
+            return wrong("is not a URL");
         };
         let (Some(scheme @ ("http" | "https")), Some(authority)) =
             (uri.scheme_str(), uri.authority())
@@ -59,7 +57,7 @@ impl Endpoint {
             return wrong("does not start with http:// or https://");
         };
         if authority.as_str().contains('@') {
-            return wrong("holds a user's name; put the key into api_key");
+            return wrong("contains a user name; put the key into api_key");
         }
         let query = uri.query();
         let is_azure = [
@@ -80,17 +78,17 @@ impl Endpoint {
             whole.push_str(query);
         }
         let Ok(host) = HeaderValue::from_str(authority.as_str()) else {
-            return wrong("has no proper host");
+            return wrong("has no valid host");
         };
         let origin = format!("{scheme}://{authority}");
         let mut parts = uri.into_parts();
         let Ok(path) = PathAndQuery::try_from(whole) else {
-            return wrong("has no proper path");
+            return wrong("has no valid path");
         };
         let target = Uri::from(path.clone());
         parts.path_and_query = Some(path);
         let Ok(uri) = Uri::from_parts(parts) else {
-            return wrong("is no URL");
+            return wrong("is not a URL");
         };
         Ok(Self {
             uri,
@@ -109,7 +107,7 @@ impl Endpoint {
         self.uri.scheme_str() == Some("https")
     }
 
-    /// The header that carries the key, if there is a key.
+    /// The authentication header, if there is a key.
     pub(crate) fn credentials(
         &self,
         config: &LlmConfig,
@@ -126,36 +124,36 @@ impl Endpoint {
             )
         };
         let mut value = value.map_err(|_| {
-            "the model's api_key holds a character that no header can carry, such as a line break"
+            "the model's api_key contains a character that is not allowed in a header, such as a line break"
                 .to_owned()
         })?;
         value.set_sensitive(true);
         Ok(Some((name, value)))
     }
 
-    /// A server's text without the key and without what the address holds beside its path. Also a
-    /// key that the server shortened itself (`sk-ab***yz`) goes.
-    pub(crate) fn without_secrets(&self, config: &LlmConfig, mut text: String) -> String {
+    /// Removes the key and the address's query values from a server's text, including a key that the
+    /// server abbreviated (`sk-ab***yz`).
+    pub(crate) fn redact(&self, config: &LlmConfig, mut text: String) -> String {
         let key = config.api_key.as_deref().unwrap_or_default();
         let in_address = self.uri.query().into_iter().flat_map(|query| {
             let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
             pairs.filter_map(|(name, value)| (name != "api-version").then_some(value))
         });
         for secret in in_address.chain([key]) {
-            if secret.len() >= MIN_SECRET && text.contains(secret) {
-                text = text.replace(secret, HIDDEN);
+            if secret.len() >= MIN_SECRET_LENGTH && text.contains(secret) {
+                text = text.replace(secret, REDACTED);
             }
         }
-        without_shortened(key, &text).unwrap_or(text)
+        redact_abbreviated(key, &text).unwrap_or(text)
     }
 
-    /// The spelling that a model of this endpoint wants.
+    /// The dialect of a model at this endpoint.
     pub(crate) fn dialect(&self, model: &str) -> Dialect {
         let dialects = self.dialects.read().unwrap_or_else(PoisonError::into_inner);
         dialects.get(model).copied().unwrap_or_default()
     }
 
-    /// Remembers the spelling that a model wants.
+    /// Stores the dialect of a model.
     pub(crate) fn learn(&self, model: &str, dialect: Dialect) {
         let mut dialects = self
             .dialects
@@ -165,11 +163,11 @@ impl Endpoint {
     }
 }
 
-/// The text without words that start as the key does and go on with the signs of a shortening, or
-/// share more of the key. `None` if there are none.
-fn without_shortened(key: &str, text: &str) -> Option<String> {
-    let start = key.get(..MIN_SECRET)?;
-    let much = key.get(..MIN_SECRET * 2)?;
+/// Removes abbreviated keys: words that start like the key and continue with an abbreviation mark or
+/// more of the key. `None` if there are none.
+fn redact_abbreviated(key: &str, text: &str) -> Option<String> {
+    let start = key.get(..MIN_SECRET_LENGTH)?;
+    let much = key.get(..MIN_SECRET_LENGTH * 2)?;
     let mut shown = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(start) {
@@ -180,7 +178,7 @@ fn without_shortened(key: &str, text: &str) -> Option<String> {
         let (word, after) = from.split_at(end.max(start.len()));
         let is_key = word.starts_with(much) || ["*", "..", "…"].iter().any(|s| word.contains(s));
         shown.push_str(before);
-        shown.push_str(if is_key { HIDDEN } else { word });
+        shown.push_str(if is_key { REDACTED } else { word });
         rest = after;
     }
     if shown.is_empty() {
@@ -204,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_to_the_completions_is_added_once() {
+    fn the_path_of_completions_is_added_once() {
         for (base, expected) in [
             ("http://h:1/v1", "http://h:1/v1/chat/completions"),
             ("http://h:1/v1/", "http://h:1/v1/chat/completions"),
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base_address_is_refused_without_repeating_it() {
+    fn invalid_addresses_are_rejected_without_repeating_them() {
         for base in [
             "",
             "localhost",
@@ -289,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_no_header_can_carry_is_told_without_showing_it() {
+    fn a_key_that_no_header_can_carry_is_reported_without_showing_it() {
         let problem = endpoint("http://h/v1")
             .credentials(&config("secret\n"))
             .unwrap_err();
@@ -297,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_taken_out_of_texts_also_when_shortened() {
+    fn secrets_are_redacted_even_if_abbreviated() {
         let endpoint = endpoint("https://h/v1?token=query-secret&n=1");
         let config = config("sk-abcdefghijkl");
         for (text, expected) in [
@@ -308,7 +306,7 @@ mod tests {
             ("sk-abcde at", "[key] at"),
             ("nothing here, only sk-album", "nothing here, only sk-album"),
         ] {
-            let shown = endpoint.without_secrets(&config, text.to_owned());
+            let shown = endpoint.redact(&config, text.to_owned());
             assert_eq!(shown, expected);
         }
     }
@@ -316,19 +314,19 @@ mod tests {
     #[test]
     fn a_key_that_looks_like_its_replacement_is_replaced_once() {
         let shown = endpoint("http://h/v1")
-            .without_secrets(&config("[key]-and-more"), "wrong: [key]-an**".to_owned());
+            .redact(&config("[key]-and-more"), "wrong: [key]-an**".to_owned());
         assert_eq!(shown, "wrong: [key]");
     }
 
     #[test]
-    fn what_was_learnt_belongs_to_one_model() {
+    fn a_dialect_belongs_to_one_model() {
         let endpoint = endpoint("http://h/v1");
-        let learnt = Dialect {
+        let dialect = Dialect {
             no_temperature: true,
             ..Dialect::default()
         };
-        endpoint.learn("a", learnt);
-        assert_eq!(endpoint.dialect("a"), learnt);
+        endpoint.learn("a", dialect);
+        assert_eq!(endpoint.dialect("a"), dialect);
         assert_eq!(endpoint.dialect("b"), Dialect::default());
     }
 }

@@ -1,131 +1,118 @@
-//! What can go wrong with a completion, split by what the caller may do next.
+//! Errors of completions, split by what the caller can do next.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Why there is no answer, and from whom there is none.
+/// Why there is no answer, and which model was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", from(.model, .endpoint))]
 pub struct LlmError {
-    /// What went wrong.
     pub problem: LlmProblem,
-    /// The model that was asked last, or first where that tells more.
+    /// The last model asked, or the first one if its error is more useful.
     pub model: String,
-    /// Where it was asked: scheme, host and port.
+    /// Scheme, host and port of its endpoint.
     pub endpoint: String,
-    /// How many requests were made over all models of the list.
+    /// Number of requests to all models.
     pub attempts: u32,
 }
 
-/// What went wrong. No text in it holds a key.
+/// What went wrong. No text in it contains a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LlmProblem {
-    /// The server turned the request down for good.
+    /// The server rejected the request permanently.
     #[error("the model server refused the request ({status}): {message}")]
     Refused {
-        /// The HTTP status, or the one named inside the answer.
+        /// The HTTP status, or the one in the body.
         status: u16,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
-    /// The server cannot do what the request asks for; it may be asked in words instead.
+    /// The server lacks a feature; the caller may ask in the prompt instead.
     #[error("the model server does not support {feature}: {message}")]
     Unsupported {
-        /// What it cannot do.
+        /// The missing feature.
         feature: Feature,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
-    /// The messages do not fit into the model's window.
+    /// The messages exceed the model's context window.
     #[error("the conversation is too long for the model: {message}")]
     TooLong {
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
     /// No connection could be made.
     #[error("the model server could not be reached: {reason}")]
-    Unreachable {
-        /// What stood in the way.
-        reason: String,
-    },
-    /// The connection or the stream ended before the answer did.
-    #[error("the answer broke off: {reason}")]
-    Broken {
-        /// How it ended.
-        reason: String,
-    },
-    /// The server is too busy or has failed, and stayed so over all attempts.
+    Unreachable { reason: String },
+    /// The connection or stream ended before the answer did.
+    #[error("the answer was interrupted: {reason}")]
+    Broken { reason: String },
+    /// The server was too busy or failed, in all attempts.
     #[error("the model server cannot answer now ({status}): {message}")]
     Overloaded {
-        /// The HTTP status, or the one named inside the answer.
+        /// The HTTP status, or the one in the body.
         status: u16,
-        /// What the server said.
+        /// The server's message.
         message: String,
-        /// When it may be asked again.
+        /// When to retry, if the server said so.
         retry_after: Option<Duration>,
     },
-    /// The server said nothing for longer than one attempt may wait.
-    #[error("the model server said nothing for {silence:?}")]
-    Stalled {
-        /// How long it was silent.
-        silence: Duration,
-    },
-    /// The request's own time was up.
+    /// The server sent nothing for longer than one attempt may wait.
+    #[error("the model server sent nothing for {silence:?}")]
+    Stalled { silence: Duration },
+    /// The request's deadline passed.
     #[error("no answer within {time:?}{}", before(.last.as_deref()))]
     TimedOut {
-        /// How long the request had.
+        /// The time that the request had.
         time: Duration,
-        /// What had gone wrong until then.
+        /// The last failure before that.
         last: Option<Box<LlmProblem>>,
     },
-    /// The answer is not what the format says.
+    /// The answer does not follow the format.
     #[error("the model server's answer cannot be read: {reason}")]
-    Malformed {
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The answer is larger than may be read.
+    Malformed { reason: String },
+    /// The answer exceeds the size limit.
     #[error("the model server's answer is larger than {limit} bytes")]
     TooLarge {
-        /// The most that is read.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// The request could not even be written.
+    /// The request could not be built.
     #[error("{reason}")]
     Misconfigured {
-        /// What to mend.
+        /// What to fix.
         reason: String,
     },
 }
 
-/// What a server may be unable to do.
+/// Features that a server may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Feature {
-    /// Answers that fit a JSON Schema.
+    /// Answers that match a JSON Schema.
     StructuredOutput,
-    /// Calls of tools.
+    /// Tool calls.
     Tools,
 }
 
 impl LlmError {
-    /// Stable and greppable.
+    /// Stable code.
     pub fn code(&self) -> &'static str {
         self.problem.code()
     }
 
-    /// Whether the same request may succeed later without anybody changing it.
+    /// Whether the same request may succeed later.
     pub fn is_transient(&self) -> bool {
         self.problem.is_transient()
     }
 
-    /// When the server asked to be asked again.
+    /// When to retry, if the server said so.
     pub fn retry_after(&self) -> Option<Duration> {
         self.problem.retry_after()
     }
 }
 
 impl LlmProblem {
-    /// Stable and greppable.
+    /// Stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Refused {
@@ -153,7 +140,7 @@ impl LlmProblem {
         }
     }
 
-    /// Whether the same request may succeed later without anybody changing it.
+    /// Whether the same request may succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -166,7 +153,7 @@ impl LlmProblem {
         )
     }
 
-    /// When the server asked to be asked again.
+    /// When to retry, if the server said so.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Overloaded { retry_after, .. } => *retry_after,
@@ -177,8 +164,8 @@ impl LlmProblem {
         }
     }
 
-    /// Whether another model may answer what this one did not. A request that is wrong in itself
-    /// stays wrong, and what the caller can mend is the caller's to decide.
+    /// Whether another model may succeed. Invalid requests fail everywhere, and errors that the caller
+    /// can fix are the caller's decision.
     pub(crate) fn is_for_the_next_model(&self) -> bool {
         match self {
             Self::Refused { status, .. } => !matches!(status, 400 | 413 | 422),

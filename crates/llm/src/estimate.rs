@@ -1,7 +1,7 @@
-//! How many tokens a text has, roughly, where nobody counted them.
+//! Estimates token counts.
 
-/// A guess at the tokens of a text: four bytes of Latin script or code to a token, one character of
-/// any other script to a token. Meant to be a little too high, so that a limit is kept.
+/// Estimates the tokens of a text: one per four bytes of Latin script or code, one per character of
+/// other scripts. Slightly too high on purpose, so that limits hold.
 pub fn estimate_tokens(text: &str) -> u64 {
     let bytes = text.len();
     let (mut plain, mut other) = (0_u64, 0_u64);
@@ -9,7 +9,7 @@ pub fn estimate_tokens(text: &str) -> u64 {
         plain = bytes as u64;
     } else {
         for character in text.chars() {
-            // Accented Latin letters split words a little more often than plain ones do.
+            // Accented Latin letters split words slightly more often than plain ones.
             match character {
                 '\0'..='\u{7f}' => plain += 1,
                 '\u{80}'..='\u{24f}' => plain += 2,
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_costs_nothing_and_any_text_costs_something() {
+    fn only_an_empty_text_has_no_tokens() {
         assert_eq!(estimate_tokens(""), 0);
         assert_eq!(estimate_tokens("a"), 1);
         assert_eq!(estimate_tokens("12345"), 2);

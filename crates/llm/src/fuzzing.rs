@@ -6,18 +6,18 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::json;
 
 use crate::bare_call::bare_calls;
-use crate::found_json::extract_json;
+use crate::json_extraction::extract_json;
 use crate::reply::{Delta, ModelCall};
 use crate::request::ToolSpec;
 use crate::wire::answer::{self, Content};
-use crate::wire::complaint::Complaint;
 use crate::wire::lenient;
+use crate::wire::server_error::ServerError;
 use crate::wire::stream::Stream;
 
-/// The longest complaint of a server that is passed on, in characters, with the mark that it was cut.
-const MAX_COMPLAINT: usize = 501;
+/// Limit of a server's message in characters, including the truncation mark.
+const MAX_SERVER_MESSAGE: usize = 501;
 
-/// Reads the same bytes in every way in which a model's answer is read.
+/// Parses the same bytes as every kind of model answer.
 pub fn model_reply(input: &[u8]) {
     if let Ok(content) = answer::read(input) {
         assert_is_sound(&content);
@@ -30,9 +30,9 @@ pub fn model_reply(input: &[u8]) {
             "in pieces of {size} bytes"
         );
     }
-    let complaint = Complaint::read(input);
-    assert!(complaint.message.chars().count() <= MAX_COMPLAINT);
-    assert!((400..600).contains(&complaint.inner_status()));
+    let server_error = ServerError::read(input);
+    assert!(server_error.message.chars().count() <= MAX_SERVER_MESSAGE);
+    assert!((400..600).contains(&server_error.inner_status()));
     let text = String::from_utf8_lossy(input);
     let _ = lenient::arguments(&text);
     let _ = extract_json(&text);
@@ -43,33 +43,35 @@ pub fn model_reply(input: &[u8]) {
     }
 }
 
-/// What a stream says that comes in these pieces: the answer, and what was heard of it on the way.
+/// The result of streaming these chunks: the answer, and the text passed on live.
 fn streamed<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Option<(Content, String)> {
-    let heard = Mutex::new(String::new());
+    let live_text = Mutex::new(String::new());
     let listen = |delta: Delta<'_>| {
         if let Delta::Text(text) = delta {
-            heard
+            live_text
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .push_str(text);
         }
     };
     let mut stream = Stream::default();
-    for piece in pieces {
-        stream.feed(piece, Some(&listen)).ok()?;
+    for chunk in pieces {
+        stream.feed(chunk, Some(&listen)).ok()?;
     }
     let content = stream.end(Some(&listen)).ok()??;
     assert_is_sound(&content);
-    let heard = heard.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // A refusal takes the place of a text, and is not heard on the way.
+    let live_text = live_text
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    // A refusal replaces a text and is not passed on live.
     assert!(
-        heard == content.text || heard.is_empty(),
-        "heard {heard:?} of {content:?}"
+        live_text == content.text || live_text.is_empty(),
+        "heard {live_text:?} of {content:?}"
     );
-    Some((content, heard))
+    Some((content, live_text))
 }
 
-/// No two calls have the same id, and none has an empty one.
+/// No two calls have the same id, and none is empty.
 fn assert_is_sound(content: &Content) {
     let mut ids = HashSet::new();
     let named = |call: &ModelCall| call.id.clone();
@@ -82,7 +84,7 @@ fn assert_is_sound(content: &Content) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_kept_reply_and_changes_of_it_say_the_same_in_any_pieces() {
+    fn every_corpus_reply_reads_the_same_in_any_chunks() {
         convoke_testkit::replay("model_reply", super::model_reply);
     }
 }

@@ -1,9 +1,9 @@
 //! Chat models behind any OpenAI-compatible endpoint.
 //!
 //! [`ModelClient`] is a handle on one pooled HTTP client that all agents share. It writes requests
-//! straight from borrowed messages, reads what the known servers make of the format, retries what
-//! may pass, falls back to the next model of the list, and says in [`LlmError`] what the caller may
-//! do next. Nothing is kept here: budgets and the journal are the caller's.
+//! directly from borrowed messages, accepts the deviations of known servers, retries transient failures,
+//! falls back to the next model of the list, and returns an [`LlmError`] that says what the caller can
+//! do next. It keeps no state of tasks: budgets and the journal belong to the caller.
 
 mod attempt;
 mod bare_call;
@@ -12,10 +12,10 @@ mod connections;
 mod endpoint;
 mod error;
 mod estimate;
-mod found_json;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod json_extraction;
 mod options;
 mod reply;
 mod request;
@@ -26,7 +26,7 @@ pub use bare_call::{bare_call, bare_calls};
 pub use client::ModelClient;
 pub use error::{Feature, LlmError, LlmProblem};
 pub use estimate::estimate_tokens;
-pub use found_json::extract_json;
+pub use json_extraction::extract_json;
 pub use options::Options;
 pub use reply::{ChatReply, Delta, Finish, Live, ModelCall, Usage};
 pub use request::{ChatRequest, JoinedNames, Output, ToolNames, ToolSpec, tool_names};

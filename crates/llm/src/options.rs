@@ -1,37 +1,36 @@
-//! Every limit of the client, with its default.
+//! Limits of the client, with their defaults.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_model::{Clock, Jitter, SystemClock};
 
-/// How the client of chat models behaves. How long one completion may take as a whole is each
-/// request's own.
+/// Limits of the client of chat models. The time limit of a completion belongs to each request.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How many requests may be under way to one endpoint at the same time.
+    /// Limit of concurrent requests to one endpoint.
     pub max_concurrent: usize,
-    /// How often one model is tried before the next of the list.
+    /// Attempts with one model before the next one of the list.
     pub max_attempts: u32,
-    /// How long a connection may take to be made.
+    /// Time limit for connecting.
     pub connect_timeout: Duration,
-    /// How long one attempt may wait for its whole answer or, when streaming, for the first of it.
+    /// Time limit of one attempt for the whole answer or, when streaming, for its first chunk.
     pub attempt_timeout: Duration,
-    /// How long a stream may be silent before it is taken to be broken.
+    /// How long a stream may be silent before it counts as broken.
     pub stream_idle_timeout: Duration,
-    /// The largest answer that is read, in bytes.
+    /// Limit of an answer, in bytes.
     pub max_response_bytes: usize,
-    /// The pause after the first failed attempt. Every further one doubles it.
+    /// The pause after the first failed attempt, doubled after each further one.
     pub backoff_first: Duration,
-    /// The longest pause that we choose ourselves.
+    /// Limit of a pause chosen by the client.
     pub backoff_longest: Duration,
-    /// The longest pause that a server may ask for; one that asks for more is given up for now.
+    /// Limit of a pause requested by a server; longer ones end the attempts.
     pub retry_after_longest: Duration,
     /// How long an idle connection is kept.
     pub idle_connection: Duration,
-    /// Where the spread of the pauses comes from.
+    /// Randomness of pauses.
     pub jitter: Jitter,
-    /// Tells how far away the date of a `Retry-After` is.
+    /// Evaluates dates in `Retry-After`.
     pub clock: Arc<dyn Clock>,
 }
 

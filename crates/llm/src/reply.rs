@@ -1,4 +1,4 @@
-//! What a model answered.
+//! A model's answer.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,42 +6,42 @@ use serde_json::{Map, Value};
 /// One answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatReply {
-    /// What the model said; empty where it only calls tools.
+    /// The text; may be empty if tools are called.
     pub text: String,
-    /// The tools that it wants called, in its order.
+    /// Tool calls, in the model's order.
     pub tool_calls: Vec<ModelCall>,
-    /// What the answer cost.
+    /// Tokens used.
     pub usage: Usage,
-    /// Which model of the list answered.
+    /// The model that answered.
     pub model: String,
-    /// Where it answered: scheme, host and port, because the rest of an address may hold a secret.
+    /// Scheme, host and port of its endpoint; other parts of the address may contain a secret.
     pub endpoint: String,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub finish: Finish,
-    /// How many requests it took over all models of the list.
+    /// Number of requests to all models.
     pub attempts: u32,
 }
 
-/// A tool that the model wants called.
+/// A tool call requested by the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelCall {
-    /// The model's own id for the call. Where it gave none, or the same one twice, there is none
-    /// and the call's own id is told to the model.
+    /// The model's id of the call. `None` if missing or not unique; then the model gets the call's own
+    /// id.
     pub id: Option<String>,
-    /// The tool, by the name that it was offered under.
+    /// The tool's name as offered.
     pub name: String,
-    /// The arguments, or the text that the model wrote instead of a JSON object.
+    /// The arguments, or the model's text if it is not a JSON object.
     pub arguments: Result<Map<String, Value>, String>,
 }
 
-/// How many tokens an answer cost.
+/// Tokens used by an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens of the question.
+    /// Tokens of the prompt.
     pub input_tokens: u64,
     /// Tokens of the answer.
     pub output_tokens: u64,
-    /// Whether the server did not say, so that these are our own guess.
+    /// Whether these are estimates, because the server did not report usage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
 }
@@ -50,24 +50,24 @@ pub struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// It had said everything.
+    /// The answer is complete.
     Stop,
-    /// It waits for the tools it called.
+    /// It called tools.
     ToolCalls,
-    /// It reached the most that it may say, so that the answer is cut.
+    /// It reached the output limit; the answer is cut off.
     Length,
-    /// Its provider held the rest back.
+    /// The provider withheld the rest.
     ContentFilter,
 }
 
-/// A piece of an answer as it is made. Live only: what counts is the [`ChatReply`] at the end.
+/// A part of a streamed answer, for display only: the [`ChatReply`] at the end is authoritative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delta<'a> {
-    /// More of the text.
+    /// More text.
     Text(&'a str),
-    /// The stream broke and the answer starts over: forget the text so far.
+    /// The stream broke and the answer starts over; discard the text so far.
     Reset,
 }
 
-/// Who listens to an answer as it is made.
+/// Receives an answer while it is streamed.
 pub type Live<'a> = Option<&'a (dyn Fn(Delta<'_>) + Send + Sync)>;

@@ -1,4 +1,4 @@
-//! What a model is asked.
+//! A request to a model.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,33 +8,33 @@ use std::time::Duration;
 use convoke_model::{LlmConfig, Message, ToolCall};
 use serde_json::{Value, json};
 
-/// One question to a model. Everything is borrowed: the body is written straight from it.
+/// One request. Everything is borrowed, and the body is written directly from it.
 #[derive(Clone, Copy)]
 pub struct ChatRequest<'a> {
-    /// The model to ask, then those to fall back to, in order.
+    /// The model to ask, followed by fallbacks in order.
     pub models: &'a [LlmConfig],
-    /// The instruction that comes first; empty for none.
+    /// The system prompt; empty for none.
     pub system: &'a str,
-    /// What was said so far.
+    /// The conversation.
     pub messages: &'a [Message],
-    /// What the model may call.
+    /// The tools on offer.
     pub tools: &'a [ToolSpec],
-    /// How the calls in `messages` are named to the model.
+    /// Names the calls in `messages` for the model.
     pub tool_names: &'a dyn ToolNames,
-    /// How freely the model samples.
+    /// Sampling temperature.
     pub temperature: f64,
-    /// The most that it may say.
+    /// Limit of output tokens.
     pub max_output_tokens: Option<u32>,
-    /// What form the answer has.
+    /// The format of the answer.
     pub output: Output<'a>,
-    /// Whether the answer is to come in pieces as it is made.
+    /// Whether to stream the answer.
     pub stream: bool,
-    /// How long all attempts together may take.
+    /// Time limit of all attempts together.
     pub time_left: Duration,
 }
 
 impl<'a> ChatRequest<'a> {
-    /// A question in plain text, with no tools, and half a minute to answer it.
+    /// A plain-text request without tools, with 30 seconds to answer.
     pub fn new(models: &'a [LlmConfig], messages: &'a [Message]) -> Self {
         Self {
             models,
@@ -52,7 +52,7 @@ impl<'a> ChatRequest<'a> {
 }
 
 impl fmt::Debug for ChatRequest<'_> {
-    /// Leaves out what was said, which is the user's own.
+    /// Hides the conversation, which may be private.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChatRequest")
             .field("models", &self.models)
@@ -64,23 +64,22 @@ impl fmt::Debug for ChatRequest<'_> {
     }
 }
 
-/// What form an answer has.
+/// The format of an answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Output<'a> {
-    /// Whatever the model says.
+    /// Plain text.
     #[default]
     Text,
-    /// JSON that fits a schema. A server that cannot do this answers with
-    /// [`Unsupported`](crate::LlmProblem::Unsupported), and the caller may ask for it in words.
+    /// JSON that matches a schema. A server without this feature fails with
+    /// [`Unsupported`](crate::LlmProblem::Unsupported), and the caller may ask in the prompt instead.
     JsonSchema {
-        /// What the schema is called: letters, digits, `_` and `-`.
+        /// Name of the schema: letters, digits, `_` and `-`.
         name: &'a str,
-        /// The JSON Schema.
         schema: &'a Value,
     },
 }
 
-/// A tool as a model sees it. Its form on the wire is made once, and clones share it.
+/// A tool as offered to a model. Serialized once; clones share it.
 #[derive(Debug, Clone)]
 pub struct ToolSpec(Arc<Spec>);
 
@@ -93,15 +92,15 @@ struct Spec {
 }
 
 impl ToolSpec {
-    /// A tool of this name (letters, digits, `_` and `-`, at most 64) that takes what the JSON
-    /// Schema `parameters` says.
+    /// A tool with this name (letters, digits, `_` and `-`, at most 64 characters) and a JSON Schema of
+    /// its arguments.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
         parameters: impl Into<Arc<Value>>,
     ) -> Self {
         let (name, description, parameters) = (name.into(), description.into(), parameters.into());
-        // Several servers refuse a function without an object schema, though the format allows it.
+        // Several servers reject a function without an object schema, although the format allows it.
         let shown = if parameters.is_object() {
             Cow::Borrowed(&*parameters)
         } else {
@@ -120,12 +119,10 @@ impl ToolSpec {
         }))
     }
 
-    /// What the model calls it.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// What it is for.
     pub fn description(&self) -> &str {
         &self.0.description
     }
@@ -140,14 +137,14 @@ impl ToolSpec {
     }
 }
 
-/// How a call that was made is named to the model: as the [`ToolSpec`] that it was offered as.
+/// Names past calls for the model, as the [`ToolSpec`] that was offered.
 pub trait ToolNames: Sync {
     /// The name on the wire.
     fn wire_name<'c>(&'c self, call: &'c ToolCall) -> Cow<'c, str>;
 }
 
-/// A closure as [`ToolNames`]. It gives back what it gets: only the compiler needs it, to see that the
-/// name may borrow from the call.
+/// Uses a closure as [`ToolNames`]. Returns its argument; it only helps the compiler infer that the name
+/// may borrow from the call.
 pub fn tool_names<F>(names: F) -> F
 where
     F: for<'c> Fn(&'c ToolCall) -> Cow<'c, str> + Sync,
@@ -155,7 +152,7 @@ where
     names
 }
 
-/// `server__tool`, because the format allows no dot in a name.
+/// `server__tool`, because the format does not allow a dot in a name.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JoinedNames;
 

@@ -1,9 +1,8 @@
-//! The format on the wire: how a request is written and how the many readings of an answer are
-//! understood.
+//! The wire format: writing requests, and reading answers with all known deviations.
 
 pub(crate) mod answer;
 pub(crate) mod body;
-pub(crate) mod complaint;
 pub(crate) mod lenient;
+pub(crate) mod server_error;
 pub(crate) mod sse;
 pub(crate) mod stream;

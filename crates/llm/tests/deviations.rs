@@ -1,12 +1,12 @@
-//! Every known way in which a server departs from the format is understood.
+//! Every known deviation of servers from the format is accepted.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod asking;
 
 use std::time::Duration;
 
-use asking::{DONE, add, answer, asked, asked_with, event, hello, model, options, scripted, stop};
+use asking::{DONE, add, answer, ask, ask_with, event, hello, model, options, scripted, stop};
 use convoke_llm::{ChatReply, ChatRequest, Finish, ModelCall, ModelClient, Options, Usage};
 use convoke_testkit::Reply;
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ fn call(id: Option<&str>, name: &str, arguments: &Value) -> ModelCall {
 
 async fn raw(body: &Value) -> ChatReply {
     let server = scripted(Reply::raw(body)).await;
-    asked(&server).await.unwrap()
+    ask(&server).await.unwrap()
 }
 
 async fn message(message: &Value) -> ChatReply {
@@ -41,7 +41,7 @@ async fn calls(calls: &Value) -> Vec<ModelCall> {
 
 async fn streamed(chunks: Vec<String>) -> ChatReply {
     let server = scripted(Reply::sse(chunks)).await;
-    asked_with(options(), &server, true).await.unwrap()
+    ask_with(options(), &server, true).await.unwrap()
 }
 
 async fn streamed_calls(deltas: &[Value]) -> Vec<ModelCall> {
@@ -57,7 +57,7 @@ async fn streamed_calls(deltas: &[Value]) -> Vec<ModelCall> {
 #[tokio::test]
 async fn a_plain_answer_is_read() {
     let server = scripted(Reply::text("Hi there")).await;
-    let reply = asked(&server).await.unwrap();
+    let reply = ask(&server).await.unwrap();
     assert_eq!(reply.text, "Hi there");
     assert_eq!(reply.finish, Finish::Stop);
     assert_eq!((reply.attempts, reply.model.as_str()), (1, "m"));
@@ -75,7 +75,7 @@ async fn several_tool_calls_are_read_in_order() {
     let script = Reply::tool_calls([("add", json!({"a": 1})), ("list", json!({}))]);
     for stream in [false, true] {
         let server = scripted(script.clone()).await;
-        let reply = asked_with(options(), &server, stream).await.unwrap();
+        let reply = ask_with(options(), &server, stream).await.unwrap();
         let expected = [
             call(Some("call_0"), "add", &json!({"a": 1})),
             call(Some("call_1"), "list", &json!({})),
@@ -103,7 +103,7 @@ async fn missing_usage_is_estimated_and_says_so() {
 }
 
 #[tokio::test]
-async fn usage_written_as_other_numbers_is_read() {
+async fn usage_in_other_number_formats_is_read() {
     let mut body = answer(&json!({"content": "x"}));
     body["usage"] = json!({"prompt_tokens": 12.0, "completion_tokens": "4", "details": [1]});
     let usage = raw(&body).await.usage;
@@ -119,7 +119,7 @@ async fn arguments_may_be_an_object_instead_of_a_string() {
 }
 
 #[tokio::test]
-async fn empty_null_and_missing_arguments_are_no_arguments() {
+async fn empty_null_and_missing_arguments_are_empty() {
     for function in [
         json!({"name": "list", "arguments": ""}),
         json!({"name": "list", "arguments": " \n"}),
@@ -140,7 +140,7 @@ async fn arguments_encoded_twice_are_read() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_object_come_back_as_they_are() {
+async fn arguments_that_are_not_an_object_are_returned_as_text() {
     for (arguments, text) in [
         (json!("{\"a\": 1"), "{\"a\": 1"),
         (json!("[1]"), "[1]"),
@@ -186,13 +186,13 @@ async fn content_may_be_null_missing_or_a_list_of_parts() {
 }
 
 #[tokio::test]
-async fn a_refusal_stands_for_missing_content() {
+async fn a_refusal_replaces_missing_content() {
     let reply = message(&json!({"content": null, "refusal": "I cannot say."})).await;
     assert_eq!(reply.text, "I cannot say.");
 }
 
 #[tokio::test]
-async fn thinking_and_unknown_fields_are_passed_over() {
+async fn reasoning_and_unknown_fields_are_ignored() {
     let reply = message(&json!({
         "content": "Yes",
         "reasoning_content": "Let me see",
@@ -206,7 +206,7 @@ async fn thinking_and_unknown_fields_are_passed_over() {
 }
 
 #[tokio::test]
-async fn a_reason_to_stop_that_is_missing_or_wrong_follows_from_the_answer() {
+async fn a_missing_or_wrong_reason_to_stop_is_inferred() {
     let asks = json!({"tool_calls": [{"id": "c", "function": {"name": "add"}}]});
     let says = json!({"content": "x"});
     for (message, reason, expected) in [
@@ -231,9 +231,9 @@ async fn a_reason_to_stop_that_is_missing_or_wrong_follows_from_the_answer() {
 }
 
 #[tokio::test]
-async fn a_stream_is_put_together() {
+async fn a_stream_is_assembled() {
     let server = scripted(Reply::text("One two three")).await;
-    let reply = asked_with(options(), &server, true).await.unwrap();
+    let reply = ask_with(options(), &server, true).await.unwrap();
     assert_eq!(reply.text, "One two three");
     assert_eq!(reply.usage.input_tokens, 11);
     assert!(!reply.usage.estimated);
@@ -242,14 +242,17 @@ async fn a_stream_is_put_together() {
 }
 
 #[tokio::test]
-async fn comments_line_ends_and_spaces_of_a_stream_do_not_matter() {
-    let said = |word: &str| json!({"choices": [{"delta": {"content": word}}]});
+async fn comments_line_endings_and_spaces_of_a_stream_are_ignored() {
+    let message = |word: &str| json!({"choices": [{"delta": {"content": word}}]});
     let last = json!({"choices": [{"delta": {}, "finish_reason": "stop"}]});
     let reply = streamed(vec![
         "\u{feff}: OPENROUTER PROCESSING\n\n".to_owned(),
-        format!("event: message\r\nid: 1\r\ndata:{}\r\n\r\n", said("One ")),
-        format!(": keep-alive\rdata: {}\r\r", said("two ")),
-        format!("data: {}\ndata: {}\n", said("three"), last),
+        format!(
+            "event: message\r\nid: 1\r\ndata:{}\r\n\r\n",
+            message("One ")
+        ),
+        format!(": keep-alive\rdata: {}\r\r", message("two ")),
+        format!("data: {}\ndata: {}\n", message("three"), last),
     ])
     .await;
     assert_eq!(reply.text, "One two three");
@@ -276,7 +279,7 @@ async fn a_stream_may_lack_its_end_mark_or_its_reason_to_stop() {
 }
 
 #[tokio::test]
-async fn a_call_split_over_chunks_is_put_together_by_its_number() {
+async fn a_call_split_over_chunks_is_assembled_by_its_number() {
     let found = streamed_calls(&[
         json!({"index": 0, "id": "x", "function": {"name": "add", "arguments": ""}}),
         json!({"index": 1, "id": "y", "function": {"name": "add", "arguments": "{\"a\""}}),
@@ -293,7 +296,7 @@ async fn a_call_split_over_chunks_is_put_together_by_its_number() {
 }
 
 #[tokio::test]
-async fn a_call_without_number_is_put_together_by_its_id_or_its_name() {
+async fn a_call_without_number_is_assembled_by_its_id_or_name() {
     let expected = [
         call(Some("x"), "add", &json!({"a": 1})),
         call(Some("y"), "add", &json!({"a": 2})),
@@ -335,25 +338,25 @@ async fn calls_that_are_all_numbered_zero_stay_apart() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stream_when_asked_to_is_understood() {
+async fn a_server_may_ignore_a_request_to_stream() {
     let server = scripted(Reply::raw(&answer(&json!({"content": "whole"})))).await;
-    let reply = asked_with(options(), &server, true).await.unwrap();
+    let reply = ask_with(options(), &server, true).await.unwrap();
     assert_eq!(reply.text, "whole");
 }
 
 #[tokio::test]
-async fn a_server_that_streams_unasked_or_unsaid_is_understood() {
+async fn a_server_may_stream_without_being_asked_or_saying_so() {
     let chunks = [event(&json!({"content": "x"})), DONE.to_owned()];
     let unasked = scripted(Reply::sse(chunks.clone())).await;
-    assert_eq!(asked(&unasked).await.unwrap().text, "x");
+    assert_eq!(ask(&unasked).await.unwrap().text, "x");
     let unsaid = scripted(Reply::bytes(chunks.concat())).await;
-    assert_eq!(asked(&unsaid).await.unwrap().text, "x");
+    assert_eq!(ask(&unsaid).await.unwrap().text, "x");
 }
 
 #[tokio::test]
-async fn tools_are_offered_as_they_were_described() {
+async fn tools_are_offered_as_described() {
     let server = scripted(Reply::text("ok")).await;
-    asked(&server).await.unwrap();
+    ask(&server).await.unwrap();
     let body = &server.requests()[0].body;
     let function = json!({
         "name": "add",
@@ -367,7 +370,7 @@ async fn tools_are_offered_as_they_were_described() {
 }
 
 #[tokio::test]
-async fn a_stream_that_stays_open_after_its_last_word_is_not_waited_for() {
+async fn a_stream_that_stays_open_after_its_end_is_abandoned() {
     let words = [event(&json!({"content": "x"})), stop("stop")].concat();
     let patient = Duration::from_hours(1);
     let options = Options {
@@ -384,7 +387,7 @@ async fn a_stream_that_stays_open_after_its_last_word_is_not_waited_for() {
             ..ChatRequest::new(&models, &messages)
         };
         let client = ModelClient::new(options.clone());
-        // Only so that a test that would wait for an hour fails instead.
+        // Turns a wait of an hour into a failure.
         let reply = timeout(patient / 60, client.complete(&request, None)).await;
         assert_eq!(reply.unwrap().unwrap().text, "x");
     }

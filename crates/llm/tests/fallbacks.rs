@@ -1,6 +1,6 @@
-//! The next model of the list answers what the first cannot, where that makes sense.
+//! The next model is asked if the first one fails, where that can help.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod asking;
 
@@ -42,7 +42,7 @@ async fn the_next_model_answers_for_one_that_does_not() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_wrong_in_itself_is_not_passed_on() {
+async fn an_invalid_request_is_not_sent_to_the_next_model() {
     let (first, second) = (
         scripted(Reply::refusal(400, "messages must alternate")).await,
         scripted(Reply::text("ok")).await,
@@ -56,7 +56,7 @@ async fn a_request_that_is_wrong_in_itself_is_not_passed_on() {
 }
 
 #[tokio::test]
-async fn of_several_failures_the_one_that_may_pass_is_told() {
+async fn of_several_failures_a_transient_one_is_returned() {
     let denied = scripted(Reply::status(401)).await;
     let busy = scripted(Reply::status(503)).await;
     for (first, second) in [(&denied, &busy), (&busy, &denied)] {
@@ -68,7 +68,7 @@ async fn of_several_failures_the_one_that_may_pass_is_told() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_told_and_passed_over() {
+async fn an_invalid_address_is_reported_and_skipped() {
     let server = scripted(Reply::text("ok")).await;
     let broken = LlmConfig {
         endpoint: "localhost:11434".to_owned(),
@@ -91,7 +91,7 @@ async fn an_address_that_is_none_is_told_and_passed_over() {
 }
 
 #[tokio::test]
-async fn without_a_model_there_is_nobody_to_ask() {
+async fn without_a_model_there_is_an_error() {
     let messages = hello();
     let client = ModelClient::new(options());
     let request = ChatRequest::new(&[], &messages);
@@ -100,7 +100,7 @@ async fn without_a_model_there_is_nobody_to_ask() {
 }
 
 #[tokio::test]
-async fn what_a_server_does_not_support_is_told_apart() {
+async fn unsupported_features_have_their_own_error() {
     let schema = json!({"type": "object"});
     let tools = [add()];
     for (status, message, feature) in [
@@ -148,7 +148,7 @@ async fn what_a_server_does_not_support_is_told_apart() {
             message: message.to_owned(),
         };
         assert_eq!((error.problem, error.attempts), (expected, 1));
-        // The same words mean nothing of the kind to a request that asks for neither.
+        // The same message means nothing to a request without these features.
         let plain = ChatRequest::new(&models, &messages);
         let error = client.complete(&plain, None).await.unwrap_err();
         assert!(!matches!(error.problem, LlmProblem::Unsupported { .. }));
@@ -156,7 +156,7 @@ async fn what_a_server_does_not_support_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_too_long_is_told_apart() {
+async fn a_conversation_that_is_too_long_has_its_own_error() {
     for body in [
         json!({"error": {"message": "too much", "code": "context_length_exceeded"}}),
         json!({"error": {"message": "This model's maximum context length is 8192 tokens."}}),
@@ -172,9 +172,9 @@ async fn a_conversation_that_is_too_long_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_spelling_that_a_model_refuses_is_replaced_and_remembered() {
-    let server = scripted(convoke_testkit::Script::by(|asked| {
-        let body = asked.body.as_object().unwrap();
+async fn a_dialect_that_a_model_rejects_is_replaced_and_remembered() {
+    let server = scripted(convoke_testkit::Script::by(|ask| {
+        let body = ask.body.as_object().unwrap();
         if body.contains_key("max_tokens") {
             let message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.";
             return Reply::refusal(400, message);

@@ -1,28 +1,28 @@
-//! What may pass is tried again, what cannot is not, and nobody waits longer than they have time.
+//! Transient failures are retried, permanent ones are not, and deadlines hold.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod asking;
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-use asking::{answer, asked, asked_with, event, hello, model, options, scripted};
+use asking::{answer, ask, ask_with, event, hello, model, options, scripted};
 use convoke_llm::{ChatRequest, Delta, LlmProblem, ModelClient, Options};
 use convoke_testkit::{Reply, Script};
 use serde_json::json;
 
 #[tokio::test]
-async fn every_passing_status_is_tried_again() {
+async fn every_transient_status_is_retried() {
     for status in [408, 409, 429, 500, 502, 503, 504, 529] {
         let server = scripted([Reply::status(status), Reply::text("ok")]).await;
-        let reply = asked(&server).await.unwrap();
+        let reply = ask(&server).await.unwrap();
         assert_eq!((reply.text.as_str(), reply.attempts), ("ok", 2), "{status}");
     }
 }
 
 #[tokio::test]
-async fn a_lasting_status_is_not_tried_again() {
+async fn a_permanent_status_is_not_retried() {
     for (status, code) in [
         (400, "llm.refused"),
         (401, "llm.unauthorized"),
@@ -32,7 +32,7 @@ async fn a_lasting_status_is_not_tried_again() {
         (302, "llm.refused"),
     ] {
         let server = scripted(Reply::refusal(status, "no such luck")).await;
-        let error = asked(&server).await.unwrap_err();
+        let error = ask(&server).await.unwrap_err();
         assert_eq!((error.code(), error.attempts), (code, 1));
         assert!(!error.is_transient());
         assert!(error.to_string().contains("no such luck"), "{error}");
@@ -41,33 +41,33 @@ async fn a_lasting_status_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn the_attempts_are_counted_and_end() {
+async fn attempts_are_counted_and_limited() {
     let server = scripted(Reply::status(503)).await;
     let options = Options {
         max_attempts: 3,
         ..options()
     };
-    let error = asked_with(options, &server, false).await.unwrap_err();
+    let error = ask_with(options, &server, false).await.unwrap_err();
     assert_eq!((error.code(), error.attempts), ("llm.overloaded", 3));
     assert!(error.is_transient());
     assert_eq!(server.requests().len(), 3);
 }
 
 #[tokio::test]
-async fn a_used_up_quota_is_not_waited_for() {
+async fn an_exhausted_quota_is_not_retried() {
     let spent = json!({"error": {"message": "pay first", "code": "insufficient_quota"}});
     let server = scripted(Reply::raw(&spent).with_status(429)).await;
-    let error = asked(&server).await.unwrap_err();
+    let error = ask(&server).await.unwrap_err();
     assert_eq!((error.code(), error.attempts), ("llm.refused", 1));
 }
 
 #[tokio::test]
-async fn a_broken_answer_is_asked_for_again() {
+async fn a_broken_answer_is_retried() {
     for stream in [false, true] {
         for after in [0, 1, 40] {
             let cut = Reply::text("some words to cut").cut(after);
             let server = scripted([cut, Reply::text("ok")]).await;
-            let reply = asked_with(options(), &server, stream).await.unwrap();
+            let reply = ask_with(options(), &server, stream).await.unwrap();
             assert_eq!((reply.text.as_str(), reply.attempts), ("ok", 2));
         }
     }
@@ -77,7 +77,7 @@ async fn a_broken_answer_is_asked_for_again() {
 async fn a_stream_that_ends_properly_in_the_middle_of_the_answer_is_broken() {
     let half = Reply::sse([event(&json!({"content": "half an "}))]);
     let server = scripted(half).await;
-    let error = asked_with(options(), &server, true).await.unwrap_err();
+    let error = ask_with(options(), &server, true).await.unwrap_err();
     assert_eq!((error.code(), error.attempts), ("llm.broken", 4));
     assert!(error.is_transient());
 }
@@ -89,7 +89,7 @@ async fn a_server_that_is_not_there_is_unreachable() {
     drop(server);
     let messages = hello();
     let request = ChatRequest::new(&models, &messages);
-    // The port may take a moment to close, and then nobody listens.
+    // The port may take a moment to close.
     let error = loop {
         let client = ModelClient::new(options());
         if let Err(error) = client.complete(&request, None).await {
@@ -101,7 +101,7 @@ async fn a_server_that_is_not_there_is_unreachable() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_is_asked_for_again() {
+async fn an_unreadable_answer_is_retried() {
     for body in [
         "",
         "<html>",
@@ -112,14 +112,14 @@ async fn an_answer_that_cannot_be_read_is_asked_for_again() {
         "[]",
     ] {
         let server = scripted([Reply::bytes(body), Reply::text("ok")]).await;
-        assert_eq!(asked(&server).await.unwrap().attempts, 2, "{body}");
+        assert_eq!(ask(&server).await.unwrap().attempts, 2, "{body}");
         let server = scripted(Reply::bytes(body)).await;
-        let error = asked(&server).await.unwrap_err();
+        let error = ask(&server).await.unwrap_err();
         assert_eq!((error.code(), error.attempts), ("llm.malformed", 4));
     }
     let server = scripted([Reply::sse(["data: {\"cho\n\n"]), Reply::text("ok")]).await;
     assert_eq!(
-        asked_with(options(), &server, true).await.unwrap().attempts,
+        ask_with(options(), &server, true).await.unwrap().attempts,
         2
     );
 }
@@ -158,14 +158,14 @@ async fn an_error_inside_a_good_answer_is_an_error() {
         ]);
         for (reply, stream) in [(whole, false), (in_choice, false), (midway, true)] {
             let server = scripted(reply).await;
-            let error = asked_with(options(), &server, stream).await.unwrap_err();
+            let error = ask_with(options(), &server, stream).await.unwrap_err();
             assert_eq!((error.code(), error.attempts), (code, attempts));
         }
     }
 }
 
 #[tokio::test]
-async fn a_complaint_in_any_shape_is_passed_on() {
+async fn a_server_message_in_any_format_is_passed_on() {
     for body in [
         json!({"error": {"message": "what is wrong"}}),
         json!({"error": "what is wrong"}),
@@ -174,19 +174,19 @@ async fn a_complaint_in_any_shape_is_passed_on() {
         json!({"detail": [{"msg": "what is wrong"}]}),
     ] {
         let server = scripted(Reply::raw(&body).with_status(400)).await;
-        let error = asked(&server).await.unwrap_err();
+        let error = ask(&server).await.unwrap_err();
         assert!(error.to_string().contains("what is wrong"), "{error}");
     }
     let server = scripted(Reply::bytes("what is wrong").with_status(400)).await;
-    let error = asked(&server).await.unwrap_err();
+    let error = ask(&server).await.unwrap_err();
     assert!(error.to_string().contains("what is wrong"), "{error}");
     let server = scripted(Reply::bytes("<html>a page</html>").with_status(400)).await;
-    let error = asked(&server).await.unwrap_err();
+    let error = ask(&server).await.unwrap_err();
     assert!(!error.to_string().contains("page"), "{error}");
 }
 
 #[tokio::test]
-async fn a_pause_that_outlasts_the_time_is_not_waited_for() {
+async fn a_pause_beyond_the_deadline_is_not_waited_for() {
     let server = scripted(Reply::status(429).retry_after("25")).await;
     let (models, messages) = ([model(&server, "m")], hello());
     let request = ChatRequest {
@@ -200,16 +200,16 @@ async fn a_pause_that_outlasts_the_time_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_finer_pause_wins_over_a_coarse_one() {
+async fn a_more_precise_pause_takes_precedence() {
     let busy = Reply::status(503)
         .retry_after("3600")
         .header("retry-after-ms", "1");
     let server = scripted([busy, Reply::text("ok")]).await;
-    assert_eq!(asked(&server).await.unwrap().attempts, 2);
+    assert_eq!(ask(&server).await.unwrap().attempts, 2);
 }
 
 #[tokio::test]
-async fn the_deadline_ends_whatever_is_under_way() {
+async fn the_deadline_ends_every_phase() {
     for reply in [
         Reply::hang(),
         Reply::text("some words").stall(0),
@@ -232,7 +232,7 @@ async fn the_deadline_ends_whatever_is_under_way() {
 }
 
 #[tokio::test]
-async fn a_timeout_tells_what_went_wrong_before() {
+async fn a_timeout_reports_the_previous_failure() {
     let server = scripted([Reply::refusal(503, "too busy"), Reply::hang()]).await;
     let (models, messages) = ([model(&server, "m")], hello());
     let request = ChatRequest {
@@ -246,7 +246,7 @@ async fn a_timeout_tells_what_went_wrong_before() {
 }
 
 #[tokio::test]
-async fn a_silent_server_is_asked_again_before_the_time_is_up() {
+async fn a_silent_server_is_retried_before_the_deadline() {
     let options = Options {
         attempt_timeout: Duration::from_millis(50),
         stream_idle_timeout: Duration::from_millis(50),
@@ -255,14 +255,14 @@ async fn a_silent_server_is_asked_again_before_the_time_is_up() {
     for stream in [false, true] {
         for silent in [Reply::hang(), Reply::text("some words").stall(60)] {
             let server = scripted(Script::from([silent, Reply::text("ok")])).await;
-            let reply = asked_with(options.clone(), &server, stream).await.unwrap();
+            let reply = ask_with(options.clone(), &server, stream).await.unwrap();
             assert_eq!((reply.text.as_str(), reply.attempts), ("ok", 2));
         }
     }
 }
 
 #[tokio::test]
-async fn what_was_passed_on_of_a_broken_stream_is_taken_back() {
+async fn streamed_text_of_a_broken_stream_is_reset() {
     let words = [
         event(&json!({"content": "Never "})),
         event(&json!({"content": "mind"})),
@@ -273,8 +273,8 @@ async fn what_was_passed_on_of_a_broken_stream_is_taken_back() {
         stream: true,
         ..ChatRequest::new(&models, &messages)
     };
-    let heard = Mutex::new(Vec::new());
-    let live = |delta: Delta<'_>| heard.lock().unwrap().push(format!("{delta:?}"));
+    let deltas = Mutex::new(Vec::new());
+    let live = |delta: Delta<'_>| deltas.lock().unwrap().push(format!("{delta:?}"));
     let client = ModelClient::new(options());
     let reply = client.complete(&request, Some(&live)).await.unwrap();
     assert_eq!(reply.text, "All good");
@@ -285,22 +285,22 @@ async fn what_was_passed_on_of_a_broken_stream_is_taken_back() {
         r#"Text("All ")"#,
         r#"Text("good")"#,
     ];
-    assert_eq!(*heard.lock().unwrap(), expected);
+    assert_eq!(*deltas.lock().unwrap(), expected);
 }
 
 #[tokio::test]
-async fn nothing_is_taken_back_where_nothing_was_passed_on() {
+async fn nothing_is_reset_if_nothing_was_streamed() {
     let server = scripted([Reply::status(503), Reply::text("Good")]).await;
     let (models, messages) = ([model(&server, "m")], hello());
     let request = ChatRequest {
         stream: true,
         ..ChatRequest::new(&models, &messages)
     };
-    let heard = Mutex::new(Vec::new());
-    let live = |delta: Delta<'_>| heard.lock().unwrap().push(format!("{delta:?}"));
+    let deltas = Mutex::new(Vec::new());
+    let live = |delta: Delta<'_>| deltas.lock().unwrap().push(format!("{delta:?}"));
     let client = ModelClient::new(options());
     client.complete(&request, Some(&live)).await.unwrap();
-    assert_eq!(*heard.lock().unwrap(), [r#"Text("Good")"#]);
+    assert_eq!(*deltas.lock().unwrap(), [r#"Text("Good")"#]);
 }
 
 #[tokio::test]
@@ -311,12 +311,12 @@ async fn an_answer_larger_than_allowed_is_not_read() {
     };
     for stream in [false, true] {
         let server = scripted(Reply::text("word ".repeat(2_000))).await;
-        let error = asked_with(options.clone(), &server, stream)
+        let error = ask_with(options.clone(), &server, stream)
             .await
             .unwrap_err();
         assert_eq!(error.problem, LlmProblem::TooLarge { limit: 2_000 });
         assert_eq!(error.attempts, 1);
     }
     let server = scripted(Reply::raw(&answer(&json!({"content": "short"})))).await;
-    assert!(asked_with(options, &server, false).await.is_ok());
+    assert!(ask_with(options, &server, false).await.is_ok());
 }

@@ -1,6 +1,6 @@
-//! What all users of a client share: connections, the limit of each endpoint, and no secrets.
+//! Users of a client share connections and limits of endpoints, and never see secrets.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod asking;
 
@@ -18,37 +18,37 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 #[tokio::test]
-async fn no_endpoint_gets_more_at_once_than_it_may() {
+async fn an_endpoint_gets_no_more_requests_than_its_limit() {
     let gate = Arc::new(Semaphore::new(0));
-    let held = scripted(Reply::text("ok").held_by(&gate)).await;
+    let slow_replies = scripted(Reply::text("ok").gated(&gate)).await;
     let free = scripted(Reply::text("ok")).await;
     let client = ModelClient::new(Options {
         max_concurrent: 3,
         ..options()
     });
     let messages = hello();
-    let (models, others) = ([model(&held, "m")], [model(&free, "m")]);
+    let (models, others) = ([model(&slow_replies, "m")], [model(&free, "m")]);
     let requests = || ChatRequest::new(&models, &messages);
     let many = join_all((0..12).map(|_| {
         let client = client.clone();
         async move { client.complete(&requests(), None).await }
     }));
     let watched = async {
-        held.asked_times(3).await;
-        // Another endpoint is not held up by one that is full.
+        slow_replies.wait_for_requests(3).await;
+        // A full endpoint does not delay another one.
         let request = ChatRequest::new(&others, &messages);
         client.complete(&request, None).await.unwrap();
-        assert_eq!(held.requests().len(), 3);
+        assert_eq!(slow_replies.requests().len(), 3);
         gate.add_permits(12);
     };
     let (replies, ()) = tokio::join!(many, watched);
     assert!(replies.iter().all(Result::is_ok));
-    assert_eq!(held.requests().len(), 12);
-    assert_eq!(held.most_at_once(), 3);
+    assert_eq!(slow_replies.requests().len(), 12);
+    assert_eq!(slow_replies.max_concurrent(), 3);
 }
 
 #[tokio::test]
-async fn who_waits_for_a_place_waits_no_longer_than_they_have_time() {
+async fn waiting_for_a_permit_ends_at_the_deadline() {
     let server = scripted(Reply::hang()).await;
     let client = ModelClient::new(Options {
         max_concurrent: 1,
@@ -65,7 +65,7 @@ async fn who_waits_for_a_place_waits_no_longer_than_they_have_time() {
     };
     let first = ask(Duration::from_millis(400));
     let second = async {
-        server.asked_times(1).await;
+        server.wait_for_requests(1).await;
         ask(Duration::from_millis(20)).await
     };
     let (first, second) = tokio::join!(first, second);
@@ -74,7 +74,7 @@ async fn who_waits_for_a_place_waits_no_longer_than_they_have_time() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_taken_back_gives_its_place_free() {
+async fn a_cancelled_request_releases_its_permit() {
     let server = scripted([Reply::hang(), Reply::text("ok")]).await;
     let client = ModelClient::new(Options {
         max_concurrent: 1,
@@ -84,7 +84,7 @@ async fn a_request_that_is_taken_back_gives_its_place_free() {
     let request = ChatRequest::new(&models, &messages);
     tokio::select! {
         _ = client.complete(&request, None) => panic!("the server hangs"),
-        () = server.asked_times(1) => {}
+        () = server.wait_for_requests(1) => {}
     }
     assert!(client.complete(&request, None).await.is_ok());
 }
@@ -108,11 +108,11 @@ async fn connections_are_used_again() {
 
 #[tokio::test]
 async fn the_key_is_sent_and_never_shown() {
-    let echo = Script::by(|asked| {
-        let sent = asked.headers["authorization"].to_str().unwrap();
+    let echo = Script::by(|ask| {
+        let sent = ask.headers["authorization"].to_str().unwrap();
         let key = sent.strip_prefix("Bearer ").unwrap();
         let shortened = format!("{}****{}", &key[..7], &key[key.len() - 4..]);
-        match asked.body["model"].as_str().unwrap() {
+        match ask.body["model"].as_str().unwrap() {
             "refused" => Reply::refusal(401, &format!("Incorrect key: {key} or {shortened}.")),
             "busy" => Reply::refusal(503, sent),
             "plain" => Reply::bytes(sent.to_owned()).with_status(400),
@@ -159,9 +159,9 @@ async fn a_completion_can_move_between_threads() {
 }
 
 #[tokio::test]
-async fn one_address_written_in_two_ways_has_one_limit() {
+async fn two_spellings_of_an_address_share_one_limit() {
     let gate = Arc::new(Semaphore::new(0));
-    let server = scripted(Reply::text("ok").held_by(&gate)).await;
+    let server = scripted(Reply::text("ok").gated(&gate)).await;
     let client = ModelClient::new(Options {
         max_concurrent: 1,
         ..options()
@@ -179,19 +179,19 @@ async fn one_address_written_in_two_ways_has_one_limit() {
         }
     });
     let opened = async {
-        server.asked_times(1).await;
+        server.wait_for_requests(1).await;
         gate.add_permits(2);
     };
     let (replies, ()) = tokio::join!(join_all(asks), opened);
     assert!(replies.iter().all(Result::is_ok));
-    assert_eq!(server.most_at_once(), 1);
+    assert_eq!(server.max_concurrent(), 1);
 }
 
 #[tokio::test]
-async fn many_at_once_all_get_their_own_answer_from_a_server_that_keeps_failing() {
+async fn concurrent_requests_to_a_failing_server_all_get_their_own_answer() {
     let requests = AtomicUsize::new(0);
-    let flaky = Script::by(move |asked| {
-        let asked_for = asked.body["messages"][0]["content"].as_str().unwrap();
+    let flaky = Script::by(move |ask| {
+        let asked_for = ask.body["messages"][0]["content"].as_str().unwrap();
         let answer = Reply::text(format!("answer to {asked_for}"));
         match requests.fetch_add(1, Ordering::Relaxed) % 10 {
             0 | 3 | 6 => Reply::status(503),
@@ -210,19 +210,19 @@ async fn many_at_once_all_get_their_own_answer_from_a_server_that_keeps_failing(
     let asks = (0..200).map(|number| {
         let (client, models) = (&client, &models);
         async move {
-            let said = format!("question {number}");
-            let messages = [Message::user(&said, Timestamp::UNIX_EPOCH).unwrap()];
+            let message = format!("question {number}");
+            let messages = [Message::user(&message, Timestamp::UNIX_EPOCH).unwrap()];
             let request = ChatRequest {
                 stream: number % 2 == 0,
                 ..ChatRequest::new(models, &messages)
             };
             let reply = client.complete(&request, None).await.unwrap();
-            assert_eq!(reply.text, format!("answer to {said}"));
+            assert_eq!(reply.text, format!("answer to {message}"));
             reply.attempts as usize
         }
     });
     let attempts: usize = join_all(asks).await.into_iter().sum();
-    // Every request that was made is counted in somebody's reply.
+    // Every request is counted in exactly one reply.
     assert_eq!(attempts, server.requests().len());
-    assert!(attempts > 200 && server.most_at_once() <= 64);
+    assert!(attempts > 200 && server.max_concurrent() <= 64);
 }

@@ -1,20 +1,19 @@
-//! Arguments are checked against the tool's schema before a call leaves.
+//! Checks arguments against the tool's schema before a call is sent.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use convoke_schema::{Limits, Misfit, Schema, SchemaError};
+use convoke_schema::{CheckError, Limits, Schema, SchemaError};
 use convoke_tools::checking::{check, off_the_executor};
 use serde_json::{Map, Value};
 
 use crate::error::{McpError, Refusal};
 use crate::tool::ToolInfo;
 
-/// A schema as it was compiled, or why it cannot be.
+/// A compiled schema, or why it cannot be compiled.
 type Compiled = Result<Arc<Schema>, SchemaError>;
 
-/// A tool with its schemas compiled: one for the whole arguments, and one for each set of names
-/// that the engine fills in.
+/// A tool with compiled schemas: one for all arguments, and one for each set of injected names.
 #[derive(Debug)]
 pub(crate) struct CheckedTool {
     pub(crate) info: ToolInfo,
@@ -31,17 +30,17 @@ impl CheckedTool {
         }
     }
 
-    /// The arguments to send: the caller's, checked as far as the caller can see, with the
-    /// engine's own put over them, and then checked as a whole.
+    /// The arguments to send: the caller's, checked against the visible schema, then overridden by the
+    /// injected ones and checked against the whole schema.
     ///
-    /// What the caller gives under an injected name is dropped even where the tool does not take
-    /// it, so that nobody can say who they are by way of an argument.
+    /// A caller's value for an injected name is always dropped, even if the tool has no such argument,
+    /// so that no caller can forge an identity.
     pub(crate) async fn arguments(
         &self,
-        given: &Map<String, Value>,
+        caller: &Map<String, Value>,
         injected: &Map<String, Value>,
     ) -> Result<Map<String, Value>, McpError> {
-        let mut arguments = given.clone();
+        let mut arguments = caller.clone();
         arguments.retain(|name, _| !injected.contains_key(name));
         let injected: Vec<(&String, &Value)> = injected
             .iter()
@@ -49,33 +48,33 @@ impl CheckedTool {
             .collect();
         if !injected.is_empty() {
             let names = injected.iter().map(|(name, _)| (*name).clone()).collect();
-            arguments = self.checked(names, arguments).await?;
+            arguments = self.check(names, arguments).await?;
             arguments.extend(
                 injected
                     .into_iter()
                     .map(|(name, value)| (name.clone(), value.clone())),
             );
         }
-        self.checked(Vec::new(), arguments).await
+        self.check(Vec::new(), arguments).await
     }
 
-    async fn checked(
+    async fn check(
         &self,
-        hidden: Vec<String>,
+        injected_names: Vec<String>,
         arguments: Map<String, Value>,
     ) -> Result<Map<String, Value>, McpError> {
-        let schema = self.schema(hidden).await?;
+        let schema = self.schema(injected_names).await?;
         let (server, tool) = (self.info.server.clone(), self.info.name.clone());
         match check(schema, Value::Object(arguments)).await {
             Ok(Value::Object(arguments)) => Ok(arguments),
-            // What went in as an object comes out as one.
+            // An object stays an object.
             Ok(_) => Ok(Map::new()),
-            Err(Misfit::Complaints(complaints)) => Err(McpError::Refused(Refusal::Arguments {
+            Err(CheckError::Violations(violations)) => Err(McpError::Refused(Refusal::Arguments {
                 server,
                 tool,
-                complaints,
+                violations,
             })),
-            Err(Misfit::TooComplex(complexity)) => {
+            Err(CheckError::TooComplex(complexity)) => {
                 let reason = complexity.to_string();
                 Err(McpError::Refused(Refusal::ArgumentsTooComplex {
                     server,
@@ -86,16 +85,21 @@ impl CheckedTool {
         }
     }
 
-    async fn schema(&self, mut hidden: Vec<String>) -> Result<Arc<Schema>, McpError> {
-        hidden.sort_unstable();
-        let known = self.known().get(&hidden).cloned();
-        let compiled = if let Some(compiled) = known {
+    async fn schema(&self, mut injected_names: Vec<String>) -> Result<Arc<Schema>, McpError> {
+        injected_names.sort_unstable();
+        let compiled_schemas = self.compiled_schemas().get(&injected_names).cloned();
+        let compiled = if let Some(compiled) = compiled_schemas {
             compiled
         } else {
-            let schema = self.info.visible_schema(hidden.iter().map(String::as_str));
+            let schema = self
+                .info
+                .visible_schema(injected_names.iter().map(String::as_str));
             let limits = self.limits;
             let compiled = off_the_executor(move || compile(schema, limits)).await;
-            self.known().entry(hidden).or_insert(compiled).clone()
+            self.compiled_schemas()
+                .entry(injected_names)
+                .or_insert(compiled)
+                .clone()
         };
         let (server, tool) = (self.info.server.clone(), self.info.name.clone());
         compiled.map_err(|error| {
@@ -115,13 +119,13 @@ impl CheckedTool {
         })
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<Vec<String>, Compiled>> {
+    fn compiled_schemas(&self) -> std::sync::MutexGuard<'_, BTreeMap<Vec<String>, Compiled>> {
         self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Compiles a schema of whichever draft it names. A `$schema` that nobody knows is read as the
-/// newest draft, which is what MCP says of a schema without one.
+/// Compiles a schema of the draft it names. An unknown `$schema` is read as the newest draft, which MCP
+/// defines for schemas without one.
 fn compile(mut schema: Value, limits: Limits) -> Compiled {
     let error = match Schema::compile_within(&schema, limits) {
         Ok(compiled) => return Ok(Arc::new(compiled)),
@@ -173,18 +177,18 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn complaints(result: Result<Map<String, Value>, McpError>) -> Vec<String> {
+    fn violations(result: Result<Map<String, Value>, McpError>) -> Vec<String> {
         match result.unwrap_err() {
-            McpError::Refused(Refusal::Arguments { complaints, .. }) => {
-                complaints.iter().map(ToString::to_string).collect()
+            McpError::Refused(Refusal::Arguments { violations, .. }) => {
+                violations.iter().map(ToString::to_string).collect()
             }
             other => panic!("{other:?}"),
         }
     }
 
     #[tokio::test]
-    async fn every_complaint_is_listed() {
-        let found = complaints(
+    async fn every_violation_is_listed() {
+        let found = violations(
             add_task()
                 .arguments(
                     &object(json!({"title": "too long", "stars": "5", "x": 1})),
@@ -208,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_engine_injects_overrides_what_the_caller_says() {
+    async fn injected_arguments_override_the_callers() {
         let sent = add_task()
             .arguments(
                 &object(json!({"title": "milk", "user_id": "somebody else"})),
@@ -223,8 +227,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_caller_hears_nothing_of_injected_arguments() {
-        let found = complaints(
+    async fn violations_do_not_mention_injected_arguments() {
+        let found = violations(
             add_task()
                 .arguments(&object(json!({})), &object(json!({"user_id": "me!"})))
                 .await,
@@ -235,7 +239,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_injected_value_must_fit_the_schema_too() {
-        let found = complaints(
+        let found = violations(
             add_task()
                 .arguments(
                     &object(json!({"title": "milk"})),
@@ -247,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_that_takes_no_such_argument_gets_none() {
+    async fn a_tool_without_such_an_argument_gets_none() {
         let tool = tool(json!({"type": "object"}));
         let sent = tool
             .arguments(
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_draft_is_understood_and_an_unknown_one_is_read_as_the_newest() {
+    async fn every_draft_is_supported_and_an_unknown_one_is_read_as_the_newest() {
         for draft in [
             "http://json-schema.org/draft-04/schema#",
             "http://json-schema.org/draft-06/schema#",
@@ -290,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_schema_that_is_none_is_named_as_the_cause() {
+    async fn an_invalid_schema_is_reported_as_the_cause() {
         let error = tool(json!({"type": "wrong"}))
             .arguments(&Map::new(), &Map::new())
             .await
@@ -299,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_schema_of_too_many_parts_is_refused_before_anything_leaves() {
+    async fn a_schema_with_too_many_parts_is_rejected_before_sending() {
         let properties: Map<String, Value> = (0..Limits::default().schemas)
             .map(|number| (format!("p{number}"), json!({})))
             .collect();
@@ -312,14 +316,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn arguments_that_take_too_long_to_check_are_refused_before_anything_leaves() {
+    async fn arguments_that_exceed_the_check_budget_are_rejected_before_sending() {
         let tool = tool(json!({
             "type": "object",
             "properties": {"list": {"items": {"type": "integer"}}, "user_id": {}},
         }));
         let sent = |count: usize| object(json!({ "list": vec![1; count] }));
         let user = object(json!({"user_id": "me!"}));
-        // Far beyond what is checked at once, and within the budget.
+        // Exceeds the inline budget, and fits the whole one.
         assert!(tool.arguments(&sent(50_000), &user).await.is_ok());
         let error = tool.arguments(&sent(500_000), &user).await.unwrap_err();
         assert_eq!(error.code(), "tool.arguments_too_complex", "{error}");

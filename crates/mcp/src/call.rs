@@ -1,4 +1,4 @@
-//! A tool call as it is asked for, and what comes back.
+//! A tool call's request and reply.
 
 use std::time::Duration;
 
@@ -8,36 +8,34 @@ use serde_json::{Map, Value, json};
 
 use crate::transport::MessageLimits;
 
-/// The name under which the idempotency key travels in the call's `_meta`.
+/// The key of the idempotency key in the call's `_meta`.
 pub const IDEMPOTENCY_KEY: &str = "idempotencyKey";
 
-/// One call of one tool.
+/// One call of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolRequest {
-    /// The server to call.
     pub server: String,
-    /// The tool on that server.
+    /// The tool's name on that server.
     pub tool: String,
-    /// What the caller says. Arguments under an injected name are not heeded.
+    /// The caller's arguments. Values for injected names are ignored.
     pub arguments: Map<String, Value>,
-    /// What the engine adds, where the tool takes an argument of that name.
+    /// Arguments filled in by the engine, sent if the tool has an argument of that name.
     pub injected: Map<String, Value>,
-    /// Names the effect: a server that honours it answers a repeated call with the first result.
+    /// Identifies the effect: a server that honours it answers a repeated call with the first result.
     pub idempotency_key: String,
-    /// How long the call may take in all, with connecting. Without one, the options' own.
+    /// Time limit including connecting; `call_timeout` of the options if absent.
     pub timeout: Option<Duration>,
 }
 
-/// What a tool said.
+/// A tool's reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolReply {
-    /// The structured result; else the text read as JSON, where it is an object or an array of no more
-    /// values than a message may have; else
-    /// `{"text": …}`, with whatever is no text under `content`.
+    /// The structured result; else the text parsed as JSON, if it is an object or array within the limit
+    /// on values; else `{"text": …}`, with other content under `content`.
     pub content: Value,
-    /// The text of the reply, for people and models.
+    /// The reply's text, for people and models.
     pub text: String,
-    /// The tool ran and says that it failed.
+    /// Whether the tool reports an error.
     pub is_error: bool,
 }
 
@@ -112,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn several_texts_are_lines_and_an_error_is_marked() {
+    fn several_texts_become_lines_and_errors_are_marked() {
         let reply = reply(json!({
             "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}],
             "isError": true,
@@ -121,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_not_lost() {
+    fn images_are_kept_as_content() {
         let reply = reply(json!({
             "content": [
                 {"type": "text", "text": "a picture"},

@@ -1,155 +1,148 @@
-//! What can go wrong with a tool call, split by what the caller may do next.
+//! Errors of tool calls, split by what the caller can do next.
 
 use std::time::Duration;
 
-pub use convoke_schema::Complaint;
+pub use convoke_schema::Violation;
 use convoke_tools::FailureCode;
 
-/// Why a tool call gave no reply.
+/// Why a tool call has no reply.
 ///
-/// The variants answer the one question that decides whether a call may be made again: can it have
-/// had an effect?
+/// The variants answer the question that decides whether a call may be repeated: can it have had an
+/// effect?
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum McpError {
-    /// The call is wrong as it stands and certainly had no effect. Making it again will not help.
+    /// The call is invalid and had no effect. Repeating it does not help.
     #[error("{0}")]
     Refused(Refusal),
-    /// The call never left, so it certainly had no effect. It may be made again later.
+    /// The call was not sent, so it had no effect. It may be repeated later.
     #[error("the tool server `{server}` could not be reached: {reason}")]
     NotSent {
-        /// The server that was to be called.
+        /// The server.
         server: String,
-        /// What stood in the way.
+        /// Why it was not sent.
         reason: String,
     },
-    /// The call left and no answer came back: the effect may have happened.
+    /// The call was sent and no answer arrived: it may have had an effect.
     #[error("the outcome of `{server}.{tool}` is unknown: {loss}")]
     Unknown {
-        /// The server that was called.
+        /// The server.
         server: String,
-        /// The tool that was called.
+        /// The tool.
         tool: String,
-        /// How the answer was lost.
         loss: LostAnswer,
     },
-    /// The server answered with more than is read. The call is over; whether it left something behind only
-    /// the server knows.
+    /// The answer exceeds the limits. The call has ended; only the server knows whether it had an
+    /// effect.
     #[error("the answer of `{server}.{tool}` is too large: {message}")]
     TooLarge {
-        /// The server that was called.
+        /// The server.
         server: String,
-        /// The tool that was called.
+        /// The tool.
         tool: String,
-        /// Which limit it exceeds.
+        /// The exceeded limit.
         message: String,
     },
-    /// The server answered with a protocol error. The call is over; whether it left something
-    /// behind only the server knows.
+    /// The server answered with a protocol error. The call has ended; only the server knows whether it
+    /// had an effect.
     #[error("`{server}.{tool}` failed: {message}")]
     Failed {
-        /// The server that was called.
+        /// The server.
         server: String,
-        /// The tool that was called.
+        /// The tool.
         tool: String,
-        /// The JSON-RPC error code, where the server gave one.
+        /// The JSON-RPC error code, if the server sent one.
         rpc_code: Option<i32>,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
 }
 
-/// Why a call was turned down before it could have an effect.
+/// Why a call was rejected before it could have an effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The app has no such server.
     #[error("there is no tool server `{server}`; there are {}", listed(.known))]
     UnknownServer {
-        /// The name that was asked for.
+        /// The requested name.
         server: String,
-        /// The servers that exist.
         known: Vec<String>,
     },
-    /// No server, or not the one named, has such a tool.
+    /// No server, or not the named one, has this tool.
     #[error("there is no tool `{tool}`; there are {}", listed(.known))]
     UnknownTool {
-        /// The name that was asked for.
+        /// The requested name.
         tool: String,
-        /// The tools that exist, as `server.tool`.
+        /// The existing tools, as `server.tool`.
         known: Vec<String>,
     },
     /// Several servers have a tool of this name.
     #[error("several servers have a tool `{tool}`; write one of {}", listed(.candidates))]
     AmbiguousTool {
-        /// The name that was asked for.
+        /// The requested name.
         tool: String,
-        /// What to write instead, as `server.tool`.
+        /// The possible tools, as `server.tool`.
         candidates: Vec<String>,
     },
-    /// The arguments do not fit the tool's schema.
-    #[error("the arguments of `{server}.{tool}` do not fit: {}", joined(.complaints))]
+    /// The arguments do not match the tool's schema.
+    #[error("the arguments of `{server}.{tool}` do not fit: {}", joined(.violations))]
     Arguments {
-        /// The server of the tool.
+        /// The server.
         server: String,
-        /// The tool.
         tool: String,
-        /// What does not fit: at most as many as the limits allow.
-        complaints: Vec<Complaint>,
+        /// The violations, at most as many as the limits allow.
+        violations: Vec<Violation>,
     },
-    /// Whether the arguments fit the tool's schema cannot be found out within the limits.
+    /// The limits were reached before it was known whether the arguments match.
     #[error("the arguments of `{server}.{tool}` are too complex: {reason}")]
     ArgumentsTooComplex {
-        /// The server of the tool.
+        /// The server.
         server: String,
-        /// The tool.
         tool: String,
-        /// Which limit they exceed.
+        /// The exceeded limit.
         reason: String,
     },
-    /// The tool's own schema exceeds the limits.
+    /// The tool's schema exceeds the limits.
     #[error("the input schema of `{server}.{tool}` is too complex: {reason}")]
     SchemaTooComplex {
-        /// The server of the tool.
+        /// The server.
         server: String,
-        /// The tool.
         tool: String,
-        /// Which limit it exceeds.
+        /// The exceeded limit.
         reason: String,
     },
-    /// The tool's own schema is no JSON Schema, so that no arguments can be checked against it.
+    /// The tool's schema is not a valid JSON Schema, so arguments cannot be checked.
     #[error("the input schema of `{server}.{tool}` cannot be used: {reason}")]
     Schema {
-        /// The server of the tool.
+        /// The server.
         server: String,
-        /// The tool.
         tool: String,
         /// What is wrong with the schema.
         reason: String,
     },
-    /// The server turned the request down before it ran the tool.
+    /// The server rejected the request before running the tool.
     #[error("`{server}` refused the call of `{tool}`: {message}")]
     ByServer {
-        /// The server that was called.
+        /// The server.
         server: String,
-        /// The tool that was called.
         tool: String,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
 }
 
-/// How an answer was lost.
+/// Why an answer was lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LostAnswer {
-    /// The call took longer than it was allowed to. The server was told to stop.
+    /// The call exceeded its time limit. The server was told to cancel it.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// The connection broke while the call was under way.
+    /// The connection broke during the call.
     #[error("the connection broke: {0}")]
     Broken(String),
 }
 
 impl McpError {
-    /// Stable and greppable.
+    /// Stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Refused(refusal) => match refusal {
@@ -178,12 +171,12 @@ impl McpError {
         }
     }
 
-    /// Whether the call is certain to have had no effect.
+    /// Whether the call certainly had no effect.
     pub fn had_no_effect(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::NotSent { .. })
     }
 
-    /// Whether the same call may succeed later without anybody changing it.
+    /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::NotSent { .. } | Self::Unknown { .. })
     }
@@ -200,8 +193,8 @@ fn listed(names: &[String]) -> String {
         .join(", ")
 }
 
-fn joined(complaints: &[Complaint]) -> String {
-    complaints
+fn joined(violations: &[Violation]) -> String {
+    violations
         .iter()
         .map(ToString::to_string)
         .collect::<Vec<_>>()

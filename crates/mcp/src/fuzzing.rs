@@ -1,5 +1,5 @@
 //! The bodies of the fuzz targets `tool_results` and `tool_arguments`.
-#![expect(clippy::panic, reason = "a fuzz target fails by panicking")]
+#![expect(clippy::panic, reason = "fuzz targets fail by panicking")]
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,14 +17,14 @@ use crate::transport::{MessageLimits, wire};
 
 const SERVER: &str = "todo";
 
-/// Where schemas are checked that take long.
+/// Runs checks that exceed the inline budget.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| match Builder::new_current_thread().build() {
     Ok(runtime) => runtime,
     Err(error) => panic!("no runtime can be made: {error}"),
 });
 
-/// Reads each line as a message of a server. No answer is lost, and every result becomes a reply that the journal can
-/// hold.
+/// Reads each line as a server's message. No answer may be lost, and every result must become a reply
+/// that the journal can store.
 pub fn tool_results(input: &[u8]) {
     let limits = MessageLimits::of(&Options::default());
     for line in input.split(|byte| *byte == b'\n') {
@@ -51,7 +51,7 @@ pub fn tool_results(input: &[u8]) {
     }
 }
 
-/// Whether a line is JSON that somebody waits for.
+/// Whether a line is a JSON-RPC answer.
 fn is_answer(line: &[u8]) -> bool {
     let Ok(Value::Object(fields)) = serde_json::from_slice(line) else {
         return false;
@@ -69,7 +69,8 @@ fn assert_is_kept(reply: &ToolReply) {
     }
 }
 
-/// Holds arguments against a schema: the input is the schema, what the caller says, and what the engine adds, each JSON.
+/// Checks arguments against a schema. The input contains the schema, the caller's arguments and the
+/// injected ones, each as JSON.
 pub fn tool_arguments(input: &[u8]) {
     let mut values = Deserializer::from_slice(input).into_iter::<Value>();
     let mut next = || values.next().and_then(Result::ok);
@@ -92,8 +93,8 @@ pub fn tool_arguments(input: &[u8]) {
     check(info, &given, &injected);
 }
 
-/// Whatever is sent holds the engine's values and no others under their names, and is sent as it is when it is sent
-/// again.
+/// Sent arguments must contain the injected values and no others under their names, and must be accepted
+/// unchanged when checked again.
 fn check(info: ToolInfo, given: &Map<String, Value>, injected: &Map<String, Value>) {
     let tool = CheckedTool::new(info, Limits::default());
     let arguments = || RUNTIME.block_on(tool.arguments(given, injected));
@@ -124,12 +125,12 @@ fn check(info: ToolInfo, given: &Map<String, Value>, injected: &Map<String, Valu
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_kept_message_and_changes_of_it_become_a_reply_or_an_error() {
+    fn every_corpus_message_becomes_a_reply_or_an_error() {
         convoke_testkit::replay("tool_results", super::tool_results);
     }
 
     #[test]
-    fn every_kept_schema_and_changes_of_it_hold_or_refuse_arguments() {
+    fn every_corpus_schema_accepts_or_rejects_arguments() {
         convoke_testkit::replay("tool_arguments", super::tool_arguments);
     }
 }

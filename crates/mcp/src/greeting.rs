@@ -1,4 +1,4 @@
-//! How a conversation with a server begins, and what we listen for while it lasts.
+//! Initialises a session with a server, and handles the server's notifications.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,15 +14,15 @@ use rmcp::transport::Transport;
 use rmcp::{ClientHandler, Peer, RoleClient};
 use tokio::task::JoinSet;
 
-/// Greets the server in the newest protocol that it speaks.
-pub(crate) async fn greet<T>(
+/// Initialises the session in the newest protocol version that the server supports.
+pub(crate) async fn initialise<T>(
     transport: T,
     tools_changed: &Arc<AtomicBool>,
-) -> Result<RunningService<RoleClient, Listener>, String>
+) -> Result<RunningService<RoleClient, NotificationHandler>, String>
 where
     T: Transport<RoleClient> + 'static,
 {
-    let listener = Listener {
+    let listener = NotificationHandler {
         tools_changed: Arc::clone(tools_changed),
     };
     let lifecycle = ClientLifecycleMode::Auto {
@@ -32,31 +32,31 @@ where
     listener
         .serve_with_lifecycle(transport, lifecycle)
         .await
-        .map_err(|error| words(&error))
+        .map_err(|error| message(&error))
 }
 
-/// Why the greeting failed, for somebody who knows servers and not our protocol layer.
-fn words(error: &ClientInitializeError) -> String {
+/// Describes why initialisation failed, without terms of the protocol library.
+fn message(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
         ClientInitializeError::ConnectionClosed(_) => {
-            "it ended before it answered; its own words are in the log at debug level".to_owned()
+            "it exited before answering; its error output is in the log at debug level".to_owned()
         }
         ClientInitializeError::JsonRpcError(error) => {
-            format!("it refused the greeting: {}", error.message)
+            format!("it rejected the initialization: {}", error.message)
         }
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => words(fallback),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => message(fallback),
         other => other.to_string(),
     }
 }
 
-/// Our side of the conversation: we offer nothing and hear that tools changed.
+/// The client's side of a session: it offers no features and notes changes of the tool list.
 #[derive(Clone)]
-pub(crate) struct Listener {
+pub(crate) struct NotificationHandler {
     tools_changed: Arc<AtomicBool>,
 }
 
-impl ClientHandler for Listener {
+impl ClientHandler for NotificationHandler {
     fn get_info(&self) -> ClientConfig {
         ClientConfig::new(
             ClientCapabilities::default(),
@@ -69,10 +69,13 @@ impl ClientHandler for Listener {
     }
 }
 
-/// In the newest protocol, a client hears of changed tools only if it asks to.
-pub(crate) fn watch_tools(peer: &Peer<RoleClient>, tools_changed: &Arc<AtomicBool>) -> JoinSet<()> {
+/// The newest protocol sends changes of the tool list only to clients that subscribe.
+pub(crate) fn subscribe_to_tools(
+    peer: &Peer<RoleClient>,
+    tools_changed: &Arc<AtomicBool>,
+) -> JoinSet<()> {
     let mut watch = JoinSet::new();
-    let wanted = peer.peer_info().is_some_and(|info| {
+    let must_subscribe = peer.peer_info().is_some_and(|info| {
         let announces = info
             .capabilities
             .tools
@@ -80,7 +83,7 @@ pub(crate) fn watch_tools(peer: &Peer<RoleClient>, tools_changed: &Arc<AtomicBoo
             .is_some_and(|tools| tools.list_changed == Some(true));
         announces && !info.protocol_version.has_initialize()
     });
-    if wanted {
+    if must_subscribe {
         let (peer, tools_changed) = (peer.clone(), Arc::clone(tools_changed));
         watch.spawn(async move {
             let filter = SubscriptionFilter::builder().tools_list_changed().build();

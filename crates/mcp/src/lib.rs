@@ -1,12 +1,11 @@
-//! MCP tool servers as Convoke sees them.
+//! A client for MCP tool servers.
 //!
-//! [`ToolServers`] is a handle on every tool server of an app. A server is started or connected to
-//! when it is first used, shared by all tasks, and connected to again when it dies. Arguments are
-//! checked against the tool's schema before anything leaves, and every failure says whether the
-//! call can have had an effect: see [`McpError`].
+//! [`ToolServers`] is a handle on all tool servers of an app. A server is started or connected to on
+//! first use, shared by all tasks, and reconnected when its connection ends. Arguments are checked
+//! against the tool's schema before a call is sent, and every error says whether the call can have had
+//! an effect: see [`McpError`].
 
 mod arguments;
-mod backoff;
 mod call;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -23,7 +22,7 @@ mod tool;
 mod transport;
 
 pub use call::{IDEMPOTENCY_KEY, ToolReply, ToolRequest};
-pub use error::{Complaint, LostAnswer, McpError, Refusal};
+pub use error::{LostAnswer, McpError, Refusal, Violation};
 pub use options::{INHERITED_ENVIRONMENT, Options};
 pub use servers::ToolServers;
 pub use tool::{ToolAnnotations, ToolInfo};

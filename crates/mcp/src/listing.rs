@@ -1,4 +1,4 @@
-//! The tools of one server, read to the last page.
+//! Lists the tools of one server, over all pages.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use crate::arguments::CheckedTool;
 use crate::options::Options;
 use crate::tool::ToolInfo;
 
-/// A server's tools as they were when they were listed.
+/// A server's tools, as of the time of listing.
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) tools: Arc<[ToolInfo]>,
     by_name: HashMap<String, Arc<CheckedTool>>,
 }
 
-/// Why a listing came to nothing.
+/// Why the tools could not be listed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListingError {
     #[error("its tools could not be listed: {0}")]
     Service(#[from] ServiceError),
-    #[error("its list of tools does not end after {0} pages")]
+    #[error("its list of tools has more than {0} pages")]
     Endless(usize),
     #[error("its list of tools has more than {0} bytes")]
     TooLarge(usize),
 }
 
 impl Listing {
-    /// Asks page after page. A server whose pages do not end, or are together larger than one message may
-    /// be, is broken.
+    /// Reads all pages. A server with too many pages, or with more bytes in total than one message may
+    /// have, is broken.
     pub(crate) async fn read(
         server: &str,
         peer: &Peer<RoleClient>,
@@ -79,19 +79,19 @@ impl Listing {
     }
 }
 
-/// How many bytes tools take as JSON. They came as JSON, so that nothing is in the way.
+/// The size of tools as JSON, in bytes. They were parsed from JSON, so serializing cannot fail.
 fn written_size(tools: &[Tool]) -> usize {
-    let mut size = Size(0);
+    let mut size = ByteCounter(0);
     match serde_json::to_writer(&mut size, tools) {
         Ok(()) => size.0,
         Err(_) => usize::MAX,
     }
 }
 
-/// Counts what is written, and keeps nothing of it.
-struct Size(usize);
+/// A writer that only counts bytes.
+struct ByteCounter(usize);
 
-impl std::io::Write for Size {
+impl std::io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len());
         Ok(bytes.len())

@@ -1,4 +1,4 @@
-//! Every limit of the client, with its default.
+//! Limits of the client, with their defaults.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,46 +6,52 @@ use std::time::Duration;
 use convoke_model::Jitter;
 use convoke_schema::Limits;
 
-/// The variables of our own environment that a child process gets. Whatever else it needs is
-/// declared in the app.
+/// Environment variables that every child process inherits. All others must be declared in the app.
 pub const INHERITED_ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
-/// How the client of tool servers behaves. The time to connect is each server's own
+/// Options of the client of tool servers. The time limit for connecting belongs to each server
 /// (`connect_seconds`).
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How long a call may take that names no timeout of its own.
+    /// Time limit of a call without its own.
     pub call_timeout: Duration,
-    /// How long the listing of a server's tools may take.
+    /// Time limit of listing a server's tools.
     pub list_timeout: Duration,
-    /// How many pages of tools are read from one server before it is taken to be broken.
+    /// Limit of pages in a tool list.
     pub max_tool_pages: usize,
-    /// How often a start is tried before the callers who wait for it are told.
+    /// Attempts to start a server before waiting callers get an error.
     pub connect_attempts: u32,
-    /// The pause after the first failed start. Every further one doubles it.
+    /// The pause after the first failed start, doubled after each further one.
     pub backoff_first: Duration,
-    /// The longest pause between starts.
+    /// Limit of a pause between starts.
     pub backoff_longest: Duration,
-    /// How long a server may leave the newest protocol's first question unanswered before it is
-    /// greeted in the older way. Doubled with every attempt.
+    /// How long to wait for the answer to the newest protocol's first request before using the older
+    /// protocol. Doubled with every attempt.
     pub discover_timeout: Duration,
-    /// How long a child process may take to end by itself once its input is closed.
+    /// How long a child process may take to exit after its input is closed.
     pub shutdown_grace: Duration,
-    /// The largest message that is read from a server, in bytes, and the most that a child process may write
-    /// between two messages.
+    /// Limit of a server's message in bytes, and of what a child process may write between two messages.
     pub max_message_bytes: usize,
-    /// The most JSON values in one such message: a value of two bytes takes many times as much in memory.
+    /// Limit of JSON values in a message: a value of two bytes takes many times as much memory.
     pub max_message_values: usize,
-    /// How much work checking arguments against a tool's schema may take.
+    /// Limits of checking arguments against a tool's schema.
     pub schema: Limits,
-    /// How many requests may be under way to one HTTP server at the same time.
+    /// Limit of concurrent requests to one HTTP server.
     pub max_concurrent_posts: usize,
-    /// What the command `convoke` means: the running binary.
+    /// The program for the command `convoke`: the running binary.
     pub self_exe: Option<PathBuf>,
-    /// The variables that every child process gets.
+    /// Environment variables of every child process.
     pub environment: Vec<(String, String)>,
-    /// Where the spread of the pauses comes from.
+    /// Randomness of pauses.
     pub jitter: Jitter,
+}
+
+impl Options {
+    /// The pause before the next start after this many consecutive failures.
+    pub(crate) fn pause_after(&self, failures: u32) -> Duration {
+        self.jitter
+            .backoff(self.backoff_first, self.backoff_longest, failures)
+    }
 }
 
 impl Default for Options {
@@ -72,7 +78,7 @@ impl Default for Options {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "these four are no settings of ours: a child process needs them to find its own parts"
+    reason = "these variables are not settings of Convoke; child processes need them"
 )]
 fn inherited_environment() -> Vec<(String, String)> {
     INHERITED_ENVIRONMENT

@@ -1,4 +1,4 @@
-//! The port for tools, implemented by MCP servers.
+//! Implements the flow's `Tools` port with MCP servers.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Tools for ToolServers {
     }
 }
 
-/// What an error means for the world outside.
+/// Maps an error to its meaning for effects, in the engine's terms.
 fn failure(error: &McpError) -> Failure {
     let (code, kind) = match error {
         McpError::Refused(_) => (error.code(), FailureKind::NoEffect),

@@ -1,4 +1,4 @@
-//! One server: connected to when it is first used, and again when its connection is gone.
+//! One server: connected on first use, and again when its connection ends.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::backoff;
 use crate::error::McpError;
 use crate::options::Options;
 use crate::session::Session;
@@ -17,12 +16,12 @@ use crate::transport::{
     PeerEnd, SseTransport, StdioTransport, TrackedTransport, http_client, open_http,
 };
 
-/// What all servers of one handle share.
+/// The state shared by all servers of one handle.
 pub(crate) struct Shared {
     pub(crate) options: Options,
-    /// Cancelled at shutdown: nothing is started any more.
+    /// Cancelled at shutdown, after which nothing is started.
     pub(crate) stop: CancellationToken,
-    /// Counts every task and every connection that is still there.
+    /// Tracks every task and connection.
     pub(crate) tracker: TaskTracker,
     http: OnceLock<Result<reqwest::Client, String>>,
 }
@@ -37,7 +36,7 @@ impl Shared {
         }
     }
 
-    /// Made on first use: an app without HTTP servers does not pay for reading certificates.
+    /// Created on first use, so that apps without HTTP servers do not load certificates.
     fn http(&self) -> Result<reqwest::Client, StartError> {
         self.http
             .get_or_init(http_client)
@@ -46,7 +45,7 @@ impl Shared {
     }
 }
 
-/// A server and the state of its connection.
+/// A server and its connection.
 pub(crate) struct Server {
     pub(crate) config: McpServer,
     shared: Arc<Shared>,
@@ -57,24 +56,24 @@ type StartResult = Result<Arc<Session>, String>;
 
 enum State {
     /// Not connected.
-    Down(Failures),
-    /// Being connected to; everybody who needs it waits for the same outcome.
+    Disconnected(Failures),
+    /// Connecting; all callers wait for the same outcome.
     Starting(watch::Receiver<Option<StartResult>>),
-    /// Connected, after this many failures in a row.
-    Up(Arc<Session>, Failures),
+    /// Connected, after this many consecutive failures.
+    Connected(Arc<Session>, Failures),
 }
 
-/// Failures in a row, and until when the server is left alone because of them.
+/// Consecutive failures, and when the next start is allowed.
 #[derive(Clone, Copy, Default)]
 struct Failures {
     count: u32,
     not_before: Option<Instant>,
 }
 
-/// Why a server could not be connected to.
+/// Why a server could not be connected.
 #[derive(Debug)]
 enum StartError {
-    /// Trying again at once would end the same way.
+    /// Retrying at once would fail in the same way.
     Permanent(String),
     Transient(String),
 }
@@ -84,7 +83,7 @@ impl Server {
         Self {
             config,
             shared,
-            state: Mutex::new(State::Down(Failures::default())),
+            state: Mutex::new(State::Disconnected(Failures::default())),
         }
     }
 
@@ -92,13 +91,13 @@ impl Server {
         self.config.name.as_str()
     }
 
-    /// How long a start may take.
+    /// Time limit of a start.
     pub(crate) fn connect_timeout(&self) -> Duration {
         Duration::from_secs(self.config.connect_seconds.into())
     }
 
-    /// The connection, made if there is none. The start goes on for others when the caller's time
-    /// runs out.
+    /// Returns the connection and starts one if needed. The start continues for other callers after this
+    /// caller's deadline.
     pub(crate) async fn session(
         self: &Arc<Self>,
         deadline: Instant,
@@ -118,7 +117,7 @@ impl Server {
                 None => Err(self.not_sent("it was not started")),
             },
             Ok(Err(_)) => Err(self.not_sent("the tool servers are shut down")),
-            Err(_) => Err(self.not_sent("it was not connected within the time of the call")),
+            Err(_) => Err(self.not_sent("it was not connected before the call's deadline")),
         }
     }
 
@@ -127,12 +126,12 @@ impl Server {
     ) -> Result<Arc<Session>, watch::Receiver<Option<StartResult>>> {
         let mut state = self.state();
         let failures = match &*state {
-            State::Up(session, _) if session.is_usable() => return Ok(Arc::clone(session)),
+            State::Connected(session, _) if session.is_usable() => return Ok(Arc::clone(session)),
             State::Starting(outcome) => return Err(outcome.clone()),
-            State::Up(session, _) if session.has_proved_itself() => Failures::default(),
-            // It died before it ever answered, which is a failed start that took longer.
-            State::Up(_, failures) => self.one_more(*failures),
-            State::Down(failures) => *failures,
+            State::Connected(session, _) if session.has_ever_answered() => Failures::default(),
+            // The connection ended before any answer, which counts as a failed start.
+            State::Connected(_, failures) => self.next_failure(*failures),
+            State::Disconnected(failures) => *failures,
         };
         let (sender, outcome) = watch::channel(None);
         *state = State::Starting(outcome.clone());
@@ -140,11 +139,11 @@ impl Server {
         self.shared.tracker.spawn(async move {
             let stop = server.shared.stop.clone();
             tokio::select! {
-                // The sender goes with the task, which tells those who wait.
+                // Dropping the sender notifies the waiting callers.
                 () = stop.cancelled() => drop(sender),
                 started = server.start(failures) => { let _ = sender.send(Some(started)); }
             }
-            // A start that succeeds while everything is shut down must not outlive it.
+            // A start that succeeds during shutdown must be closed.
             if stop.is_cancelled() {
                 server.close().await;
             }
@@ -152,7 +151,7 @@ impl Server {
         Err(outcome)
     }
 
-    /// Tries a few times within the server's connect time.
+    /// Tries several times within the server's connect time.
     async fn start(&self, mut failures: Failures) -> StartResult {
         if let Some(not_before) = failures.not_before {
             tokio::time::sleep_until(not_before).await;
@@ -168,12 +167,12 @@ impl Server {
                     self.config.connect_seconds
                 )),
             };
-            failures = self.one_more(failures);
+            failures = self.next_failure(failures);
             attempt += 1;
             let again = attempt < self.shared.options.connect_attempts;
             match (error, failures.not_before) {
                 (StartError::Transient(reason), Some(next)) if again && next < until => {
-                    tracing::debug!(server = self.name(), reason, "the server is tried again");
+                    tracing::debug!(server = self.name(), reason, "retrying to start the server");
                     tokio::time::sleep_until(next).await;
                 }
                 (StartError::Transient(reason) | StartError::Permanent(reason), _) => {
@@ -183,8 +182,8 @@ impl Server {
             }
         };
         *self.state() = match &started {
-            Ok(session) => State::Up(Arc::clone(session), failures),
-            Err(_) => State::Down(failures),
+            Ok(session) => State::Connected(Arc::clone(session), failures),
+            Err(_) => State::Disconnected(failures),
         };
         started
     }
@@ -232,17 +231,17 @@ impl Server {
             .map_err(StartError::Transient)
     }
 
-    /// Ends the connection, if there is one.
+    /// Closes the connection, if there is one.
     pub(crate) async fn close(&self) {
-        let state = std::mem::replace(&mut *self.state(), State::Down(Failures::default()));
-        if let State::Up(session, _) = state {
+        let state = std::mem::replace(&mut *self.state(), State::Disconnected(Failures::default()));
+        if let State::Connected(session, _) = state {
             session.close().await;
         }
     }
 
-    fn one_more(&self, failures: Failures) -> Failures {
+    fn next_failure(&self, failures: Failures) -> Failures {
         let count = failures.count.saturating_add(1);
-        let pause = backoff::pause(&self.shared.options, count);
+        let pause = self.shared.options.pause_after(count);
         Failures {
             count,
             not_before: Some(Instant::now() + pause),

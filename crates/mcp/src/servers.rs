@@ -18,10 +18,10 @@ use crate::session::{Outgoing, Session};
 use crate::tool::ToolInfo;
 use crate::transport::MessageLimits;
 
-/// All tool servers of an app. Clones are cheap and share the connections.
+/// All tool servers of an app. Clones are cheap and share connections.
 ///
-/// When the last clone is dropped, the servers that are children of ours are ended; only
-/// [`shutdown`](Self::shutdown) waits for it.
+/// Dropping the last clone ends child processes without waiting; [`shutdown`](Self::shutdown) waits for
+/// them.
 #[derive(Clone)]
 pub struct ToolServers(Arc<Inner>);
 
@@ -37,9 +37,9 @@ impl Drop for Inner {
 }
 
 impl ToolServers {
-    /// Starts nothing: a server is started or connected to when it is first used.
+    /// Creates the handle without starting a server.
     ///
-    /// Of two servers of the same name, the later one counts; an app's own rules allow no such two.
+    /// If two servers have the same name, which an app's rules exclude, the later one is used.
     pub fn new(servers: Vec<McpServer>, options: Options) -> Self {
         let shared = Arc::new(Shared::new(options));
         let servers = servers
@@ -54,26 +54,26 @@ impl ToolServers {
         Self(Arc::new(Inner { servers, shared }))
     }
 
-    /// The names of the servers, in order.
+    /// The names of the servers, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.servers.keys().map(Name::as_str)
     }
 
-    /// A server as the app describes it.
+    /// A server's configuration.
     pub fn config(&self, server: &str) -> Option<&McpServer> {
         self.server(server).ok().map(|server| &server.config)
     }
 
-    /// The tools of one server. They are listed once and again when the server says that they
-    /// changed, or is connected to anew.
+    /// The tools of one server. They are listed once, and again after the server reports a change or is
+    /// reconnected.
     pub async fn tools(&self, server: &str) -> Result<Arc<[ToolInfo]>, McpError> {
         Ok(Arc::clone(&self.listing(self.server(server)?).await?.tools))
     }
 
-    /// The tool that `tool` or `server.tool` names.
+    /// The tool named by `tool` or `server.tool`.
     ///
-    /// A bare name is looked for on every server; a server that cannot be reached does not stand in
-    /// the way of one that has the tool.
+    /// A bare name is searched on every server; unreachable servers are ignored if another one has the
+    /// tool.
     pub async fn find(&self, tool: &str) -> Result<ToolInfo, McpError> {
         if let Some((server, name)) = tool.split_once('.')
             && let Ok(server) = self.server(server)
@@ -108,8 +108,8 @@ impl ToolServers {
         }
     }
 
-    /// Calls a tool, once. Only a call that certainly never left, because the connection had
-    /// ended unnoticed, is sent again, over a new one.
+    /// Calls a tool once. A call is sent again, over a new connection, only if it certainly was not sent
+    /// because the old connection had already ended.
     pub async fn call(&self, request: ToolRequest) -> Result<ToolReply, McpError> {
         let server = self.server(&request.server)?;
         let allowed = request
@@ -140,7 +140,7 @@ impl ToolServers {
             .unwrap_or_else(|_| {
                 Err(McpError::NotSent {
                     server: request.server.clone(),
-                    reason: "its tools were not listed within the time of the call".to_owned(),
+                    reason: "its tools were not listed before the call's deadline".to_owned(),
                 })
             })?;
         let tool = listing
@@ -153,7 +153,7 @@ impl ToolServers {
             arguments: checked.unwrap_or_else(|_| {
                 Err(McpError::NotSent {
                     server: request.server.clone(),
-                    reason: "its arguments were not checked within the time of the call".to_owned(),
+                    reason: "its arguments were not checked before the call's deadline".to_owned(),
                 })
             })?,
             idempotency_key: &request.idempotency_key,
@@ -163,8 +163,8 @@ impl ToolServers {
         session.call(outgoing).await
     }
 
-    /// Ends every connection and every child process, and waits until they are gone. Calls under
-    /// way lose their answers; calls made later are refused as not sent.
+    /// Closes every connection, ends every child process and waits for them. Running calls lose their
+    /// answers; later calls fail as not sent.
     pub async fn shutdown(&self) {
         self.0.shared.stop.cancel();
         join_all(self.0.servers.values().map(|server| server.close())).await;
@@ -188,7 +188,7 @@ impl ToolServers {
         let options = &self.0.shared.options;
         let deadline = Instant::now() + server.connect_timeout() + options.backoff_longest;
         match server.session(deadline).await?.listing(options).await {
-            // The connection may have gone stale unnoticed; a new one settles it.
+            // The connection may have ended unnoticed; a new one is tried.
             Err(McpError::NotSent { .. }) => server.session(deadline).await?.listing(options).await,
             outcome => outcome,
         }

@@ -1,4 +1,4 @@
-//! One connection to one server, shared by every task that calls it.
+//! One connection to one server, shared by all tasks that call it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,26 +18,26 @@ use tokio_util::task::TaskTracker;
 
 use crate::call::IDEMPOTENCY_KEY;
 use crate::error::{LostAnswer, McpError, Refusal};
-use crate::greeting::{self, Listener};
+use crate::greeting::{self, NotificationHandler};
 use crate::listing::Listing;
 use crate::options::Options;
 use crate::transport::{DeliveryMark, PeerEnd, SendFailure, TOO_LARGE};
 
-/// How long the word that a call is no longer wanted may take to go out.
-const CANCEL_PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit for sending a cancellation.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An established connection.
 pub(crate) struct Session {
     server: String,
     peer: Peer<RoleClient>,
-    running: Mutex<Option<RunningService<RoleClient, Listener>>>,
-    /// The server's side has ended.
+    running: Mutex<Option<RunningService<RoleClient, NotificationHandler>>>,
+    /// Whether the server's side has ended.
     ended: PeerEnd,
-    /// No new call is to use this connection; those under way may finish.
-    retired: AtomicBool,
-    /// The server has answered something since it was connected to.
-    proved: AtomicBool,
-    /// The server has said that its list of tools changed.
+    /// Whether new calls must use another connection; running ones may finish.
+    is_retired: AtomicBool,
+    /// Whether the server has answered since it was connected.
+    has_answered: AtomicBool,
+    /// Whether the server has reported a change of its tools.
     tools_changed: Arc<AtomicBool>,
     listing: tokio::sync::Mutex<Option<Arc<Listing>>>,
     tracker: TaskTracker,
@@ -45,18 +45,18 @@ pub(crate) struct Session {
     _watch: JoinSet<()>,
 }
 
-/// One call, ready to leave.
+/// One call, ready to be sent.
 pub(crate) struct Outgoing<'a> {
     pub(crate) tool: &'a str,
     pub(crate) arguments: Map<String, Value>,
     pub(crate) idempotency_key: &'a str,
     pub(crate) deadline: Instant,
-    /// What the caller was granted, for the error that says it was not enough.
+    /// The caller's time limit, for the error message.
     pub(crate) allowed: Duration,
 }
 
 impl Session {
-    /// Greets the server in the newest protocol that it speaks.
+    /// Initialises the session in the newest protocol version that the server supports.
     pub(crate) async fn establish<T>(
         server: &str,
         transport: T,
@@ -67,16 +67,16 @@ impl Session {
         T: Transport<RoleClient, Error = SendFailure> + 'static,
     {
         let tools_changed = Arc::new(AtomicBool::new(false));
-        let running = greeting::greet(transport, &tools_changed).await?;
+        let running = greeting::initialise(transport, &tools_changed).await?;
         let peer = running.peer().clone();
-        let watch = greeting::watch_tools(&peer, &tools_changed);
+        let watch = greeting::subscribe_to_tools(&peer, &tools_changed);
         Ok(Self {
             server: server.to_owned(),
             peer,
             running: Mutex::new(Some(running)),
             ended,
-            retired: AtomicBool::new(false),
-            proved: AtomicBool::new(false),
+            is_retired: AtomicBool::new(false),
+            has_answered: AtomicBool::new(false),
             tools_changed,
             listing: tokio::sync::Mutex::default(),
             tracker,
@@ -86,21 +86,21 @@ impl Session {
 
     /// Whether new calls may use this connection.
     pub(crate) fn is_usable(&self) -> bool {
-        !self.retired.load(Ordering::SeqCst)
-            && !self.ended.is_noted()
+        !self.is_retired.load(Ordering::SeqCst)
+            && !self.ended.has_ended()
             && !self.peer.is_transport_closed()
     }
 
-    /// Whether the server ever answered over this connection.
-    pub(crate) fn has_proved_itself(&self) -> bool {
-        self.proved.load(Ordering::SeqCst)
+    /// Whether the server has ever answered over this connection.
+    pub(crate) fn has_ever_answered(&self) -> bool {
+        self.has_answered.load(Ordering::SeqCst)
     }
 
     fn retire(&self) {
-        self.retired.store(true, Ordering::SeqCst);
+        self.is_retired.store(true, Ordering::SeqCst);
     }
 
-    /// The server's tools, listed once and again when the server says that they changed.
+    /// The server's tools. They are listed once, and again after the server reports a change.
     pub(crate) async fn listing(&self, options: &Options) -> Result<Arc<Listing>, McpError> {
         let mut listing = self.listing.lock().await;
         if self.tools_changed.swap(false, Ordering::SeqCst) {
@@ -113,28 +113,28 @@ impl Session {
         let outcome = tokio::select! {
             biased;
             outcome = tokio::time::timeout(options.list_timeout, read) => outcome,
-            () = self.ended.noted() => {
-                return Err(self.lost_while_listing(self.ended.reason().unwrap_or("it ended")));
+            () = self.ended.ended() => {
+                return Err(self.listing_failed(self.ended.reason().unwrap_or("it ended")));
             }
         };
         match outcome {
             Ok(Ok(read)) => {
-                self.proved.store(true, Ordering::SeqCst);
+                self.has_answered.store(true, Ordering::SeqCst);
                 Ok(Arc::clone(listing.insert(Arc::new(read))))
             }
-            Ok(Err(error)) => Err(self.lost_while_listing(&error.to_string())),
+            Ok(Err(error)) => Err(self.listing_failed(&error.to_string())),
             Err(_) => {
-                let words = format!(
+                let message = format!(
                     "its tools were not listed within {:?}",
                     options.list_timeout
                 );
-                Err(self.lost_while_listing(&words))
+                Err(self.listing_failed(&message))
             }
         }
     }
 
-    /// Listing has no effect, so that however it fails, nothing was done.
-    fn lost_while_listing(&self, reason: &str) -> McpError {
+    /// Listing has no effect, so a failure means that nothing was done.
+    fn listing_failed(&self, reason: &str) -> McpError {
         self.retire();
         McpError::NotSent {
             server: self.server.clone(),
@@ -142,7 +142,7 @@ impl Session {
         }
     }
 
-    /// Makes a call and waits for its answer.
+    /// Sends a call and waits for its answer.
     pub(crate) async fn call(&self, outgoing: Outgoing<'_>) -> Result<CallToolResult, McpError> {
         let Outgoing {
             tool,
@@ -167,30 +167,30 @@ impl Session {
             Ok(Ok(handle)) => handle,
             Ok(Err(error)) => {
                 self.retire();
-                return Err(lost(LostAnswer::Broken(self.why(&error))));
+                return Err(lost(LostAnswer::Broken(self.end_reason(&error))));
             }
             Err(_) => return Err(lost(LostAnswer::TimedOut(allowed))),
         };
-        let mut pending = Pending {
+        let mut pending = PendingRequest {
             handle: Some(handle),
             tracker: self.tracker.clone(),
         };
         let answer = tokio::select! {
-            // An answer that came in just before the connection ended still counts.
+            // An answer that arrived just before the connection ended still counts.
             biased;
             answer = tokio::time::timeout_at(deadline, pending.answer()) => answer,
-            () = self.ended.noted() => Ok(Err(ServiceError::TransportClosed)),
+            () = self.ended.ended() => Ok(Err(ServiceError::TransportClosed)),
         };
         match answer {
             Ok(answer) => {
                 pending.handle = None;
-                self.judge(tool, answer, &lost)
+                self.interpret(tool, answer, &lost)
             }
             Err(_) => Err(lost(LostAnswer::TimedOut(allowed))),
         }
     }
 
-    fn judge(
+    fn interpret(
         &self,
         tool: &str,
         answer: Result<ServerResult, ServiceError>,
@@ -204,22 +204,22 @@ impl Session {
         };
         match answer {
             Ok(answer) => {
-                self.proved.store(true, Ordering::SeqCst);
+                self.has_answered.store(true, Ordering::SeqCst);
                 match answer {
                     ServerResult::CallToolResult(result) => Ok(result),
                     ServerResult::InputRequiredResult(_) => Err(failed(
                         None,
-                        "it asks for input, which is not offered".to_owned(),
+                        "it asks for input, which is not supported".to_owned(),
                     )),
                     ServerResult::CreateTaskResult(_) => Err(failed(
                         None,
-                        "it became a background task, which is not followed".to_owned(),
+                        "it became a background task, which is not supported".to_owned(),
                     )),
-                    _ => Err(failed(None, "the answer is no tool result".to_owned())),
+                    _ => Err(failed(None, "the answer is not a tool result".to_owned())),
                 }
             }
             Err(ServiceError::McpError(error)) => {
-                self.proved.store(true, Ordering::SeqCst);
+                self.has_answered.store(true, Ordering::SeqCst);
                 let message = error.message.into_owned();
                 if error.code == TOO_LARGE {
                     Err(McpError::TooLarge {
@@ -246,20 +246,20 @@ impl Session {
             }
             Err(error) => {
                 self.retire();
-                Err(lost(LostAnswer::Broken(self.why(&error))))
+                Err(lost(LostAnswer::Broken(self.end_reason(&error))))
             }
         }
     }
 
-    /// Why the connection is of no more use: the transport's own reason says more than the protocol's.
-    fn why(&self, error: &ServiceError) -> String {
+    /// Why the connection is unusable: the transport's reason is more specific than the protocol's.
+    fn end_reason(&self, error: &ServiceError) -> String {
         let reason = self.ended.reason();
         reason.map_or_else(|| error.to_string(), str::to_owned)
     }
 
-    /// The answer is lost: what that means depends on whether the call had left.
+    /// The error of a lost answer, which depends on whether the call was sent.
     fn lost(&self, tool: &str, departure: &DeliveryMark, loss: LostAnswer) -> McpError {
-        if departure.has_left() {
+        if departure.may_have_left() {
             McpError::Unknown {
                 server: self.server.clone(),
                 tool: tool.to_owned(),
@@ -273,7 +273,7 @@ impl Session {
         }
     }
 
-    /// Ends the connection and, where the server is a child of ours, the child.
+    /// Closes the connection and ends the child process, if there is one.
     pub(crate) async fn close(&self) {
         self.retire();
         let running = self
@@ -289,7 +289,7 @@ impl Session {
     }
 }
 
-/// The JSON-RPC errors that say that the method was not run.
+/// JSON-RPC errors which mean that the method was not run.
 fn is_refusal(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -300,14 +300,13 @@ fn is_refusal(code: ErrorCode) -> bool {
     )
 }
 
-/// A request whose answer is awaited. If nobody waits any more, because time ran out or the caller
-/// is gone, the server is told.
-struct Pending {
+/// A request waiting for its answer. When dropped without one, it sends a cancellation.
+struct PendingRequest {
     handle: Option<RequestHandle<RoleClient>>,
     tracker: TaskTracker,
 }
 
-impl Pending {
+impl PendingRequest {
     async fn answer(&mut self) -> Result<ServerResult, ServiceError> {
         match &mut self.handle {
             Some(handle) => (&mut handle.rx)
@@ -318,7 +317,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         let Some(handle) = self.handle.take() else {
             return;
@@ -326,10 +325,10 @@ impl Drop for Pending {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        let word = handle.cancel(Some("nobody waits for the answer any more".to_owned()));
+        let word = handle.cancel(Some("the caller no longer waits for the answer".to_owned()));
         self.tracker.spawn_on(
             async move {
-                let _ = tokio::time::timeout(CANCEL_PATIENCE, word).await;
+                let _ = tokio::time::timeout(CANCEL_TIMEOUT, word).await;
             },
             &runtime,
         );

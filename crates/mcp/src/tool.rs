@@ -1,4 +1,4 @@
-//! What a server says of one of its tools.
+//! A tool as its server describes it.
 
 use std::sync::Arc;
 
@@ -8,40 +8,39 @@ use serde_json::{Map, Value};
 /// One tool of one server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolInfo {
-    /// The server that has the tool.
     pub server: String,
     /// The tool's name on that server.
     pub name: String,
-    /// What it does, in the server's words.
+    /// The server's description.
     pub description: Option<String>,
-    /// The JSON Schema of its arguments, as the server states it.
+    /// The JSON Schema of its arguments, as declared by the server.
     pub input_schema: Arc<Value>,
-    /// The JSON Schema of its structured result, where the server states one.
+    /// The JSON Schema of its structured result, if declared.
     pub output_schema: Option<Arc<Value>>,
-    /// What the server promises about effects.
+    /// What the server declares about effects.
     pub annotations: ToolAnnotations,
 }
 
-/// What a server promises about a tool's effects. `None` where it says nothing.
+/// What a server declares about a tool's effects; `None` where it declares nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolAnnotations {
     /// The tool changes nothing.
     pub read_only: Option<bool>,
-    /// The tool may overwrite or remove something, rather than only add.
+    /// The tool may overwrite or remove data.
     pub destructive: Option<bool>,
     /// A repeated call with the same arguments has no further effect.
     pub idempotent: Option<bool>,
-    /// The tool reaches out to things beyond its server.
+    /// The tool interacts with systems beyond its server.
     pub open_world: Option<bool>,
 }
 
 impl ToolInfo {
-    /// The name that no other tool of the app has: `server.tool`.
+    /// The unique name: `server.tool`.
     pub fn full_name(&self) -> String {
         format!("{}.{}", self.server, self.name)
     }
 
-    /// Whether the tool takes an argument of this name at its top level.
+    /// Whether the tool has a top-level argument of this name.
     pub fn takes(&self, argument: &str) -> bool {
         self.input_schema
             .get("properties")
@@ -49,8 +48,7 @@ impl ToolInfo {
             .is_some_and(|properties| properties.contains_key(argument))
     }
 
-    /// The schema without the arguments that the engine fills in itself: what a model is shown and
-    /// what a caller's own arguments must fit.
+    /// The schema without injected arguments, for models and for checking a caller's arguments.
     pub fn visible_schema<'a>(&self, injected: impl IntoIterator<Item = &'a str>) -> Value {
         let mut schema = (*self.input_schema).clone();
         for name in injected {
@@ -83,8 +81,8 @@ fn owned(object: Arc<Map<String, Value>>) -> Map<String, Value> {
     Arc::unwrap_or_clone(object)
 }
 
-/// Removes a property and every demand for it. Only the top level is looked at, because arguments
-/// are injected at the top level only.
+/// Removes a property and the requirement for it. Arguments are injected at the top level only, so only
+/// that is changed.
 fn hide(schema: &mut Value, name: &str) {
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         properties.shift_remove(name);
@@ -118,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn injected_arguments_are_neither_shown_nor_demanded() {
+    fn injected_arguments_are_neither_visible_nor_required() {
         let tool = tool(json!({
             "type": "object",
             "properties": {"user_id": {"type": "string"}, "title": {"type": "string"}},
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn older_drafts_are_not_left_with_an_empty_required() {
+    fn an_empty_required_is_removed_for_older_drafts() {
         let tool = tool(json!({
             "type": "object",
             "properties": {"user_id": {"type": "string"}},

@@ -1,10 +1,6 @@
-//! The client against a server that fails as it is told.
+//! The client against a server with scripted failures.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod support;
 
@@ -14,7 +10,8 @@ use convoke_mcp::{LostAnswer, McpError, Options, Refusal, ToolServers};
 use futures::future::join_all;
 use serde_json::json;
 use support::{
-    Scripted, call, free_port, impatient, kill, object, options, request, runs, server, until,
+    Scripted, call, free_port, kill, object, options, request, runs, server, until,
+    with_short_timeout,
 };
 
 fn pid(reply: &convoke_mcp::ToolReply) -> u32 {
@@ -22,7 +19,7 @@ fn pid(reply: &convoke_mcp::ToolReply) -> u32 {
 }
 
 #[tokio::test]
-async fn nothing_is_started_before_it_is_used() {
+async fn servers_are_started_on_first_use() {
     let script = Scripted::new("sound");
     let servers = ToolServers::new(vec![script.server("s")], options());
     assert!(script.logged("start").is_empty());
@@ -32,10 +29,10 @@ async fn nothing_is_started_before_it_is_used() {
 }
 
 #[tokio::test]
-async fn fifty_first_calls_share_one_start_and_one_connection() {
+async fn concurrent_first_calls_share_one_start_and_one_connection() {
     let script = Scripted::new("sound");
     let servers = ToolServers::new(vec![script.server("s")], options());
-    // No call is answered before all of them have arrived: one after the other would never end.
+    // No call is answered before all have arrived, so calls in sequence would never end.
     let replies = join_all((0..50).map(|number| {
         call(
             &servers,
@@ -64,7 +61,7 @@ async fn all_pages_of_tools_are_read() {
 }
 
 #[tokio::test]
-async fn a_list_of_tools_without_end_is_given_up() {
+async fn an_endless_list_of_tools_is_abandoned() {
     let script = Scripted::new("endless");
     let servers = ToolServers::new(vec![script.server("s")], options());
     let error = servers.tools("s").await.unwrap_err();
@@ -92,7 +89,7 @@ async fn changed_tools_are_listed_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_under_a_call_is_started_again_and_alone() {
+async fn a_server_that_dies_during_a_call_is_restarted_alone() {
     let (dying, other) = (Scripted::new("sound"), Scripted::new("sound"));
     let servers = ToolServers::new(
         vec![dying.server("dying"), other.server("other")],
@@ -138,8 +135,8 @@ async fn a_server_killed_between_calls_is_started_again() {
     for _ in 0..5 {
         let first = pid(&call(&servers, "s", "pid", json!({})).await.unwrap());
         kill(first);
-        // However early the death is noticed, the call never reached anybody: it goes again, or,
-        // if it was already on its way, its outcome is unknown. It is never silently repeated.
+        // If the death is noticed early, the call was not sent and is sent again; otherwise its outcome is
+        // unknown. It is never repeated silently.
         match call(&servers, "s", "pid", json!({})).await {
             Ok(reply) => assert_ne!(pid(&reply), first),
             Err(error) => assert_eq!(error.code(), "mcp.connection_lost", "{error}"),
@@ -171,7 +168,7 @@ async fn a_call_that_takes_too_long_is_cancelled_and_its_outcome_unknown() {
         script.logged("cancelled").len() == 1
     })
     .await;
-    // The connection is still good.
+    // The connection is still usable.
     assert_eq!(
         call(&servers, "s", "echo", json!({"text": "hi"}))
             .await
@@ -184,7 +181,7 @@ async fn a_call_that_takes_too_long_is_cancelled_and_its_outcome_unknown() {
 }
 
 #[tokio::test]
-async fn a_caller_who_goes_away_cancels_the_call() {
+async fn dropping_a_call_cancels_it() {
     let script = Scripted::new("sound");
     let servers = ToolServers::new(vec![script.server("s")], options());
     let under_way = servers.call(request("s", "hang", json!({})));
@@ -206,32 +203,32 @@ async fn bad_arguments_never_reach_the_server() {
     let error = call(&servers, "s", "gather", json!({"count": "x"}))
         .await
         .unwrap_err();
-    let McpError::Refused(Refusal::Arguments { complaints, .. }) = &error else {
+    let McpError::Refused(Refusal::Arguments { violations, .. }) = &error else {
         panic!("{error}")
     };
-    assert_eq!(complaints.len(), 2, "{error}");
+    assert_eq!(violations.len(), 2, "{error}");
     assert!(script.logged("call").is_empty());
     servers.shutdown().await;
 }
 
 #[tokio::test]
-async fn the_key_and_the_injected_arguments_arrive() {
+async fn the_key_and_injected_arguments_are_sent() {
     let script = Scripted::new("sound");
     let servers = ToolServers::new(vec![script.server("s")], options());
     let reply = call(&servers, "s", "meta", json!({})).await.unwrap();
     assert_eq!(reply.content["idempotencyKey"], "key-1");
 
-    let mut asked = request("s", "whoami", json!({"user_id": "somebody else"}));
-    asked.injected = object(json!({"user_id": "me", "channel": "sms"}));
+    let mut ask = request("s", "whoami", json!({"user_id": "somebody else"}));
+    ask.injected = object(json!({"user_id": "me", "channel": "sms"}));
     assert_eq!(
-        servers.call(asked).await.unwrap().content,
+        servers.call(ask).await.unwrap().content,
         json!({"user_id": "me"})
     );
     servers.shutdown().await;
 }
 
 #[tokio::test]
-async fn errors_of_the_server_are_told_apart() {
+async fn server_errors_are_distinguished() {
     let script = Scripted::new("sound");
     let servers = ToolServers::new(vec![script.server("s")], options());
     for (code, expected) in [
@@ -255,10 +252,13 @@ async fn errors_of_the_server_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_at_its_start_is_not_sent_to() {
+async fn a_call_to_a_server_that_hangs_at_start_is_not_sent() {
     let (mute, sound) = (Scripted::new("mute"), Scripted::new("sound"));
     let servers = ToolServers::new(
-        vec![impatient(mute.server("mute")), sound.server("sound")],
+        vec![
+            with_short_timeout(mute.server("mute")),
+            sound.server("sound"),
+        ],
         options(),
     );
     let (hanging, answered) = tokio::join!(
@@ -275,7 +275,7 @@ async fn a_server_that_hangs_at_its_start_is_not_sent_to() {
 }
 
 #[tokio::test]
-async fn a_call_does_not_wait_for_a_start_longer_than_it_may() {
+async fn a_call_waits_for_a_start_only_until_its_deadline() {
     let mute = Scripted::new("mute");
     let servers = ToolServers::new(vec![mute.server("mute")], options());
     let mut hurried = request("mute", "echo", json!({"text": "x"}));
@@ -288,7 +288,7 @@ async fn a_call_does_not_wait_for_a_start_longer_than_it_may() {
 }
 
 #[tokio::test]
-async fn a_server_that_ignores_what_it_does_not_know_is_greeted_in_the_older_way() {
+async fn a_server_that_ignores_unknown_requests_gets_the_older_protocol() {
     let silent = Scripted::new("silent");
     let patience = Options {
         discover_timeout: Duration::from_millis(50),
@@ -306,7 +306,7 @@ async fn a_server_that_ignores_what_it_does_not_know_is_greeted_in_the_older_way
 }
 
 #[tokio::test]
-async fn a_server_that_crashes_at_its_start_is_tried_a_few_times() {
+async fn a_server_that_crashes_at_start_is_retried_a_few_times() {
     let crashing = Scripted::new("crash");
     let servers = ToolServers::new(vec![crashing.server("s")], options());
     let error = servers.tools("s").await.unwrap_err();
@@ -317,7 +317,7 @@ async fn a_server_that_crashes_at_its_start_is_tried_a_few_times() {
 }
 
 #[tokio::test]
-async fn a_server_that_writes_without_end_is_given_up() {
+async fn a_server_with_endless_output_is_abandoned() {
     let flooding = Scripted::new("flood");
     let options = Options {
         max_message_bytes: 64 * 1024,
@@ -339,7 +339,7 @@ async fn a_server_that_writes_without_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_exist_is_named() {
+async fn an_unknown_command_is_named_in_the_error() {
     let missing = server(
         "s",
         json!({"stdio": {"command": "no-such-program-anywhere"}}),
@@ -354,7 +354,7 @@ async fn a_command_that_does_not_exist_is_named() {
 }
 
 #[tokio::test]
-async fn an_address_where_nobody_listens_is_not_sent_to() {
+async fn a_call_to_a_closed_port_is_not_sent() {
     for key in ["http", "sse"] {
         let secret = format!("http://127.0.0.1:{}/mcp?token=secret", free_port());
         let nobody = server("s", json!({key: {"url": secret}}));
@@ -368,11 +368,11 @@ async fn an_address_where_nobody_listens_is_not_sent_to() {
 #[tokio::test]
 async fn tools_are_found_by_name_over_all_servers() {
     let (one, two) = (Scripted::new("sound"), Scripted::new("sound"));
-    let gone = server(
+    let unreachable = server(
         "gone",
         json!({"stdio": {"command": "no-such-program-anywhere"}}),
     );
-    let servers = ToolServers::new(vec![one.server("one"), gone.clone()], options());
+    let servers = ToolServers::new(vec![one.server("one"), unreachable.clone()], options());
     assert_eq!(servers.find("echo").await.unwrap().full_name(), "one.echo");
     assert_eq!(
         servers.find("one.echo").await.unwrap().full_name(),
@@ -382,7 +382,7 @@ async fn tools_are_found_by_name_over_all_servers() {
         servers.find("one.none").await.unwrap_err().code(),
         "mcp.unknown_tool"
     );
-    // The server that cannot be reached may have it, so that nothing is certain.
+    // The unreachable server may have it, so the result is uncertain.
     assert_eq!(
         servers.find("none").await.unwrap_err().code(),
         "mcp.not_sent"
@@ -438,7 +438,7 @@ async fn shutdown_leaves_no_process_behind() {
 }
 
 #[tokio::test]
-async fn shutdown_does_not_wait_for_a_server_that_is_stuck_in_a_call() {
+async fn shutdown_does_not_wait_for_a_server_stuck_in_a_call() {
     let script = Scripted::new("sound");
     let patient = Options {
         shutdown_grace: Duration::from_hours(1),

@@ -1,10 +1,6 @@
-//! Tool servers whose schemas are made to exhaust whoever checks arguments against them.
+//! Tool servers whose schemas are made to exhaust the checker.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 #[path = "support/large.rs"]
 mod large;
@@ -16,10 +12,10 @@ use large::LargeServer;
 use serde_json::{Map, Value, json};
 use support::{call, options, server};
 
-/// What a process takes that makes ordinary calls, with what a check may keep in mind.
+/// Memory of a process that makes ordinary calls, plus the cached results of one check.
 const BOUND: u64 = 96 * 1024 * 1024;
 
-/// Calls a tool with such a schema, and tells how many calls arrived.
+/// Calls a tool with this schema and returns the number of calls that arrived.
 async fn called(schema: Value, deep: Value) -> (Result<ToolReply, McpError>, usize) {
     called_within(options(), schema, deep).await
 }
@@ -50,8 +46,8 @@ fn bounded<F: Future<Output = ()>>(test: &str, scenario: impl FnOnce() -> F) {
 }
 
 #[test]
-fn definitions_that_double_at_every_level_stand_in_nobodys_way() {
-    let name = "definitions_that_double_at_every_level_stand_in_nobodys_way";
+fn definitions_that_double_at_every_level_are_checked() {
+    let name = "definitions_that_double_at_every_level_are_checked";
     bounded(name, || async {
         let mut definitions = Map::new();
         for level in 0..25 {
@@ -73,8 +69,8 @@ fn definitions_that_double_at_every_level_stand_in_nobodys_way() {
 }
 
 #[test]
-fn arguments_that_every_alternative_looks_into_are_checked() {
-    let name = "arguments_that_every_alternative_looks_into_are_checked";
+fn arguments_that_every_alternative_inspects_are_checked() {
+    let name = "arguments_that_every_alternative_inspects_are_checked";
     bounded(name, || async {
         let list = json!({"type": "array", "items": {"$ref": "#/$defs/n"}});
         let schema = json!({
@@ -94,8 +90,8 @@ fn arguments_that_every_alternative_looks_into_are_checked() {
 }
 
 #[test]
-fn a_schema_beyond_the_limits_is_refused_and_nothing_is_called() {
-    let name = "a_schema_beyond_the_limits_is_refused_and_nothing_is_called";
+fn a_schema_beyond_the_limits_is_rejected_without_a_call() {
+    let name = "a_schema_beyond_the_limits_is_rejected_without_a_call";
     bounded(name, || async {
         let mut narrow = options();
         narrow.schema.schemas = 1_000;

@@ -1,11 +1,7 @@
-//! Messages larger than the limit, over every transport: they are not read, whatever is said of their
-//! length, and those within it cost a small multiple of their size.
+//! Messages beyond the limit, over every transport: they are not read, whatever length they declare, and
+//! those within the limit take a small multiple of their size in memory.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 #[path = "support/large.rs"]
 mod large;
@@ -19,10 +15,10 @@ use support::{Scripted, call, options, server};
 
 const MIB: u64 = 1024 * 1024;
 
-/// What a process takes that reads no large message, with room to spare.
+/// Memory of a process that reads no large message, with a margin.
 const AT_REST: u64 = 48 * MIB;
 
-/// A limit that is small beside what the servers send.
+/// A limit far below what the servers send.
 const LIMIT: usize = 256 * 1024;
 
 fn limited(max_message_bytes: usize) -> Options {
@@ -34,7 +30,7 @@ fn limited(max_message_bytes: usize) -> Options {
 }
 
 /// Calls one tool of the large server over a transport.
-async fn asked(
+async fn ask(
     transport: &str,
     options: Options,
     tool: &str,
@@ -59,16 +55,16 @@ fn in_a_runtime<F: Future>(work: F) -> F::Output {
 }
 
 #[test]
-fn an_endless_body_is_given_up_at_the_limit() {
-    let peak = peak_memory("an_endless_body_is_given_up_at_the_limit", || {
+fn an_endless_body_is_abandoned_at_the_limit() {
+    let peak = peak_memory("an_endless_body_is_abandoned_at_the_limit", || {
         in_a_runtime(async {
             for tool in ["endless", "endless_stream", "too_long"] {
-                let error = asked("http", limited(LIMIT), tool, json!({}))
+                let error = ask("http", limited(LIMIT), tool, json!({}))
                     .await
                     .unwrap_err();
                 assert_eq!(error.code(), "tool.result_too_large", "{tool}: {error}");
                 assert!(error.to_string().contains("262144"), "{tool}: {error}");
-                // The server has answered, so the call is over, and is not made again.
+                // The server has answered, so the call has ended and is not repeated.
                 assert!(!error.had_no_effect() && !error.is_transient());
             }
         });
@@ -77,13 +73,13 @@ fn an_endless_body_is_given_up_at_the_limit() {
 }
 
 #[test]
-fn an_endless_body_that_is_an_error_is_given_up_too() {
-    let peak = peak_memory("an_endless_body_that_is_an_error_is_given_up_too", || {
+fn an_endless_error_body_is_abandoned_too() {
+    let peak = peak_memory("an_endless_error_body_is_abandoned_too", || {
         in_a_runtime(async {
-            let error = asked("http", limited(LIMIT), "endless_error", json!({}))
+            let error = ask("http", limited(LIMIT), "endless_error", json!({}))
                 .await
                 .unwrap_err();
-            // The status says that the server failed, and not how far it had come.
+            // The status means that the server failed at an unknown point.
             assert_eq!(error.code(), "mcp.connection_lost", "{error}");
         });
     });
@@ -95,7 +91,7 @@ fn an_endless_event_ends_the_connection() {
     let peak = peak_memory("an_endless_event_ends_the_connection", || {
         in_a_runtime(async {
             for (transport, tool) in [("http", "endless_comment"), ("sse", "endless")] {
-                let error = asked(transport, limited(LIMIT), tool, json!({}))
+                let error = ask(transport, limited(LIMIT), tool, json!({}))
                     .await
                     .unwrap_err();
                 assert!(
@@ -111,7 +107,7 @@ fn an_endless_event_ends_the_connection() {
 
 #[tokio::test]
 async fn a_body_shorter_than_it_claims_is_a_lost_answer() {
-    let error = asked("http", limited(LIMIT), "too_short", json!({}))
+    let error = ask("http", limited(LIMIT), "too_short", json!({}))
         .await
         .unwrap_err();
     assert_eq!(error.code(), "mcp.connection_lost", "{error}");
@@ -122,9 +118,9 @@ async fn the_same_limit_holds_over_every_transport() {
     let (fits, exceeds) = (LIMIT - 4096, LIMIT + 1);
     for (transport, tool) in [("http", "text"), ("http", "text_stream"), ("sse", "text")] {
         let size = |size: usize| json!({ "size": size });
-        let reply = asked(transport, limited(LIMIT), tool, size(fits)).await;
+        let reply = ask(transport, limited(LIMIT), tool, size(fits)).await;
         assert_eq!(reply.unwrap().text.len(), fits, "{transport} {tool}");
-        let error = asked(transport, limited(LIMIT), tool, size(exceeds)).await;
+        let error = ask(transport, limited(LIMIT), tool, size(exceeds)).await;
         let error = error.unwrap_err();
         assert!(
             error.to_string().contains("262144"),
@@ -141,13 +137,13 @@ async fn the_same_limit_holds_over_every_transport() {
 }
 
 #[test]
-fn a_result_of_many_small_values_costs_a_small_multiple_of_its_size() {
-    let name = "a_result_of_many_small_values_costs_a_small_multiple_of_its_size";
+fn a_result_of_many_small_values_takes_a_small_multiple_of_its_size() {
+    let name = "a_result_of_many_small_values_takes_a_small_multiple_of_its_size";
     let peak = peak_memory(name, || {
         in_a_runtime(async {
             for (tool, size) in [("numbers", 8_000_000), ("objects", 2_000_000)] {
                 let size = json!({ "size": size });
-                let error = asked("http", options(), tool, size).await.unwrap_err();
+                let error = ask("http", options(), tool, size).await.unwrap_err();
                 assert_eq!(error.code(), "tool.result_too_large", "{tool}: {error}");
                 assert!(error.to_string().contains("values"), "{tool}: {error}");
             }
@@ -162,16 +158,16 @@ fn a_result_of_many_small_values_costs_a_small_multiple_of_its_size() {
 }
 
 #[test]
-fn a_result_near_the_limit_costs_a_small_multiple_of_its_size() {
-    let name = "a_result_near_the_limit_costs_a_small_multiple_of_its_size";
+fn a_result_near_the_limit_takes_a_small_multiple_of_its_size() {
+    let name = "a_result_near_the_limit_takes_a_small_multiple_of_its_size";
     let limit = Options::default().max_message_bytes;
     let peak = peak_memory(name, || {
         in_a_runtime(async {
             let size = limit - 1024;
-            let reply = asked("http", options(), "letters", json!({ "size": size })).await;
+            let reply = ask("http", options(), "letters", json!({ "size": size })).await;
             assert_eq!(reply.unwrap().text.len(), size);
             let size = Options::default().max_message_values - 100;
-            let reply = asked("http", options(), "numbers", json!({ "size": size })).await;
+            let reply = ask("http", options(), "numbers", json!({ "size": size })).await;
             assert!(!reply.unwrap().is_error);
         });
     });

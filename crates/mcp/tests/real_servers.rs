@@ -1,10 +1,6 @@
-//! The client against servers that nobody here wrote, over every transport.
+//! The client against third-party servers, over every transport.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod support;
 
@@ -25,7 +21,7 @@ fn over_stdio(name: &str) -> McpServer {
     )
 }
 
-/// What holds of server-everything whichever way it is reached.
+/// Expectations of server-everything over any transport.
 async fn everything_answers(servers: &ToolServers) {
     let tools = servers.tools("every").await.unwrap();
     let echo = tools.iter().find(|tool| tool.name == "echo").unwrap();
@@ -126,7 +122,7 @@ async fn the_time_server_answers() {
 }
 
 #[tokio::test]
-async fn a_child_gets_a_few_variables_and_those_declared() {
+async fn a_child_process_gets_inherited_and_declared_variables() {
     let servers = ToolServers::new(vec![over_stdio("every")], options());
     let reply = call(&servers, "every", "get-env", json!({})).await.unwrap();
     let environment = support::object(reply.content);
@@ -143,7 +139,7 @@ async fn a_child_gets_a_few_variables_and_those_declared() {
     servers.shutdown().await;
 }
 
-/// Stops and restarts a server on the same port, under a client that stays connected.
+/// Stops and restarts a server on the same port while a client stays connected.
 async fn survives_a_restart(transport: &str, key: &str, path: &str) {
     let mut listening = Listening::everything(transport, None).await;
     let url = format!("http://localhost:{}{path}", listening.port);
@@ -153,8 +149,8 @@ async fn survives_a_restart(transport: &str, key: &str, path: &str) {
         .unwrap();
 
     listening.stop();
-    // A call over a connection whose end was not seen yet has an unknown outcome. Then it is known
-    // that nobody listens.
+    // A call over a connection whose end is not yet noticed has an unknown outcome. Later calls are
+    // known to be not sent.
     until("nobody is sent to", || async {
         let error = call(&servers, "every", "echo", json!({"message": "two"}))
             .await
@@ -198,7 +194,7 @@ async fn a_restart_between_two_calls_goes_unnoticed() {
         .unwrap();
     listening.stop();
     let _listening = Listening::everything("streamableHttp", Some(listening.port)).await;
-    // The session is unknown to the new server, which therefore ran nothing: the call goes again.
+    // The new server does not know the session, so it ran nothing and the call is sent again.
     let reply = call(&servers, "every", "echo", json!({"message": "two"}))
         .await
         .unwrap();
@@ -207,7 +203,7 @@ async fn a_restart_between_two_calls_goes_unnoticed() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_under_a_call_leaves_the_outcome_unknown() {
+async fn a_server_that_dies_during_a_call_leaves_the_outcome_unknown() {
     for (transport, key, path) in [("streamableHttp", "http", "/mcp"), ("sse", "sse", "/sse")] {
         let mut listening = Listening::everything(transport, None).await;
         let url = format!("http://localhost:{}{path}", listening.port);
@@ -217,7 +213,7 @@ async fn a_server_that_dies_under_a_call_leaves_the_outcome_unknown() {
         let long = json!({"duration": 1000, "steps": 1});
         let under_way = servers.call(request("every", "trigger-long-running-operation", long));
         tokio::pin!(under_way);
-        // Calls leave in order: once this one is answered, the long one has been sent.
+        // Calls are sent in order: once this one is answered, the long one has been sent.
         let probe = async {
             let mut answered = 0;
             until("the long call has left", || {

@@ -1,4 +1,4 @@
-//! Agents: who answers, with which model and tools, and what each of them can do.
+//! Agents: their model, their tools and their skills.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,59 +13,58 @@ use crate::reasoning::{Budget, Pattern, ToolMode};
 use crate::skill::SkillFields;
 use crate::valid::{Report, Rules, Valid};
 
-/// An agent whose rules hold.
+/// A validated agent.
 pub type Agent = Valid<AgentFields>;
 
-/// One agent.
+/// An agent as its file describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Agent")]
 pub struct AgentFields {
-    /// What the agent is called.
+    /// The agent's name.
     pub name: Name,
-    /// What it is there for, in a sentence.
+    /// The agent's purpose, in a sentence.
     #[schemars(length(min = 1))]
     pub role: String,
-    /// The instruction its model gets.
+    /// System prompt of its model.
     #[schemars(length(min = 1))]
     pub system_prompt: String,
-    /// The tools it may call, as `tool` or `server.tool`. It can call no others.
+    /// Tools it may call, as `tool` or `server.tool`. It can call no others.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// Other agents that it may hand parts of its work to. Each works with a history of its own and
-    /// hands back its answer.
+    /// Agents it may start as sub-agents. Each has a history of its own and returns its answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<Name>,
-    /// How often it may think before it must answer.
+    /// Limit of model turns per run. After the last one it must answer.
     #[serde(default = "default_max_iterations")]
     #[schemars(range(min = 1))]
     pub max_iterations: u32,
-    /// The model it thinks with. Without one it works by its skills alone.
+    /// The model it uses. Without one it works by its skills alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llm_config: Option<LlmConfig>,
-    /// Models to fall back to, in order, when the first cannot answer.
+    /// Models to try, in order, when the first one fails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback_models: Vec<LlmConfig>,
-    /// How the model is told of tools, and how it calls them.
+    /// How the model calls tools.
     #[serde(default)]
     pub tool_mode: ToolMode,
-    /// How it thinks.
+    /// The reasoning patterns it applies, in order.
     #[serde(default = "default_patterns")]
     pub patterns: Vec<Pattern>,
-    /// The JSON Schema that its answers fit, if they are data.
+    /// JSON Schema of its answers, if they are data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// What one task may spend on models.
+    /// Limits of what one task may spend on models.
     #[serde(default)]
     pub budget: Budget,
-    /// How freely the model samples.
+    /// Sampling temperature, from 0 to 2.
     #[serde(default = "default_temperature")]
     #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: f64,
-    /// What it can do, with examples that routing learns from.
+    /// What it can do. Routing learns from the examples.
     #[serde(default)]
     pub skills: Vec<SkillFields>,
-    /// How long a run may take and how often it is tried.
+    /// Time limit and retries of one run.
     #[serde(default)]
     pub limits: AgentLimits,
 }
@@ -81,36 +80,36 @@ pub struct LlmConfig {
     /// The key, written as `${NAME}` and taken from the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
-    /// The model's window: tokens of question and answer together.
+    /// Context window in tokens, prompt and answer together.
     #[serde(default = "default_context_tokens")]
     #[schemars(range(min = 1))]
     pub context_tokens: u32,
-    /// What it costs, where a budget of money is to hold.
+    /// Prices, needed for a budget in money.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prices: Option<Prices>,
 }
 
-/// What a model costs for a million tokens, in any currency.
+/// Price per million tokens, in any currency.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// For what it is asked.
+    /// Per million input tokens.
     #[schemars(range(min = 0.0))]
     pub input: f64,
-    /// For what it answers.
+    /// Per million output tokens.
     #[schemars(range(min = 0.0))]
     pub output: f64,
 }
 
 impl AgentFields {
-    /// The models to ask, in order. None for an agent that works by its skills alone.
+    /// The models to ask, in order. Empty for an agent that works by its skills alone.
     pub fn models(&self) -> impl Iterator<Item = &LlmConfig> {
         self.llm_config.iter().chain(&self.fallback_models)
     }
 }
 
 impl fmt::Debug for LlmConfig {
-    /// Leaves out the key, and the address, which may carry one.
+    /// Hides the key, and the address, which may contain one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LlmConfig")
             .field("model", &self.model)
@@ -118,16 +117,16 @@ impl fmt::Debug for LlmConfig {
     }
 }
 
-/// How long one run of an agent may take, and how often it is tried again.
+/// Time limit and retries of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentLimits {
-    /// Milliseconds for one attempt at the whole run, its thoughts and its tool calls together; the app's
-    /// `agent_seconds` otherwise.
+    /// Milliseconds for one attempt at the whole run, including tool calls; `agent_seconds` of the app
+    /// if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_ms: Option<u64>,
-    /// Further attempts after a transient failure.
+    /// Retries after a transient failure.
     pub max_retries: u32,
     /// Milliseconds between attempts.
     pub retry_delay_ms: u64,
@@ -189,7 +188,7 @@ fn output_schema_rules(schema: &Value, report: &mut Report) {
     let (code, message) = match &error {
         SchemaError::Invalid(reason) => (
             "agent.output_schema",
-            format!("this is no JSON Schema: {reason}"),
+            format!("this is not a JSON Schema: {reason}"),
         ),
         SchemaError::Unsupported(_) => ("agent.output_schema", error.to_string()),
         SchemaError::TooComplex(_) => ("agent.schema_too_complex", error.to_string()),
@@ -236,7 +235,7 @@ impl Rules for AgentFields {
             self.fallback_models.is_empty() || self.llm_config.is_some(),
             "fallback_models",
             "agent.fallback_without_model",
-            "there is nothing to fall back from; name the first model in llm_config",
+            "fallback_models needs llm_config; name the first model there",
         );
         if let Some(schema) = &self.output_schema {
             output_schema_rules(schema, report);
@@ -248,7 +247,7 @@ impl Rules for AgentFields {
                 .all(|agent| *agent != self.name && agents.insert(agent)),
             "agents",
             "agent.agents",
-            "an agent hands work to others, each named once, and not to itself",
+            "agents lists other agents, each once, and not the agent itself",
         );
         let mut patterns = BTreeSet::new();
         report.require(

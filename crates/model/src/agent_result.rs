@@ -1,4 +1,4 @@
-//! What one agent's run came to.
+//! The result of one agent's run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,30 +6,30 @@ use serde::{Deserialize, Serialize};
 use crate::name::Name;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// An agent's result whose rules hold.
+/// A validated agent's result.
 pub type AgentResult = Valid<AgentResultFields>;
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AgentResult")]
 pub struct AgentResultFields {
-    /// Who ran.
+    /// The agent.
     pub agent: Name,
-    /// What it said.
+    /// Its answer.
     #[serde(default)]
     pub content: String,
-    /// Whether it did what it was asked.
+    /// Whether the run succeeded.
     pub success: bool,
-    /// Why it did not.
+    /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     #[serde(default)]
     pub execution_time_ms: u64,
 }
 
 impl Valid<AgentResultFields> {
-    /// The agent did what it was asked.
+    /// A run that succeeded.
     pub fn success(
         agent: Name,
         content: impl Into<String>,
@@ -45,7 +45,7 @@ impl Valid<AgentResultFields> {
         })
     }
 
-    /// The agent could not.
+    /// A run that failed.
     pub fn failure(
         agent: Name,
         error: impl Into<String>,

@@ -1,4 +1,4 @@
-//! What the user gets: the text, what it rests on, and how complete it is.
+//! What the user gets: the text, its sources and how complete it is.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use crate::name::Name;
 use crate::tool_call::{ToolCall, ToolCallStatus};
 use crate::valid::{Report, Rules, Valid};
 
-/// The most suggestions that an answer carries.
+/// Limit of suggestions in one answer.
 pub const MAX_SUGGESTIONS: usize = 3;
 
-/// An answer whose rules hold.
+/// A validated answer.
 pub type Answer = Valid<AnswerFields>;
 
 /// One answer.
@@ -21,31 +21,31 @@ pub struct AnswerFields {
     /// What the user reads.
     #[schemars(length(min = 1))]
     pub text: String,
-    /// What it rests on, such as `customer_behavior.genie`.
+    /// Sources of the data, such as `customer_behavior.genie`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
-    /// The tool calls made for it.
+    /// Tool calls made for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// What the user may want to ask next.
+    /// Follow-up questions offered to the user, at most 3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3))]
     pub suggestions: Vec<String>,
-    /// How far the data behind it can be relied on.
+    /// How reliable the data behind it is.
     #[serde(default)]
     pub confidence: Reliance,
-    /// Whether something that should have gone into it failed or came too late.
+    /// Whether a contribution failed or came too late.
     #[serde(default)]
     pub partial: bool,
     /// Milliseconds from the request to the answer.
     #[serde(default)]
     pub total_ms: u64,
-    /// The intent, warnings, and anything else worth keeping with it.
+    /// The intent, warnings and other data.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// How far an answer can be relied on.
+/// How reliable an answer is.
 #[derive(
     Debug,
     Clone,
@@ -66,13 +66,13 @@ pub enum Reliance {
     Low,
     /// Something is missing.
     Medium,
-    /// All that was asked for is there.
+    /// Nothing is missing.
     #[default]
     High,
 }
 
 impl AnswerFields {
-    /// A draft that is nothing but text.
+    /// A draft that contains only text.
     pub fn of(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -87,7 +87,7 @@ impl AnswerFields {
     }
 }
 
-/// Whether a source stands for a domain: it is the domain's name, or starts with it and a dot.
+/// Whether a source belongs to a domain: it equals the domain's name or starts with it and a dot.
 fn stands_for(source: &str, domain: &Name) -> bool {
     source
         .split('.')
@@ -101,7 +101,7 @@ impl Rules for AnswerFields {
             !self.text.trim().is_empty(),
             "text",
             "answer.text_empty",
-            "text is empty; an answer says something",
+            "text is empty; write the answer",
         );
         report.require(
             self.suggestions.len() <= MAX_SUGGESTIONS,
@@ -113,7 +113,7 @@ impl Rules for AnswerFields {
             ),
         );
         for call in &self.tool_calls {
-            // A call that asks no data domain does something; it is no source to cite.
+            // Only a call to a data domain is a source to cite; other calls are actions.
             if let (ToolCallStatus::Completed, Some(domain)) = (call.status, &call.domain) {
                 report.require(
                     self.sources.iter().any(|source| stands_for(source, domain)),

@@ -1,4 +1,4 @@
-//! What a task leaves behind besides its answer: texts, data and files.
+//! What a task produces besides its answer: texts, data and files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,30 +6,30 @@ use serde_json::{Map, Value};
 
 use crate::valid::{Report, Rules, Valid};
 
-/// An artifact whose rules hold.
+/// A validated artifact.
 pub type Artifact = Valid<ArtifactFields>;
 
-/// One thing that an agent made.
+/// One artifact made by an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Artifact")]
 pub struct ArtifactFields {
     /// Unique within its task.
     pub artifact_id: String,
-    /// What people call it.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is.
+    /// What it contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its content.
     #[schemars(length(min = 1))]
     pub parts: Vec<ArtifactPart>,
-    /// Anything else worth keeping with it.
+    /// Other data.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// A piece of an artifact.
+/// One part of an artifact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ArtifactPart {
@@ -45,7 +45,7 @@ pub enum ArtifactPart {
     },
     /// A file, by its address or its content.
     File {
-        /// Where the file is.
+        /// URL of the file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         url: Option<String>,
         /// Its content, in base64.
@@ -54,7 +54,7 @@ pub enum ArtifactPart {
         /// Its media type, such as `image/png`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
-        /// What it is called.
+        /// File name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         filename: Option<String>,
     },

@@ -1,18 +1,18 @@
-//! What exists in an app, for the rules that a value cannot answer alone.
+//! The names that exist in an app, for rules that need more than the value itself.
 
 use std::collections::BTreeSet;
 
 use crate::name::Name;
 use crate::valid::{Invalid, Report};
 
-/// The names that an app knows. Decisions, plans and tool calls are checked against it.
+/// The names that an app defines. Decisions, plans and tool calls are checked against it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalogue {
     /// The agents.
     pub agents: BTreeSet<Name>,
     /// The data domains.
     pub domains: BTreeSet<Name>,
-    /// The skills, which a to-do list calls intents.
+    /// The skills, called intents in some clients.
     pub skills: BTreeSet<Name>,
     /// The tools, as `server.tool`.
     pub tools: BTreeSet<String>,

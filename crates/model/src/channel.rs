@@ -1,4 +1,4 @@
-//! The ways in and out: where a request came from and where its answer goes.
+//! Channels: where a request comes from and where its answer goes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::valid::Invalid;
 
-/// A way in and out.
+/// A channel that requests arrive and answers leave on.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -35,7 +35,7 @@ pub enum Channel {
 }
 
 impl Channel {
-    /// Every channel, in the order in which people are shown them.
+    /// Every channel, in display order.
     pub const ALL: [Self; 9] = [
         Self::Sms,
         Self::Email,
@@ -81,7 +81,7 @@ impl FromStr for Channel {
                 let known = Self::ALL.map(Self::as_str).join(", ");
                 Invalid::one(
                     "channel.unknown",
-                    format!("`{text}` is no channel; use one of {known}"),
+                    format!("`{text}` is not a channel; use one of {known}"),
                 )
             })
     }

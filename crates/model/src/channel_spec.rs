@@ -1,4 +1,4 @@
-//! What a channel can carry: how much at once, which markdown, and where a long text is cut.
+//! What a channel supports: length of a message, markdown, and where a long text is split.
 
 use std::collections::BTreeSet;
 
@@ -8,35 +8,35 @@ use serde::{Deserialize, Serialize};
 use crate::channel::Channel;
 use crate::valid::{Report, Rules, Valid};
 
-/// The longest text message, in characters.
+/// Limit of one text message, in characters.
 pub const SMS_MAX_LENGTH: usize = 1_600;
 
-/// Room for a continuation mark such as `(10/12)` and a word beside it.
+/// Smallest limit that leaves room for a continuation mark such as `(10/12)` and a word.
 pub const MIN_MAX_LENGTH: usize = 40;
 
-/// A channel specification whose rules hold.
+/// A validated channel specification.
 pub type ChannelSpec = Valid<ChannelSpecFields>;
 
-/// What one channel can carry.
+/// What one channel supports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChannelSpec")]
 pub struct ChannelSpecFields {
     /// The channel.
     pub channel: Channel,
-    /// The longest message, in characters; without a number there is no limit.
+    /// Limit of one message, in characters; no limit if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
-    /// Whether it shows markdown.
+    /// Whether it renders markdown.
     #[serde(default)]
     pub supports_markdown: bool,
-    /// Which parts of markdown it shows.
+    /// The markdown it renders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub markdown_features: Vec<MarkdownFeature>,
-    /// Whether it shows emojis.
+    /// Whether it renders emojis.
     #[serde(default = "supports_emojis")]
     pub supports_emojis: bool,
-    /// Where a text that is too long is cut.
+    /// Where a text that is too long is split.
     #[serde(default)]
     pub split_strategy: SplitStrategy,
 }
@@ -45,7 +45,7 @@ fn supports_emojis() -> bool {
     true
 }
 
-/// A part of markdown.
+/// A kind of markdown.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -77,7 +77,7 @@ impl MarkdownFeature {
     ];
 }
 
-/// Where a text that is too long is cut.
+/// Where a text that is too long is split.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SplitStrategy {
@@ -91,7 +91,7 @@ pub enum SplitStrategy {
 }
 
 impl Valid<ChannelSpecFields> {
-    /// What a channel can carry unless the app says otherwise.
+    /// The defaults of a channel.
     pub fn of(channel: Channel) -> Self {
         use MarkdownFeature::{Bold, Code, Italic};
         let (max_length, features) = match channel {
@@ -107,7 +107,7 @@ impl Valid<ChannelSpecFields> {
             Channel::Teams | Channel::Email => SplitStrategy::Paragraph,
             _ => SplitStrategy::Sentence,
         };
-        // The test beside this checks that every one of these keeps the rules.
+        // A unit test checks that all of these are valid.
         Self::unchecked(ChannelSpecFields {
             channel,
             max_length,
@@ -143,7 +143,7 @@ impl Rules for ChannelSpecFields {
             self.channel != Channel::Sms || !self.supports_markdown,
             "supports_markdown",
             "channel_spec.sms_markdown",
-            "text messages show no markdown",
+            "SMS does not render markdown",
         );
         report.require(
             self.markdown_features.is_empty() || self.supports_markdown,
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_built_in_specification_keeps_the_rules() {
+    fn every_built_in_specification_is_valid() {
         for channel in Channel::ALL {
             let spec = ChannelSpec::of(channel);
             assert_eq!(spec.channel, channel);

@@ -1,4 +1,4 @@
-//! A saved point of a task, where a person may look in and decide how it goes on.
+//! A saved point of a task, at which a person can decide how it continues.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::name::Name;
 use crate::state::{State, StateUpdate};
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// A checkpoint whose rules hold.
+/// A validated checkpoint.
 pub type Checkpoint = Valid<CheckpointFields>;
 
 /// One saved point.
@@ -21,32 +21,32 @@ pub type Checkpoint = Valid<CheckpointFields>;
 pub struct CheckpointFields {
     /// Identifies the checkpoint.
     pub checkpoint_id: Uuid,
-    /// The task that it is a point of.
+    /// The task.
     pub task_id: Uuid,
-    /// Everything that the task knew.
+    /// The task's state at this point.
     pub state: State,
-    /// The workflow node that the task was at.
+    /// The workflow node the task was at.
     pub position: Name,
-    /// Its number, which only grows within a task.
+    /// Sequence number, increasing within a task.
     pub sequence: u64,
     /// When it was saved.
     pub created_at: Timestamp,
-    /// Whether the task waits here for a person.
+    /// Whether the task waits for a person here.
     #[serde(default)]
     pub awaiting_human: bool,
-    /// What the person said.
+    /// The person's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<HumanFeedback>,
-    /// When the task went on.
+    /// When the task continued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_at: Option<Timestamp>,
 }
 
-/// How far a checkpoint has come.
+/// The phase of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointPhase {
-    /// Saved; nobody is asked.
+    /// Saved, without a question to a person.
     Created,
     /// The task waits for a person.
     AwaitingHuman,
@@ -54,36 +54,36 @@ pub enum CheckpointPhase {
     Resumed,
 }
 
-/// A person's feedback whose rules hold.
+/// Validated feedback of a person.
 pub type HumanFeedback = Valid<HumanFeedbackFields>;
 
-/// What a person says at a checkpoint.
+/// A person's answer at a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HumanFeedback")]
 pub struct HumanFeedbackFields {
-    /// How it goes on.
+    /// What to do next.
     pub action: FeedbackAction,
-    /// Why, or what else to mind.
+    /// A reason or further instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What the person changed of the state.
+    /// Changes to the state.
     #[serde(default, skip_serializing_if = "StateUpdate::is_empty")]
     pub state_updates: StateUpdate,
-    /// The arguments as the person changed them, where a tool call waits.
+    /// Changed arguments, if a tool call is waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Map<String, Value>>,
 }
 
-/// How it goes on.
+/// What a person decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FeedbackAction {
-    /// As it was meant to.
+    /// Continue as proposed.
     Approve,
-    /// Not this way.
+    /// Do not do this.
     Reject,
-    /// With changes.
+    /// Continue with changes.
     Modify,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for FeedbackAction {
 }
 
 impl CheckpointFields {
-    /// How far it has come.
+    /// The phase it is in.
     pub fn phase(&self) -> CheckpointPhase {
         if self.feedback.is_some() {
             CheckpointPhase::Resumed
@@ -111,8 +111,8 @@ impl CheckpointFields {
 }
 
 impl Valid<CheckpointFields> {
-    /// A person answers, once. What the person changed of the state is applied unless the answer is
-    /// to go another way.
+    /// Records the person's answer; a second one is an error. Applies the state updates unless the
+    /// answer is `reject`.
     pub fn answer(self, feedback: HumanFeedback, at: Timestamp) -> Result<Self, Invalid> {
         match self.phase() {
             CheckpointPhase::AwaitingHuman => self.with(|checkpoint| {
@@ -123,7 +123,7 @@ impl Valid<CheckpointFields> {
             }),
             CheckpointPhase::Created => Err(Invalid::one(
                 "checkpoint.not_awaiting",
-                "nobody was asked at this checkpoint, so there is nothing to answer",
+                "this checkpoint does not wait for an answer",
             )),
             CheckpointPhase::Resumed => Err(Invalid::one(
                 "checkpoint.answered",
@@ -132,7 +132,7 @@ impl Valid<CheckpointFields> {
         }
     }
 
-    /// Whether the checkpoints of one task are numbered upwards.
+    /// Checks that the checkpoints belong to one task and that their numbers increase.
     pub fn check_sequence(checkpoints: &[Self]) -> Result<(), Invalid> {
         let mut report = Report::default();
         for (index, pair) in checkpoints.windows(2).enumerate() {
@@ -148,7 +148,7 @@ impl Valid<CheckpointFields> {
                 index + 1,
                 "checkpoint.sequence",
                 format_args!(
-                    "{} does not follow {}; numbers must grow",
+                    "{} does not follow {}; sequence numbers must increase",
                     later.sequence, earlier.sequence
                 ),
             );
@@ -163,7 +163,7 @@ impl Rules for CheckpointFields {
             self.feedback.is_none() || !self.awaiting_human,
             "awaiting_human",
             "checkpoint.awaiting_answered",
-            "a checkpoint that has been answered waits for nobody",
+            "a checkpoint that has been answered does not await a person",
         );
         report.require(
             self.feedback.is_some() == self.resumed_at.is_some(),
@@ -176,7 +176,7 @@ impl Rules for CheckpointFields {
                 .is_none_or(|resumed| self.created_at <= resumed),
             "resumed_at",
             "checkpoint.times",
-            "a task cannot go on before it has stopped",
+            "resumed_at cannot be before created_at",
         );
     }
 }
@@ -188,14 +188,14 @@ impl Rules for HumanFeedbackFields {
             self.action != FeedbackAction::Modify || changes,
             "state_updates",
             "feedback.nothing_modified",
-            "to modify, give state_updates or arguments; otherwise approve",
+            "modify needs state_updates or arguments; use approve to change nothing",
         );
         report.require(
             self.action == FeedbackAction::Modify || !changes,
             "state_updates",
             "feedback.changes_unasked",
             format_args!(
-                "to {} changes nothing; use modify to change something",
+                "{} takes no changes; use modify to change something",
                 self.action
             ),
         );
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_only_grow() {
+    fn sequence_numbers_only_increase() {
         let numbered = |numbers: &[u64]| {
             let list: Vec<_> = numbers
                 .iter()

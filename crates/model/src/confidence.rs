@@ -1,4 +1,4 @@
-//! How sure a decision is, as a number from 0 to 1.
+//! How certain a decision is, as a number from 0 to 1.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::valid::Invalid;
 
-/// A number from 0 (no idea) to 1 (certain).
+/// A number from 0 (no evidence) to 1 (certain).
 #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Confidence(f64);
@@ -19,7 +19,7 @@ impl Confidence {
     /// Certainty.
     pub const CERTAIN: Self = Self(1.0);
 
-    /// Accepts 0 to 1, and no other number.
+    /// Accepts 0 to 1; rejects every other number.
     pub fn new(value: f64) -> Result<Self, Invalid> {
         if (0.0..=1.0).contains(&value) {
             Ok(Self(value))
@@ -31,7 +31,7 @@ impl Confidence {
         }
     }
 
-    /// The nearest confidence to any number; what is not a number is no confidence.
+    /// Clamps to 0 to 1; NaN becomes 0.
     pub fn saturating(value: f64) -> Self {
         if value.is_nan() {
             Self::NONE
@@ -40,7 +40,7 @@ impl Confidence {
         }
     }
 
-    /// The bare number.
+    /// The number.
     pub fn value(self) -> f64 {
         self.0
     }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_outside_nought_to_one_is_refused() {
+    fn values_outside_zero_to_one_are_rejected() {
         for value in [-0.1, 1.000_1, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             assert!(
                 Confidence::new(value).unwrap_err().has("confidence.range"),

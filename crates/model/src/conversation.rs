@@ -1,4 +1,4 @@
-//! A conversation: everything said between one user and the app over one channel.
+//! A conversation: all messages between one user and the app on one channel.
 
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -11,37 +11,37 @@ use crate::message::{Message, Role};
 use crate::user::UserId;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// How long after its last message a conversation counts as active, unless the app says otherwise.
+/// How long a conversation counts as active after its last message, in milliseconds, by default.
 pub const DEFAULT_ACTIVE_MS: u64 = 3_600_000;
 
-/// A conversation whose rules hold.
+/// A validated conversation.
 pub type Conversation = Valid<ConversationFields>;
 
-/// One conversation. The order of the list is the order in which things were said; clocks that
-/// step back do not change it.
+/// One conversation. The list holds the order of the messages; timestamps do not, because clocks may
+/// step back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Conversation")]
 pub struct ConversationFields {
     /// Identifies the conversation.
     pub session_id: Uuid,
-    /// Whose conversation it is. Nobody else sees it.
+    /// The owner. No other user can see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<UserId>,
-    /// Where it takes place.
+    /// The channel.
     pub channel: Channel,
-    /// What was said, oldest first; the user speaks first.
+    /// The messages, oldest first; the first one is the user's.
     #[schemars(length(min = 1))]
     pub messages: Vec<Message>,
     /// When it began.
     pub created_at: Timestamp,
-    /// When the last message came.
+    /// When the last message was added.
     pub last_updated: Timestamp,
-    /// Anything else worth keeping with it.
+    /// Other data.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// Whether a conversation goes on.
+/// Whether a conversation is still active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
@@ -52,7 +52,7 @@ pub enum Activity {
 }
 
 impl Valid<ConversationFields> {
-    /// The user speaks for the first time.
+    /// Starts a conversation with the user's first message.
     pub fn begin(
         session_id: Uuid,
         owner: Option<UserId>,
@@ -71,7 +71,7 @@ impl Valid<ConversationFields> {
         })
     }
 
-    /// Somebody says the next thing.
+    /// Adds a message.
     pub fn say(self, message: Message, at: Timestamp) -> Result<Self, Invalid> {
         self.with(|conversation| {
             conversation.messages.push(message);
@@ -81,7 +81,7 @@ impl Valid<ConversationFields> {
 }
 
 impl ConversationFields {
-    /// Whether the conversation goes on, `active_ms` being how long a message keeps it active.
+    /// Active if the last message is at most `active_ms` old.
     pub fn activity(&self, now: Timestamp, active_ms: u64) -> Activity {
         let quiet = now.duration_since(self.last_updated);
         let active = SignedDuration::from_millis(i64::try_from(active_ms).unwrap_or(i64::MAX));
@@ -118,22 +118,22 @@ mod tests {
 
     #[test]
     fn a_conversation_is_active_for_less_than_an_hour_and_then_idle_and_can_be_resumed() {
-        let begun = Timestamp::UNIX_EPOCH;
+        let started = Timestamp::UNIX_EPOCH;
         let hour = SignedDuration::from_hours(1);
-        let first = Message::user("hello", begun).unwrap();
+        let first = Message::user("hello", started).unwrap();
         let conversation =
-            Conversation::begin(Uuid::nil(), None, Channel::Sms, first, begun).unwrap();
-        let just_before = begun + hour - SignedDuration::from_millis(1);
+            Conversation::begin(Uuid::nil(), None, Channel::Sms, first, started).unwrap();
+        let just_before = started + hour - SignedDuration::from_millis(1);
         assert_eq!(
             conversation.activity(just_before, DEFAULT_ACTIVE_MS),
             Activity::Active
         );
         assert_eq!(
-            conversation.activity(begun + hour, DEFAULT_ACTIVE_MS),
+            conversation.activity(started + hour, DEFAULT_ACTIVE_MS),
             Activity::Idle
         );
 
-        let later = begun + hour + hour;
+        let later = started + hour + hour;
         let resumed = conversation
             .say(Message::user("again", later).unwrap(), later)
             .unwrap();

@@ -1,4 +1,4 @@
-//! What a request is taken to mean: which agents, domains or skills it goes to, and how sure that is.
+//! How a request is understood: the agents, domains or skills it goes to, and how certain that is.
 
 use std::collections::BTreeSet;
 
@@ -11,35 +11,34 @@ use crate::confidence::Confidence;
 use crate::name::Name;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// The most targets that one request is handed to.
+/// Limit of targets for one request.
 pub const MAX_TARGETS: usize = 5;
 
-/// A decision whose rules hold.
+/// A validated decision.
 pub type Decision = Valid<DecisionFields>;
 
 /// One decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Decision")]
 pub struct DecisionFields {
-    /// What was asked, in the user's words.
+    /// The user's message.
     #[schemars(length(min = 1))]
     pub asked: String,
-    /// Where it goes. The first is the primary one.
+    /// The targets; the first one is the primary.
     #[serde(default)]
     pub targets: Vec<Target>,
     /// Why.
     #[serde(default)]
     pub reasoning: String,
-    /// Whether the request could as well mean something else.
+    /// Whether the request could also mean something else.
     #[serde(default)]
     pub ambiguous: bool,
-    /// What to ask back before anything is done.
+    /// A question to ask the user before anything is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clarifying_question: Option<String>,
     /// Who decided.
     pub decided_by: DecidedBy,
-    /// What was named besides and not chosen: a model wrote what is not in the catalogue, or the same twice; or it was more
-    /// than one request may go to.
+    /// Targets that were named and not used: not in the catalogue, repeated, or beyond the limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
 }
@@ -52,20 +51,20 @@ pub struct Target {
     /// What it is.
     #[serde(default)]
     pub kind: TargetKind,
-    /// The agent whose skill it is.
+    /// The agent the skill belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Name>,
-    /// The part of the request that is for it, where it is not all of it.
+    /// The part of the request for this target, if not all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// How sure it is that the request is meant for it.
+    /// How certain this target is.
     pub confidence: Confidence,
-    /// What the request says that it needs to know.
+    /// Slot values found in the request.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub parameters: Map<String, Value>,
 }
 
-/// What a request can go to.
+/// The kinds of targets.
 #[derive(
     Debug,
     Clone,
@@ -82,10 +81,10 @@ pub struct Target {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
-    /// A skill of an agent: an intent.
+    /// A skill of an agent, also called an intent.
     #[default]
     Skill,
-    /// An agent, which thinks about it.
+    /// An agent, which reasons with its model.
     Agent,
     /// A data domain.
     Domain,
@@ -99,12 +98,12 @@ pub enum DecidedBy {
     Local,
     /// A language model.
     Model,
-    /// Nobody could, so the fallback stands.
+    /// None could, so the fallback agent is used.
     Fallback,
 }
 
 impl DecisionFields {
-    /// A draft that is clear and left nothing out.
+    /// A draft that is unambiguous, with nothing dropped.
     pub fn of(
         asked: impl Into<String>,
         targets: impl IntoIterator<Item = Target>,
@@ -122,25 +121,25 @@ impl DecisionFields {
         }
     }
 
-    /// Where the request goes first.
+    /// The first target.
     pub fn primary(&self) -> Option<&Target> {
         self.targets.first()
     }
 
-    /// How sure the decision is: as sure as its primary target.
+    /// The confidence of the primary target; 0 without one.
     pub fn confidence(&self) -> Confidence {
         self.primary()
             .map_or(Confidence::NONE, |target| target.confidence)
     }
 
-    /// Whether the user is asked back first.
+    /// Whether the user is asked a question first.
     pub fn clarifies(&self) -> bool {
         self.clarifying_question.is_some()
     }
 }
 
 impl Valid<DecisionFields> {
-    /// Whether every target exists.
+    /// Checks that every target exists.
     pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
         let mut report = Report::default();
         report.within("targets", |report| {
@@ -163,7 +162,7 @@ impl Rules for DecisionFields {
             !self.asked.trim().is_empty(),
             "asked",
             "decision.asked_empty",
-            "asked is empty; a decision is about something that was asked",
+            "asked is empty; write the user's message",
         );
         report.require(
             !self.targets.is_empty() || self.clarifies(),

@@ -1,4 +1,4 @@
-//! A field of data that can be asked: what it knows, and the tools that ask it.
+//! A data domain: what its data covers and the tools that query it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::domain_tool::{DomainTool, tool_rules};
 use crate::name::Name;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// A domain whose rules hold.
+/// A validated domain.
 pub type Domain = Valid<DomainFields>;
 
 /// One domain.
@@ -18,30 +18,30 @@ pub type Domain = Valid<DomainFields>;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Domain")]
 pub struct DomainFields {
-    /// What decisions call it.
+    /// Its name in decisions.
     pub name: Name,
-    /// What people call it.
+    /// Display name.
     #[schemars(length(min = 1))]
     pub display_name: String,
-    /// What its data tells.
+    /// What its data covers.
     #[schemars(length(min = 1))]
     pub description: String,
     /// The kinds of questions it answers.
     #[serde(default)]
     pub capabilities: Vec<String>,
-    /// How people ask it. The classifier learns from these.
+    /// Example questions. The classifier learns from these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
-    /// Words by which a question is known to need it, whatever else it is about: `stock`, `warehouse`.
+    /// Words that mean a question needs this domain, whatever else it is about: `stock`, `warehouse`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
-    /// The tools that ask it, as `tool` or `server.tool`, or with how they are asked.
+    /// The tools that query it, as `tool` or `server.tool`, or with their settings.
     #[serde(default)]
     pub mcp_tools: Vec<DomainTool>,
-    /// Where a suggestion may lead on to.
+    /// Domains that its suggestions may lead to.
     #[serde(default)]
     pub related_domains: Vec<Name>,
-    /// Whether it can be asked at present.
+    /// Whether it is in use.
     #[serde(default = "enabled")]
     pub enabled: bool,
 }
@@ -51,7 +51,7 @@ fn enabled() -> bool {
 }
 
 impl Valid<DomainFields> {
-    /// Whether its tools and its related domains exist.
+    /// Checks that its tools and related domains exist.
     pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
         let mut report = Report::default();
         report.within("mcp_tools", |report| {
@@ -92,7 +92,7 @@ impl Rules for DomainFields {
             !self.description.trim().is_empty(),
             "description",
             "domain.description_empty",
-            "description is empty; say what the domain's data tells",
+            "description is empty; say what the domain's data covers",
         );
         let mut tools = BTreeSet::new();
         report.within("mcp_tools", |report| {
@@ -114,7 +114,7 @@ impl Rules for DomainFields {
                     keyword.chars().any(char::is_alphanumeric),
                     index,
                     "domain.keyword_empty",
-                    "an empty word stands in no question; write a word or a few",
+                    "an empty keyword matches no question; write one or more words",
                 );
             }
         });

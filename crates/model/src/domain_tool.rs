@@ -1,4 +1,4 @@
-//! How a domain is asked: the tool, what it is given, and how a long answer is waited for.
+//! How a tool queries a domain: its arguments, its result and polling.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,60 +7,61 @@ use serde_json::{Map, Value, json};
 use crate::name::Name;
 use crate::valid::{Report, Rules};
 
-/// A tool that asks a domain: by its name alone, or in words of the app's own.
+/// A tool that queries a domain: its name alone, or with settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum DomainTool {
-    /// This tool, in the usual way.
+    /// The tool with default settings.
     Tool(String),
-    /// In these words.
-    Asked(Box<DomainToolFields>),
+    /// The tool with the app's settings.
+    Configured(Box<DomainToolFields>),
 }
 
-/// How a tool asks a domain.
+/// Settings of a tool that queries a domain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DomainToolFields {
     /// The tool, as `tool` or `server.tool`.
     pub tool: String,
-    /// What it is given: templates over `question`, `conversation_id` (of the domain, if it was asked before in the
-    /// same conversation), `results`, and `pointed`, what the question points at with words such as "those".
+    /// Its arguments: templates over `question`, `conversation_id` (the domain's, if it was asked before
+    /// in the same conversation), `results`, and `pointed`, what words such as "those" in the question
+    /// refer to.
     #[serde(default = "default_arguments")]
     pub arguments: Map<String, Value>,
-    /// Other tools of the same domain that must have answered first. Their results are in `results`, by their names.
+    /// Other tools of the domain that must answer first. Their results are in `results`, by tool name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// Domains whose answers it waits for where they are asked too and the question points at them, as in "and how many
-    /// of those are in stock?". Their results are in `results`, by the domains' names.
+    /// Domains to wait for, if they are queried too and the question refers to their answer, as in "and
+    /// how many of those are in stock?". Their results are in `results`, by domain name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follows: Vec<Name>,
-    /// The expression over its `result` for what people read.
+    /// Expression over `result` for the text of the answer.
     #[serde(default = "default_gives")]
     pub gives: String,
-    /// The expression over its `result` for a list of what it tells of, so that "those" can point at it later.
+    /// Expression over `result` for the list of items shown, so that "those" can refer to them later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shows: Option<String>,
-    /// The expression over its `result` for the conversation that a later question goes on with.
+    /// Expression over `result` for the conversation id that follow-up questions use.
     #[serde(default = "default_conversation")]
     pub conversation: String,
-    /// How an answer that is not ready yet is asked for again.
+    /// How to poll for an answer that is not ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll: Option<Poll>,
 }
 
-/// How an answer that is not ready yet is asked for again, until the tool's time is over.
+/// How to poll for an answer that is not ready, until the tool's time limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Poll {
     /// The tool, as `tool` or `server.tool`.
     pub tool: String,
-    /// What it is given: templates over the `result` so far.
+    /// Its arguments: templates over the last `result`.
     #[serde(default = "default_poll_arguments")]
     pub arguments: Map<String, Value>,
-    /// The expression over a `result` that is true while there is no answer yet.
+    /// Expression over `result` that is true while the answer is not ready.
     #[serde(default = "default_running")]
     pub running: String,
-    /// Milliseconds between two questions.
+    /// Milliseconds between polls.
     #[serde(default = "default_every_ms")]
     #[schemars(range(min = 1))]
     pub every_ms: u64,
@@ -100,27 +101,27 @@ fn default_every_ms() -> u64 {
 }
 
 impl DomainTool {
-    /// The tool that asks.
+    /// The tool that queries.
     pub fn tool(&self) -> &str {
         match self {
             Self::Tool(tool) => tool,
-            Self::Asked(asked) => &asked.tool,
+            Self::Configured(settings) => &settings.tool,
         }
     }
 
-    /// Every tool that is named: the one that asks, and the one that asks again.
+    /// Every tool named: the one that queries and the one that polls.
     pub fn tools(&self) -> impl Iterator<Item = &str> {
         let poll = match self {
             Self::Tool(_) => None,
-            Self::Asked(asked) => asked.poll.as_ref(),
+            Self::Configured(settings) => settings.poll.as_ref(),
         };
         std::iter::once(self.tool()).chain(poll.map(|poll| poll.tool.as_str()))
     }
 
-    /// All that is said of it, the usual words filled in.
+    /// All settings, defaults filled in.
     pub fn fields(&self) -> DomainToolFields {
         match self {
-            Self::Asked(asked) => (**asked).clone(),
+            Self::Configured(settings) => (**settings).clone(),
             Self::Tool(tool) => DomainToolFields {
                 tool: tool.clone(),
                 arguments: default_arguments(),
@@ -135,26 +136,28 @@ impl DomainTool {
     }
 }
 
-/// What must hold between the tools of one domain.
+/// Rules between the tools of one domain.
 pub(crate) fn tool_rules(tools: &[DomainTool], domain: &Name, report: &mut Report) {
     for (index, tool) in tools.iter().enumerate() {
-        let DomainTool::Asked(asked) = tool else {
+        let DomainTool::Configured(settings) = tool else {
             continue;
         };
         report.within(index, |report| {
-            asked.rules(report);
-            // A tool may need only what stands before it, so that no two wait for each other.
+            settings.rules(report);
+            // A tool may depend only on earlier ones, so that there is no cycle.
             let before: Vec<&str> = tools[..index].iter().map(DomainTool::tool).collect();
-            for need in &asked.needs {
+            for need in &settings.needs {
                 report.require(
                     before.contains(&need.as_str()),
                     "needs",
                     "domain.needs_unknown",
-                    format_args!("`{need}` is no tool of the domain that stands before this one"),
+                    format_args!(
+                        "`{need}` is not an earlier tool of this domain; list it before this one"
+                    ),
                 );
             }
             report.require(
-                !asked.follows.contains(domain),
+                !settings.follows.contains(domain),
                 "follows",
                 "domain.follows_itself",
                 "a domain cannot wait for itself; name others",

@@ -1,4 +1,4 @@
-//! What is going to be done about a request: which agents act, in which order.
+//! A plan for a request: which agents act, in which order.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,29 +14,29 @@ use crate::channel::Channel;
 use crate::name::Name;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// A plan whose rules hold.
+/// A validated plan.
 pub type ExecutionPlan = Valid<ExecutionPlanFields>;
 
 /// One plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ExecutionPlan")]
 pub struct ExecutionPlanFields {
-    /// The task that the plan is for.
+    /// The task.
     pub request_id: Uuid,
-    /// What the user wrote.
+    /// The user's message.
     pub user_message: String,
-    /// Where the answer goes.
+    /// The channel of the answer.
     pub channel: Channel,
-    /// Who does what, in order.
+    /// The steps, in order.
     #[schemars(length(min = 1))]
     pub steps: Vec<ExecutionStep>,
-    /// The agents among them that fetch data before anything can be composed.
+    /// Agents that fetch data before the answer is composed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data_agents: Vec<Name>,
-    /// What is known of the conversation and the user.
+    /// Context of the conversation and the user.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub context: Map<String, Value>,
-    /// How far the plan has come.
+    /// Progress of the plan.
     #[serde(default)]
     pub status: PlanStatus,
     /// When it was made.
@@ -46,27 +46,27 @@ pub struct ExecutionPlanFields {
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecutionStep {
-    /// Who acts.
+    /// The agent.
     pub agent: Name,
     /// What it does.
     pub action: String,
-    /// With what.
+    /// Parameters of the action.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub parameters: Map<String, Value>,
 }
 
-/// How far a plan has come.
+/// Progress of a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanStatus {
-    /// Made.
+    /// Not started.
     #[default]
     Created,
-    /// Being carried out.
+    /// In progress.
     InProgress,
-    /// Carried out.
+    /// Finished.
     Completed,
-    /// Given up.
+    /// Abandoned.
     Failed,
 }
 
@@ -100,8 +100,8 @@ impl ExecutionPlanFields {
 }
 
 impl Valid<ExecutionPlanFields> {
-    /// The plan comes to its next status.
-    pub fn moved(self, next: PlanStatus) -> Result<Self, Invalid> {
+    /// Changes the status, if the transition is legal.
+    pub fn transition(self, next: PlanStatus) -> Result<Self, Invalid> {
         if !self.status.can_become(next) {
             return Err(Invalid::one(
                 "plan.move",
@@ -111,7 +111,7 @@ impl Valid<ExecutionPlanFields> {
         self.with(|plan| plan.status = next)
     }
 
-    /// Whether every step's agent exists.
+    /// Checks that the agent of every step exists.
     pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
         let mut report = Report::default();
         report.within("steps", |report| {
@@ -134,7 +134,7 @@ impl Rules for ExecutionPlanFields {
             !self.user_message.trim().is_empty(),
             "user_message",
             "plan.message_empty",
-            "user_message is empty; a plan is for something that was asked",
+            "user_message is empty; write the user's message",
         );
         report.require(
             !self.steps.is_empty(),

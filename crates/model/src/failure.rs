@@ -122,6 +122,8 @@ failure_codes! {
     DomainTemplate = "domain.template",
     /// The conversation before the task cannot be read.
     HistoryUnreadable = "history.unreadable",
+    /// The input of a task is of no kind that this version knows.
+    InputUnreadable = "input.unreadable",
     /// The template of a reply gave no text.
     ReplyEmpty = "reply.empty",
     /// The template of a reply failed.

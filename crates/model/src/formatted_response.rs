@@ -1,4 +1,4 @@
-//! An answer in the form that its channel carries: whole, or in numbered parts.
+//! An answer as its channel sends it: whole or in numbered parts.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -11,20 +11,20 @@ use crate::channel_spec::{ChannelSpec, MarkdownFeature, SMS_MAX_LENGTH};
 use crate::markup::{has_emoji, markdown_in};
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// A formatted response whose rules hold.
+/// A validated formatted response.
 pub type FormattedResponse = Valid<FormattedResponseFields>;
 
 /// One answer, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "FormattedResponse")]
 pub struct FormattedResponseFields {
-    /// The task whose answer it is.
+    /// The task.
     pub request_id: Uuid,
-    /// Where it goes.
+    /// The channel.
     pub channel: Channel,
-    /// The whole text. If it is split, the parts are what is sent.
+    /// The whole text. If it is split, the parts are sent instead.
     pub content: String,
-    /// Whether it goes out in parts.
+    /// Whether it is sent in parts.
     #[serde(default)]
     pub is_split: bool,
     /// The parts, in order.
@@ -33,7 +33,7 @@ pub struct FormattedResponseFields {
     /// The structured card, for Teams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<Value>,
-    /// What formatting did, such as the emojis it used.
+    /// Data about formatting, such as the emojis used.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
     /// When it was formatted.
@@ -43,18 +43,18 @@ pub struct FormattedResponseFields {
 /// One of several messages that carry an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessagePart {
-    /// Its number, from 1.
+    /// Its number, starting at 1.
     #[schemars(range(min = 1))]
     pub sequence: u32,
-    /// Its share of the text.
+    /// Its part of the text.
     pub content: String,
-    /// How the reader is told that there is more, such as `(1/3)`.
+    /// Continuation mark, such as `(1/3)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation_indicator: Option<String>,
 }
 
 impl MessagePart {
-    /// What is sent: the share of the text, and the mark.
+    /// The text to send: content and mark.
     pub fn text(&self) -> String {
         match &self.continuation_indicator {
             Some(mark) => format!("{} {mark}", self.content),
@@ -62,7 +62,7 @@ impl MessagePart {
         }
     }
 
-    /// Numbers the shares of a text, each with its mark.
+    /// Numbers the parts of a text and adds the marks.
     pub fn number(shares: Vec<String>) -> Vec<Self> {
         let count = shares.len();
         shares
@@ -78,7 +78,7 @@ impl MessagePart {
 }
 
 impl FormattedResponseFields {
-    /// The messages that go out, in order.
+    /// The messages to send, in order.
     pub fn messages(&self) -> Vec<String> {
         if self.is_split {
             self.parts.iter().map(MessagePart::text).collect()
@@ -96,7 +96,7 @@ impl FormattedResponseFields {
                 if self.is_split { "parts" } else { "content" },
                 "formatted.too_long",
                 format_args!(
-                    "{} carries {most} characters a message, not {length}",
+                    "a message on {} has at most {most} characters, not {length}",
                     self.channel
                 ),
             );
@@ -110,7 +110,7 @@ impl FormattedResponseFields {
                 "content",
                 "formatted.markdown",
                 format_args!(
-                    "{} does not show markdown such as {feature:?}",
+                    "{} does not render markdown such as {feature:?}",
                     self.channel
                 ),
             );
@@ -119,7 +119,7 @@ impl FormattedResponseFields {
 }
 
 impl Valid<FormattedResponseFields> {
-    /// Whether the response keeps what the app says of its channel.
+    /// Checks the response against the specification of its channel.
     pub fn check_against(&self, spec: &ChannelSpec) -> Result<(), Invalid> {
         let mut report = Report::default();
         report.require(
@@ -134,7 +134,7 @@ impl Valid<FormattedResponseFields> {
             spec.supports_emojis || !has_emoji(&self.content),
             "content",
             "formatted.emoji",
-            format_args!("{} does not show emojis", self.channel),
+            format_args!("{} does not render emojis", self.channel),
         );
         report.finish()
     }
@@ -158,7 +158,7 @@ impl Rules for FormattedResponseFields {
             self.card.is_none() || self.channel == Channel::Teams,
             "card",
             "formatted.card",
-            "only Teams shows cards",
+            "only Teams supports cards",
         );
         let count = self.parts.len();
         report.within("parts", |report| {
@@ -179,13 +179,13 @@ impl Rules for FormattedResponseFields {
                         .is_none_or(|given| *given == mark),
                     index,
                     "formatted.indicator",
-                    format_args!("the mark of this part is `{mark}`"),
+                    format_args!("the continuation_indicator of this part must be `{mark}`"),
                 );
                 report.require(
                     !part.content.trim().is_empty(),
                     index,
                     "formatted.part_empty",
-                    "content is empty; a part carries some of the text",
+                    "content is empty; every part has text",
                 );
             }
         });

@@ -1,5 +1,8 @@
-//! The nouns of Convoke and their rules. No I/O happens here; time and ids come in as parameters, and
-//! only [`SystemClock`] and [`SystemIds`], for the edge of the program, read the machine's own.
+//! The data types of Convoke and their rules. No I/O happens here: time and ids are parameters. Only
+//! [`SystemClock`] and [`SystemIds`], for the edge of the program, read the machine's own.
+
+// Documentation comments are the descriptions in the JSON Schemas.
+#![warn(missing_docs)]
 
 mod agent;
 mod agent_result;

@@ -1,7 +1,7 @@
-//! Finds the marks in a text that a plain channel would show as they are.
+//! Finds markdown that a plain channel would show literally.
 //!
-//! Only marks that nobody writes by chance count: a single `*` or a line that starts with `# of
-//! hours` is ordinary text, and refusing it would keep a good answer from its reader.
+//! Only unmistakable marks count: a single `*` or a line that starts with `# of hours` is ordinary text,
+//! and rejecting it would hold back a good answer.
 
 use std::collections::BTreeSet;
 
@@ -47,11 +47,11 @@ pub(crate) fn markdown_in(text: &str) -> BTreeSet<MarkdownFeature> {
     found
 }
 
-/// Whether a mark encloses something on one line, without space at its inner ends.
+/// Whether a mark encloses text on one line, without spaces inside its ends.
 fn pair(text: &str, mark: &str) -> bool {
     text.lines().any(|line| {
         let pieces: Vec<_> = line.split(mark).collect();
-        // What stands between two marks is neither the first nor the last piece.
+        // Only pieces between two marks are enclosed: not the first, not the last.
         pieces.len() > 2
             && pieces[1..pieces.len() - 1]
                 .iter()
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn emojis_are_told_from_letters() {
+    fn emojis_are_distinguished_from_letters() {
         for text in ["✅", "⚠️", "well done 🎉", "ℹ️"] {
             assert!(has_emoji(text), "{text}");
         }

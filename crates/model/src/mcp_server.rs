@@ -1,4 +1,4 @@
-//! Where tools come from: MCP servers and how to reach them.
+//! Tool servers: MCP servers and how to connect to them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,27 +10,27 @@ use serde_json::{Map, Value};
 use crate::name::Name;
 use crate::valid::{Report, Rules, Valid};
 
-/// A tool server whose rules hold.
+/// A validated tool server.
 pub type McpServer = Valid<McpServerFields>;
 
-/// One MCP server: its name, the way to reach it, and what it promises.
+/// One MCP server: its name, its transport, and its guarantees.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "McpServer")]
 pub struct McpServerFields {
-    /// The name that tools, agents and traces know the server by.
+    /// The server's name in tools, agents and traces.
     pub name: Name,
-    /// How to reach it.
+    /// How to connect to it.
     pub transport: Transport,
-    /// Arguments that the engine fills in itself, by argument name. They are hidden from decisions
-    /// and models, and override whatever either of them writes.
+    /// Arguments filled in by the engine, by argument name. They are hidden from decisions and models,
+    /// and override their values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inject: BTreeMap<String, Injected>,
-    /// What the app says of single tools, by tool name.
+    /// Settings of single tools, by tool name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolSettings>,
-    /// Whether the server answers a repeated call under the same idempotency key with the first
-    /// call's result. Only then is a call whose outcome is unknown made again.
+    /// Whether the server answers a repeated call with the same idempotency key with the first call's
+    /// result. Only then is a call whose outcome is unknown repeated.
     #[serde(default)]
     pub honours_idempotency_key: bool,
     /// Seconds to wait for the server to start or accept the connection.
@@ -38,11 +38,11 @@ pub struct McpServerFields {
     pub connect_seconds: u32,
 }
 
-/// The way to a server.
+/// How to connect to a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
-    /// A child process that speaks over its standard input and output.
+    /// A child process, over its standard input and output.
     Stdio(StdioConfig),
     /// Legacy HTTP with server-sent events.
     Sse(UrlConfig),
@@ -54,17 +54,17 @@ pub enum Transport {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StdioConfig {
-    /// The program. `convoke` means the running binary itself.
+    /// The program. `convoke` means the running binary.
     pub command: String,
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Environment variables added to the few that every server gets.
+    /// Environment variables, added to the few that every server gets.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
 }
 
-/// Where a remote server listens.
+/// A remote server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UrlConfig {
@@ -76,7 +76,7 @@ pub struct UrlConfig {
 }
 
 impl fmt::Debug for StdioConfig {
-    /// Names the variables and arguments; their values may be secrets.
+    /// Shows only the names of variables and arguments; values may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StdioConfig")
             .field("command", &self.command)
@@ -87,7 +87,7 @@ impl fmt::Debug for StdioConfig {
 }
 
 impl fmt::Debug for UrlConfig {
-    /// Names the headers; their values, and an address, may carry secrets.
+    /// Shows only the names of headers; values and addresses may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UrlConfig")
             .field("headers", &self.headers.keys())
@@ -95,7 +95,7 @@ impl fmt::Debug for UrlConfig {
     }
 }
 
-/// A fact of the request that the engine puts into a tool call.
+/// A fact of the request that the engine fills into a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Injected {
@@ -105,52 +105,52 @@ pub enum Injected {
     ConversationId,
     /// The task's id.
     TaskId,
-    /// The channel the request came in on.
+    /// The channel of the request.
     Channel,
 }
 
-/// What the app says of one tool, over what the server itself says.
+/// An app's settings for one tool, overriding what the server declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolSettings {
-    /// Seconds that one call may take.
+    /// Time limit of one call, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u32>,
-    /// Tools to try in order when this one fails.
+    /// Tools to try, in order, when this one fails.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback_tools: Vec<String>,
-    /// Whether a person must agree before each call.
+    /// Whether a person must approve each call.
     pub approval: Approval,
-    /// A read-only tool that tells whether a call whose outcome is unknown took effect.
+    /// A read-only tool that reports whether a call with unknown outcome took effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
 }
 
-/// How a tool is asked whether a call took effect.
+/// How to find out whether a call took effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Verify {
-    /// This tool, with the arguments of the call; its result says so in `done`.
+    /// This tool, with the call's own arguments; its result has the field `done`.
     Tool(String),
-    /// In these words.
-    Asked(VerifyFields),
+    /// A tool with the app's settings.
+    Configured(VerifyFields),
 }
 
-/// How a tool is asked whether a call took effect, in words of the app's own.
+/// Settings for finding out whether a call took effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VerifyFields {
     /// The tool, as `tool` or `server.tool`. It must be read-only.
     pub tool: String,
-    /// What it is given: templates over `call_id`, the idempotency key of the call, and `arguments`, what
-    /// the call was given. Without it, those arguments.
+    /// Its arguments: templates over `call_id`, the idempotency key of the call, and `arguments`, the
+    /// call's arguments. The call's own arguments if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Map<String, Value>>,
-    /// The expression over its `result` that is true if the call took effect and false if it did not.
-    /// Anything else tells nothing.
+    /// Expression over `result`: true if the call took effect, false if not. Any other value leaves the
+    /// outcome unknown.
     #[serde(default = "default_done")]
     pub done: String,
-    /// The expression over its `result` for what the call gave; all of it otherwise.
+    /// Expression over `result` for the result of the original call; all of `result` by default.
     #[serde(default = "default_gives")]
     pub gives: String,
 }
@@ -164,18 +164,18 @@ fn default_gives() -> String {
 }
 
 impl Verify {
-    /// The tool that is asked.
+    /// The tool that is called.
     pub fn tool(&self) -> &str {
         match self {
             Self::Tool(tool) => tool,
-            Self::Asked(asked) => &asked.tool,
+            Self::Configured(settings) => &settings.tool,
         }
     }
 
-    /// All that is said of it, the usual words filled in.
+    /// All settings, defaults filled in.
     pub fn fields(&self) -> VerifyFields {
         match self {
-            Self::Asked(asked) => asked.clone(),
+            Self::Configured(settings) => settings.clone(),
             Self::Tool(tool) => VerifyFields {
                 tool: tool.clone(),
                 arguments: None,
@@ -186,14 +186,14 @@ impl Verify {
     }
 }
 
-/// Whether a person must agree to a call.
+/// Whether a person must approve a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Approval {
-    /// Nobody is asked.
+    /// No approval.
     #[default]
     None,
-    /// The task pauses until somebody approves, rejects or changes the call.
+    /// The task pauses until a person approves, rejects or changes the call.
     Required,
 }
 

@@ -1,4 +1,4 @@
-//! What was said, by whom. A message never changes once it is made.
+//! One message of a conversation. Messages never change.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -9,62 +9,62 @@ use crate::name::Name;
 use crate::tool_call::ToolCall;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// A message whose rules hold.
+/// A validated message.
 pub type Message = Valid<MessageFields>;
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Message")]
 pub struct MessageFields {
-    /// Who speaks.
+    /// The author's role.
     pub role: Role,
-    /// What is said. Only an assistant that calls tools may say nothing.
+    /// The text. Only an assistant message that calls tools may be empty.
     #[serde(default)]
     pub content: String,
-    /// The tools that the assistant calls.
+    /// Tool calls of an assistant message.
     #[serde(default, deserialize_with = "crate::reading::null_as_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
     /// The call that a tool message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// The agent that speaks as the assistant.
+    /// The agent that wrote an assistant message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Name>,
-    /// When it was said. History that a client brings along may not know.
+    /// When it was written. Absent in history from clients that do not know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
-    /// Anything else worth keeping with it.
+    /// Other data.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The person who asks.
+    /// The user.
     User,
     /// An agent.
     Assistant,
     /// A tool that answers an assistant's call.
     Tool,
-    /// The app itself.
+    /// The app.
     System,
 }
 
 impl Valid<MessageFields> {
-    /// The user says something.
+    /// A user's message.
     pub fn user(text: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
-        Self::new(MessageFields::said(Role::User, text, at))
+        Self::new(MessageFields::draft(Role::User, text, at))
     }
 
-    /// An assistant says something.
+    /// An assistant's message.
     pub fn assistant(text: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
-        Self::new(MessageFields::said(Role::Assistant, text, at))
+        Self::new(MessageFields::draft(Role::Assistant, text, at))
     }
 
-    /// An assistant calls tools, saying something or nothing.
+    /// An assistant's message that calls tools; the text may be empty.
     pub fn calling(
         text: impl Into<String>,
         tool_calls: Vec<ToolCall>,
@@ -72,32 +72,32 @@ impl Valid<MessageFields> {
     ) -> Result<Self, Invalid> {
         Self::new(MessageFields {
             tool_calls,
-            ..MessageFields::said(Role::Assistant, text, at)
+            ..MessageFields::draft(Role::Assistant, text, at)
         })
     }
 
-    /// The app itself instructs.
+    /// An instruction from the app.
     pub fn system(text: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
-        Self::new(MessageFields::said(Role::System, text, at))
+        Self::new(MessageFields::draft(Role::System, text, at))
     }
 
-    /// A tool answers the call with this id.
+    /// A tool's answer to the call with this id.
     pub fn tool(
         call: impl Into<String>,
         text: impl Into<String>,
         at: Timestamp,
     ) -> Result<Self, Invalid> {
-        let said = MessageFields::said(Role::Tool, text, at);
+        let draft = MessageFields::draft(Role::Tool, text, at);
         Self::new(MessageFields {
             tool_call_id: Some(call.into()),
-            ..said
+            ..draft
         })
     }
 }
 
 impl MessageFields {
     /// A draft of a plain message.
-    pub fn said(role: Role, text: impl Into<String>, at: Timestamp) -> Self {
+    pub fn draft(role: Role, text: impl Into<String>, at: Timestamp) -> Self {
         Self {
             role,
             content: text.into(),
@@ -116,7 +116,7 @@ impl Rules for MessageFields {
             !self.content.trim().is_empty() || !self.tool_calls.is_empty(),
             "content",
             "message.content_empty",
-            "content is empty; only a message that calls tools may say nothing",
+            "content is empty; only a message that calls tools may be empty",
         );
         report.require(
             self.tool_calls.is_empty() || self.role == Role::Assistant,

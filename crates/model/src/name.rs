@@ -1,4 +1,4 @@
-//! The one spelling of a name: agents, domains, skills, tool servers, workflows and nodes.
+//! Names of agents, domains, skills, tool servers, workflows and nodes.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::valid::Invalid;
 
-/// The longest name.
+/// Limit of a name, in bytes.
 pub const MAX_NAME_LENGTH: usize = 64;
 
-/// A `snake_case` name, `^[a-z][a-z0-9_]*$`. A `-` is read as `_`, so `light-agent` finds
-/// `light_agent`; one spelling is stored.
+/// A `snake_case` name, `^[a-z][a-z0-9_]*$`. `-` is read as `_`, so `light-agent` equals `light_agent`;
+/// the `_` form is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Name(String);
@@ -47,13 +47,13 @@ impl Name {
         }
     }
 
-    /// For names written in this crate, which its tests read back.
-    pub(crate) fn known(text: &'static str) -> Self {
+    /// For constant names in this crate; its tests validate them.
+    pub(crate) fn from_static(text: &'static str) -> Self {
         Self(text.to_owned())
     }
 
     /// Whether a text is this name, in either spelling.
-    pub fn is_spelt(&self, text: &str) -> bool {
+    pub fn matches(&self, text: &str) -> bool {
         let stored = |letter: u8| if letter == b'-' { b'_' } else { letter };
         self.0.len() == text.len() && self.0.bytes().eq(text.bytes().map(stored))
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn texts_that_are_not_names_are_rejected() {
         for text in ["", "Light", "1st", "_x", "a b", "ä", "a.b", &"a".repeat(65)] {
             assert!(Name::new(text).unwrap_err().has("name.pattern"), "{text:?}");
         }

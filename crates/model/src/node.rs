@@ -1,4 +1,4 @@
-//! One place of a workflow, and what happens there.
+//! One node of a workflow and its settings.
 
 use std::collections::BTreeSet;
 
@@ -20,64 +20,64 @@ pub struct Node {
     /// What happens at it.
     #[serde(rename = "type")]
     pub kind: NodeKind,
-    /// The agent that acts, at an agent node.
+    /// The agent of an agent node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Name>,
-    /// The tool that is called, at a tool node, as `tool` or `server.tool`.
+    /// The tool of a tool node, as `tool` or `server.tool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The workflow that is walked, at a workflow node.
+    /// The workflow of a workflow node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<Name>,
-    /// What the tool is given, or what the workflow begins with; texts are templates over the state.
+    /// Arguments of the tool, or the initial state of the workflow; texts are templates over the state.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub arguments: Map<String, Value>,
-    /// What a person is asked at a human node, an agent is told at an agent node, or is said at a compose
-    /// node: a template over the state.
+    /// The question of a human node, the instruction of an agent node, or the text of a compose node: a
+    /// template over the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// At a condition node: the expression over the state whose value chooses among the edges.
+    /// At a condition node: expression over the state whose value selects the edge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expression: Option<String>,
-    /// At a check node: what must hold, all of it.
+    /// At a check node: criteria that must all hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<NodeCriterion>,
-    /// At a route node: what is chosen from; everything that the app has otherwise.
+    /// At a route node: the kind of targets to choose from; all kinds if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<TargetKind>,
-    /// The route node whose choice a dispatch node carries out, or the dispatch node whose results an aggregate node puts
-    /// together.
+    /// The route node whose choice a dispatch node executes, or the dispatch node whose results an
+    /// aggregate node combines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Name>,
-    /// At a dispatch node: in which order; as the app says otherwise.
+    /// At a dispatch node: the order of execution; the app's setting if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
-    /// The way of thinking of an agent node's agent, in the place of the workflow's and the agent's own.
+    /// The reasoning pattern of an agent node, instead of the workflow's and the agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<Pattern>,
-    /// How many of an agent node's thoughts may call tools, in the place of the agent's own number.
+    /// Limit of model turns with tool calls at an agent node, instead of the agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_iterations: Option<u32>,
-    /// The field of the state that takes what comes of it; the node's own name otherwise.
+    /// The state field for its result; the node's name if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Name>,
-    /// How many of the ways that lead here it waits for.
+    /// How many incoming edges it waits for.
     #[serde(default)]
     pub join: Join,
-    /// The list that the node is gone through for, once for each of its items.
+    /// The list to run the node over, once per item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<MapOver>,
-    /// Seconds for one attempt; the tool's or the agent's own limit otherwise.
+    /// Time limit of one attempt, in seconds; the tool's or agent's own if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_seconds: Option<u32>,
-    /// Further attempts after one that failed.
+    /// Retries after a failed attempt.
     #[serde(default)]
     pub retries: u32,
     /// Milliseconds between attempts.
     #[serde(default = "default_retry_delay")]
     pub retry_delay_ms: u64,
-    /// What happens once all attempts failed.
+    /// What happens when all attempts failed.
     #[serde(default)]
     pub on_error: OnError,
 }
@@ -86,20 +86,20 @@ fn default_retry_delay() -> u64 {
     1_000
 }
 
-/// Something that must hold at a check node.
+/// A criterion of a check node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeCriterion {
     /// Unique within the node.
     pub id: Name,
-    /// What is looked at, specific enough to be measured.
+    /// What is checked, specific enough to be measured.
     #[schemars(length(min = 10))]
     pub description: String,
-    /// The expression over the state that is true if it holds.
+    /// Expression over the state that is true if the criterion holds.
     pub expression: String,
 }
 
-/// How many of the ways that lead to a node it waits for. However many come later, it is gone through once.
+/// How many incoming edges a node waits for. It runs once, however many arrive later.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
@@ -108,44 +108,44 @@ pub enum Join {
     All,
     /// The first.
     Any,
-    /// So many, or all that come.
+    /// This many, or all if there are fewer.
     First(u32),
 }
 
-/// What happens once all attempts of a node failed.
+/// What happens when all attempts of a node failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// The task fails, once what is under way has come to an end.
+    /// The task fails after the running calls have ended.
     #[default]
     Fail,
-    /// It goes on with the error in the state.
+    /// The task continues with the error in the state.
     Continue,
-    /// It goes on at another node, with the error in the state.
+    /// The task continues at another node, with the error in the state.
     Goto(Name),
 }
 
-/// A list that a node is gone through for.
+/// A list to run a node over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MapOver {
-    /// The expression over the state that gives the list.
+    /// Expression over the state that gives the list.
     pub over: String,
-    /// What the item is called in templates.
+    /// The name of the item in templates.
     #[serde(default = "default_item")]
     pub r#as: Name,
-    /// Items under way at once.
+    /// Limit of items processed at once.
     #[serde(default = "default_parallel")]
     #[schemars(range(min = 1))]
     pub parallel: u32,
-    /// Items at most; a longer list is an error.
+    /// Limit of items; a longer list is an error.
     #[serde(default = "default_max_items")]
     #[schemars(range(min = 1))]
     pub max_items: u32,
 }
 
 fn default_item() -> Name {
-    Name::known("item")
+    Name::from_static("item")
 }
 
 fn default_parallel() -> u32 {
@@ -157,7 +157,7 @@ fn default_max_items() -> u32 {
 }
 
 impl Node {
-    /// A node of a kind that needs nothing more.
+    /// A node without settings.
     pub fn of(kind: NodeKind) -> Self {
         Self {
             kind,
@@ -184,7 +184,7 @@ impl Node {
     }
 }
 
-/// What happens at a node.
+/// The kinds of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {
@@ -192,31 +192,31 @@ pub enum NodeKind {
     Agent,
     /// A tool is called.
     Tool,
-    /// The way parts.
+    /// Edges are selected by an expression.
     Condition,
     /// A person is asked.
     Human,
-    /// Another workflow is walked.
+    /// Another workflow runs.
     Workflow,
-    /// It is decided who answers.
+    /// Targets are chosen for the request.
     Route,
-    /// Whoever was chosen answers.
+    /// The chosen targets run.
     Dispatch,
-    /// Several answers become one.
+    /// Several answers are combined.
     Aggregate,
     /// The answer is written.
     Compose,
     /// The answer is checked against the scorecard.
     Check,
-    /// The answer gets its channel's form.
+    /// The answer is formatted for its channel.
     Format,
-    /// The answer is handed over.
+    /// The answer is delivered.
     Deliver,
 }
 
 impl NodeKind {
-    /// Whether what comes of such a node is known at once, without anybody being called.
-    pub fn gives_at_once(self) -> bool {
+    /// Whether the node's result is computed without a call.
+    pub fn is_immediate(self) -> bool {
         matches!(
             self,
             Self::Condition | Self::Compose | Self::Check | Self::Deliver | Self::Aggregate
@@ -240,7 +240,7 @@ impl Node {
                     index,
                     "node.criterion_twice",
                     format_args!(
-                        "`{}` is there twice; give each an id of its own",
+                        "there is already a criterion `{}`; ids are unique",
                         criterion.id
                     ),
                 );
@@ -249,7 +249,7 @@ impl Node {
                     index,
                     "node.criterion_vague",
                     format_args!(
-                        "say in {MIN_CRITERION_DESCRIPTION} characters or more what is looked at"
+                        "describe what is checked in at least {MIN_CRITERION_DESCRIPTION} characters"
                     ),
                 );
             }
@@ -258,7 +258,7 @@ impl Node {
             self.kind != NodeKind::Check || self.on_error != OnError::Continue,
             "on_error",
             "node.check_continues",
-            "a check that could not be made has not passed; fail, or go to another node",
+            "a check node cannot continue after an error; use fail or goto",
         );
     }
 }
@@ -269,13 +269,13 @@ impl Node {
             self.over.is_none() || self.kind == NodeKind::Route,
             "over",
             "node.over",
-            "only a route node says what is chosen from",
+            "only a route node has over",
         );
         report.require(
             self.of.is_some() == matches!(self.kind, NodeKind::Dispatch | NodeKind::Aggregate),
             "of",
             "node.of",
-            "a dispatch node names a route node, an aggregate node a dispatch node, and no other names one",
+            "only dispatch and aggregate nodes have of: the route node, or the dispatch node",
         );
         report.require(
             self.order.is_none() || self.kind == NodeKind::Dispatch,
@@ -341,7 +341,7 @@ impl Rules for Node {
                 ),
             "map",
             "node.map",
-            "only a tool, an agent or a workflow node goes over a list",
+            "only a tool, an agent or a workflow node has map",
         );
         if let Some(map) = &self.map {
             report.require(
@@ -355,7 +355,7 @@ impl Rules for Node {
             self.join != Join::First(0),
             "join",
             "node.join_zero",
-            "a node waits for at least one way; write first: 1",
+            "a node waits for at least one edge; write first: 1",
         );
         report.require(
             self.timeout_seconds != Some(0),

@@ -1,5 +1,4 @@
-//! What an app may set of deciding, joining answers and time. Every number here is a default that
-//! the app can change.
+//! Options of an app for routing, aggregation and time. All numbers here are defaults.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,50 +7,50 @@ use crate::confidence::Confidence;
 use crate::name::Name;
 use crate::valid::{Report, Rules, Valid};
 
-/// Router options whose rules hold.
+/// Validated router options.
 pub type RouterOptions = Valid<RouterOptionsFields>;
 
-/// How it is decided who answers.
+/// How a request's target is chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "RouterOptions")]
 pub struct RouterOptionsFields {
-    /// The app's model that decides where the local decision is not sure; the app's usual one if
+    /// The app's model that decides when the local decision is uncertain; the app's default model if
     /// left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Below this confidence the user is asked back.
+    /// Below this confidence, the user is asked.
     pub confidence_threshold: Confidence,
-    /// How often a model is asked before the fallback stands.
+    /// Attempts with the model before the fallback agent is used.
     #[schemars(range(min = 1))]
     pub max_attempts: u32,
-    /// How freely the model samples.
+    /// Sampling temperature, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// How much the model may write.
+    /// Limit of output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
-    /// The instruction that the model gets.
+    /// The model's system prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// Template of what the model is asked, over `request` and `catalogue`.
+    /// Template of the model's prompt, over `request` and `catalogue`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_prompt_template: Option<String>,
-    /// What stands above the catalogue.
+    /// Heading of the catalogue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_catalog_header: Option<String>,
     /// Whether the catalogue lists the skills' tags.
     pub include_agent_capabilities: bool,
     /// Whether the catalogue lists the skills' examples.
     pub include_skill_examples: bool,
-    /// The agent that asks back.
+    /// The agent that asks the user.
     pub clarification_agent: Name,
     /// Template of the question, over `candidates`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clarification_prompt_template: Option<String>,
-    /// The agent that answers when nobody else can.
+    /// The agent that answers when no other can.
     pub fallback_agent: Name,
-    /// Template of why nobody else can, over `reason`.
+    /// Template of the reason why no other can, over `reason`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback_reason_template: Option<String>,
 }
@@ -69,9 +68,9 @@ impl Default for RouterOptionsFields {
             agent_catalog_header: None,
             include_agent_capabilities: true,
             include_skill_examples: true,
-            clarification_agent: Name::known("clarification_agent"),
+            clarification_agent: Name::from_static("clarification_agent"),
             clarification_prompt_template: None,
-            fallback_agent: Name::known("fallback_agent"),
+            fallback_agent: Name::from_static("fallback_agent"),
             fallback_reason_template: None,
         }
     }
@@ -79,7 +78,7 @@ impl Default for RouterOptionsFields {
 
 impl Default for Valid<RouterOptionsFields> {
     fn default() -> Self {
-        // A test reads the defaults back through their rules.
+        // A unit test checks that the defaults are valid.
         Self::unchecked(RouterOptionsFields::default())
     }
 }
@@ -108,23 +107,22 @@ impl Rules for RouterOptionsFields {
     }
 }
 
-/// Aggregator options whose rules hold.
+/// Validated aggregator options.
 pub type AggregatorOptions = Valid<AggregatorOptionsFields>;
 
-/// How several agents' results become one answer.
+/// How results of several agents become one answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "AggregatorOptions")]
 pub struct AggregatorOptionsFields {
-    /// What the user reads when every agent failed.
+    /// The answer when every agent failed.
     pub default_fallback_message: String,
-    /// Template of what the user reads when some failed, over `success_message` and
-    /// `failure_message`.
+    /// Template of the answer when some failed, over `success_message` and `failure_message`.
     pub partial_failure_template: String,
-    /// Whether results are joined as a person would, instead of line by line.
+    /// Whether results are joined as prose instead of line by line.
     pub enable_natural_language_joining: bool,
-    /// The app's model that writes one text from several results, with no number in it that no result has. Without one,
-    /// or where it does otherwise, they are joined.
+    /// The app's model that combines several results into one text, which may contain only numbers from
+    /// the results. Without one, or if it breaks that rule, the results are joined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
@@ -143,7 +141,7 @@ impl Default for AggregatorOptionsFields {
 
 impl Default for Valid<AggregatorOptionsFields> {
     fn default() -> Self {
-        // A test reads the defaults back through their rules.
+        // A unit test checks that the defaults are valid.
         Self::unchecked(AggregatorOptionsFields::default())
     }
 }
@@ -154,7 +152,7 @@ impl Rules for AggregatorOptionsFields {
             !self.default_fallback_message.trim().is_empty(),
             "default_fallback_message",
             "aggregator.message_empty",
-            "default_fallback_message is empty; say something when every agent fails",
+            "default_fallback_message is empty; write the answer for when every agent fails",
         );
         report.require(
             ["success_message", "failure_message"]
@@ -167,29 +165,29 @@ impl Rules for AggregatorOptionsFields {
     }
 }
 
-/// Dispatch options whose rules hold.
+/// Validated dispatch options.
 pub type DispatchOptions = Valid<DispatchOptionsFields>;
 
-/// How several requests of one message are handed out. How long each agent has and how often it is tried is the agent's
-/// own (`limits`).
+/// How several requests in one message are executed. Time limits and retries are the agent's own
+/// (`limits`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "DispatchOptions")]
 pub struct DispatchOptionsFields {
-    /// Whether all are begun at once.
+    /// Whether all start at once.
     pub order: Order,
-    /// How many turns of the conversation travel with each of them.
+    /// Turns of the conversation passed to each of them.
     pub context_turns: u32,
 }
 
-/// In which order several things are done.
+/// Order of execution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// All at once, but for what points at another.
+    /// All at once, except those that depend on another.
     #[default]
     Parallel,
-    /// One after the other, as they were asked for.
+    /// One after the other, in the order of the message.
     Sequential,
 }
 
@@ -204,7 +202,7 @@ impl Default for DispatchOptionsFields {
 
 impl Default for Valid<DispatchOptionsFields> {
     fn default() -> Self {
-        // A test reads the defaults back through their rules.
+        // A unit test checks that the defaults are valid.
         Self::unchecked(DispatchOptionsFields::default())
     }
 }
@@ -220,18 +218,18 @@ impl Rules for DispatchOptionsFields {
     }
 }
 
-/// The most turns of a conversation that travel with a part of a message.
+/// Limit of conversation turns passed along with a part of a message.
 pub const MAX_CONTEXT_TURNS: u32 = 50;
 
-/// Deadlines whose rules hold.
+/// Validated deadlines.
 pub type Deadlines = Valid<DeadlinesFields>;
 
-/// How long a request may take. Each deadline is handed down and only ever shrinks.
+/// Time limits of a request. A limit that is passed down can only shrink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Deadlines")]
 pub struct DeadlinesFields {
-    /// Milliseconds for a task in all.
+    /// Milliseconds for the whole task.
     #[schemars(range(min = 1))]
     pub task_ms: u64,
     /// Milliseconds for one tool call.
@@ -250,7 +248,7 @@ impl Default for DeadlinesFields {
 
 impl Default for Valid<DeadlinesFields> {
     fn default() -> Self {
-        // A test reads the defaults back through their rules.
+        // A unit test checks that the defaults are valid.
         Self::unchecked(DeadlinesFields::default())
     }
 }
@@ -269,7 +267,7 @@ impl Rules for DeadlinesFields {
             self.tool_ms <= self.task_ms,
             "tool_ms",
             "deadlines.tool_over_task",
-            "a tool cannot have longer than its task",
+            "tool_ms cannot be more than task_ms",
         );
     }
 }
@@ -279,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_keep_the_rules_and_an_empty_file_gives_them() {
+    fn defaults_are_valid_and_equal_an_empty_file() {
         let empty = || serde_json::json!({});
         let router: RouterOptions = serde_json::from_value(empty()).unwrap();
         assert_eq!(router, RouterOptions::default());

@@ -1,8 +1,8 @@
-//! How values that others write leniently are read.
+//! Lenient deserialization.
 
 use serde::{Deserialize, Deserializer};
 
-/// Reads JSON's `null` as the empty value, as some clients write an empty list.
+/// Reads `null` as the default value: some clients send `null` for an empty list.
 pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

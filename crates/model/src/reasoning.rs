@@ -1,58 +1,57 @@
-//! How an agent with a model thinks: how it calls tools, in which patterns, and what it may spend.
+//! How an agent reasons with its model: tool calls, patterns and budget.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::valid::{Report, Rules};
 
-/// How a model is told of tools, and how it calls them.
+/// How the model calls tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolMode {
-    /// By the endpoint's own tool calls.
+    /// Tool calls of the endpoint.
     Native,
-    /// By structured output that is either one of the tools' calls or a reply.
+    /// Structured output that is either a tool call or a reply.
     Schema,
-    /// Natively; a bare JSON call in the text is understood too, and an endpoint that knows no tools
-    /// gets the schema.
+    /// Native tool calls; bare JSON calls in the text are accepted, and an endpoint without tools gets
+    /// the schema.
     #[default]
     Auto,
 }
 
-/// A bounded way of thinking. Patterns are applied in the order given.
+/// A bounded reasoning pattern. Patterns are applied in the given order.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// Think, call tools, think again, until there is an answer.
+    /// Reason, call tools and repeat until there is an answer.
     React,
     /// Criticise the answer and revise it.
     Reflection,
-    /// Make a plan first and carry it out step by step.
+    /// Plan first, then carry out the steps.
     PlanExecute,
 }
 
-/// What one task may spend on models. At any of these it stops with a clear state.
+/// Limits of what one task may spend on models. When one is reached, the task stops and says so.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
-    /// Model calls in all.
+    /// Limit of model calls.
     #[schemars(range(min = 1))]
     pub model_calls: u32,
-    /// Tool calls in all, those of fallbacks and of agents that it asks included. Then it answers with what
-    /// it has.
+    /// Limit of tool calls, including fallbacks and sub-agents. Then the agent answers with what it has.
     #[schemars(range(min = 1))]
     pub tool_calls: u32,
-    /// Tokens in all, those of the questions and those of the answers.
+    /// Limit of tokens, input and output.
     #[schemars(range(min = 1))]
     pub tokens: u64,
-    /// Money in all, in the currency of the models' prices.
+    /// Limit of money, in the currency of the models' prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Critiques of one answer.
+    /// Limit of critiques of one answer.
     pub reflections: u32,
-    /// Steps of a plan.
+    /// Limit of steps in a plan.
     #[schemars(range(min = 1))]
     pub plan_steps: u32,
 }
@@ -79,7 +78,7 @@ impl Rules for Budget {
             ("plan_steps", self.plan_steps > 0),
             ("cost", self.cost.is_none_or(|cost| cost > 0.0)),
         ] {
-            let message = format!("{field} must be more than 0; a budget of nothing buys nothing");
+            let message = format!("{field} must be more than 0");
             report.require(holds, field, "budget.nothing", message);
         }
     }

@@ -1,8 +1,7 @@
-//! Takes what tells of a person, or opens a door, out of texts that are logged.
+//! Removes personal data and secrets from texts that are logged.
 //!
-//! It works on form alone: addresses, long numbers, tokens and keys as they look, and values whose name
-//! says what they are. That finds what leaks by accident; it is no proof against somebody who hides
-//! things on purpose.
+//! It recognises form alone: addresses, long numbers, tokens and keys by their shape, and values by the
+//! name of their field. That finds accidental leaks; it does not stop deliberate hiding.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +9,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What is taken out of logs and traces.
+/// What is removed from logs and traces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Redaction {
-    /// The kinds of things that are taken out; all of them unless said otherwise.
+    /// The kinds of data to remove; all by default.
     pub remove: BTreeSet<Sensitive>,
-    /// Fields whose values are taken out whole, beside those that the kinds name. A field whose name
-    /// contains one of these words is meant.
+    /// Fields whose values are removed entirely, besides those of the kinds. A field matches if its name
+    /// contains one of these words.
     pub fields: Vec<String>,
 }
 
-/// A kind of thing that does not belong in a log.
+/// A kind of sensitive data.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -31,11 +30,11 @@ pub enum Sensitive {
     EmailAddresses,
     /// Telephone and other long numbers.
     PhoneNumbers,
-    /// Card numbers, which their check digit tells.
+    /// Card numbers, recognised by their check digit.
     CardNumbers,
     /// Bearer tokens, signed tokens, cookies.
     Tokens,
-    /// API keys by their form, passwords and other secrets by the name of their field.
+    /// API keys by their form; passwords and other secrets by the name of their field.
     Keys,
 }
 
@@ -48,7 +47,7 @@ impl Sensitive {
         Self::Keys,
     ];
 
-    /// Words in the names of fields that hold such a thing.
+    /// Words in names of fields that contain such data.
     fn field_words(self) -> &'static [&'static str] {
         match self {
             Self::EmailAddresses => &["email", "e_mail"],
@@ -76,8 +75,8 @@ impl Default for Redaction {
     }
 }
 
-/// How API keys of well-known services begin.
-const KEY_BEGINNINGS: [&str; 14] = [
+/// Prefixes of API keys of well-known services.
+const KEY_PREFIXES: [&str; 14] = [
     "sk-",
     "rk-",
     "sk_live_",
@@ -94,17 +93,17 @@ const KEY_BEGINNINGS: [&str; 14] = [
     "AIza",
 ];
 
-/// Shorter words are no keys, whatever they begin with.
+/// Shorter words are never treated as keys.
 const MIN_KEY_LENGTH: usize = 16;
 
-/// Shorter words are no tokens.
+/// Shorter words are never treated as tokens.
 const MIN_TOKEN_LENGTH: usize = 8;
 
-/// What stands in the place of a value that was taken out whole.
+/// Replacement of a value that is removed entirely.
 const REMOVED: &str = "[removed]";
 
 impl Redaction {
-    /// Takes nothing out.
+    /// Removes nothing.
     pub fn nothing() -> Self {
         Self {
             remove: BTreeSet::new(),
@@ -112,28 +111,28 @@ impl Redaction {
         }
     }
 
-    /// A text without what it should not tell.
+    /// The text without sensitive data.
     pub fn text(&self, text: &str) -> String {
         let mut clean = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
-            let (taken, replacement) = self.piece(rest, first);
+            let (taken, replacement) = self.next_piece(rest, first);
             let (piece, after) = rest.split_at(taken);
             clean.push_str(replacement.unwrap_or(piece));
             rest = after;
-            let Some(sent) = self.secret_behind(piece, rest) else {
+            let Some(secret) = self.secret_after(piece, rest) else {
                 continue;
             };
-            let (gap, after) = rest.split_at(sent.start);
+            let (gap, after) = rest.split_at(secret.start);
             clean.push_str(gap);
-            clean.push_str(if sent.is_token { "[token]" } else { REMOVED });
-            rest = &after[sent.length..];
+            clean.push_str(if secret.is_token { "[token]" } else { REMOVED });
+            rest = &after[secret.length..];
         }
         clean
     }
 
-    /// The length of what a text begins with, and what stands in its place.
-    fn piece(&self, rest: &str, first: char) -> (usize, Option<&'static str>) {
+    /// The length of the text's next piece, and its replacement if it is sensitive.
+    fn next_piece(&self, rest: &str, first: char) -> (usize, Option<&'static str>) {
         let word = word(rest);
         let plain = (word.len().max(first.len_utf8()), None);
         if word.contains('@') && self.removes(Sensitive::EmailAddresses) {
@@ -162,23 +161,23 @@ impl Redaction {
         }
     }
 
-    /// A value without what [`text`](Self::text) finds, and without what the names of fields declare.
-    pub fn value(&self, given: &Value) -> Value {
-        match given {
-            Value::String(said) => Value::String(self.text(said)),
+    /// The value without what [`text`](Self::text) finds and without sensitive fields.
+    pub fn value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
             Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
             Value::Object(fields) => Value::Object(self.map(fields)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => given.clone(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
     }
 
-    /// The same for the fields of an object.
-    pub fn map(&self, given: &Map<String, Value>) -> Map<String, Value> {
-        given
+    /// The same for an object.
+    pub fn map(&self, value: &Map<String, Value>) -> Map<String, Value> {
+        value
             .iter()
             .map(|(key, field)| {
-                let clean = match self.declared(key) {
-                    // `input_tokens` is a number of tokens, and no token.
+                let clean = match self.kind_by_name(key) {
+                    // `input_tokens` is a number of tokens, not a token.
                     Some(Sensitive::Tokens) if !field.is_string() => self.value(field),
                     Some(_) if !field.is_null() => REMOVED.into(),
                     _ if !field.is_null() && self.is_listed(key) => REMOVED.into(),
@@ -193,31 +192,33 @@ impl Redaction {
         self.remove.contains(&kind)
     }
 
-    /// The kind of thing that a field's name says it holds, if that is taken out.
-    fn declared(&self, name: &str) -> Option<Sensitive> {
-        let name = folded(name);
+    /// The kind of data that a field's name implies, if that kind is removed.
+    fn kind_by_name(&self, name: &str) -> Option<Sensitive> {
+        let name = normalized(name);
         let named = |kind: &&Sensitive| kind.field_words().iter().any(|word| name.contains(word));
         self.remove.iter().find(named).copied()
     }
 
     fn is_listed(&self, name: &str) -> bool {
-        let name = folded(name);
-        self.fields.iter().any(|word| name.contains(&folded(word)))
+        let name = normalized(name);
+        self.fields
+            .iter()
+            .any(|word| name.contains(&normalized(word)))
     }
 
-    /// What follows `Bearer`, `password=` and the like, if it has to go.
-    fn secret_behind(&self, before: &str, rest: &str) -> Option<Sent> {
+    /// The secret after `Bearer`, `password=` and the like, if it is to be removed.
+    fn secret_after(&self, before: &str, rest: &str) -> Option<LabelledSecret> {
         let is_scheme = ["bearer", "basic"].contains(&before.to_lowercase().as_str());
         if is_scheme && self.removes(Sensitive::Tokens) {
             let value = rest.strip_prefix(' ')?;
             let length = value_length(value);
-            return (length >= MIN_TOKEN_LENGTH).then_some(Sent {
+            return (length >= MIN_TOKEN_LENGTH).then_some(LabelledSecret {
                 start: 1,
                 length,
                 is_token: true,
             });
         }
-        let kind = self.declared(before)?;
+        let kind = self.kind_by_name(before)?;
         if !matches!(kind, Sensitive::Keys | Sensitive::Tokens) {
             return None;
         }
@@ -227,7 +228,7 @@ impl Redaction {
         let length = value_length(value);
         let scheme = ["bearer", "basic"].contains(&value[..length].to_lowercase().as_str());
         let is_count = value[..length].bytes().all(|byte| byte.is_ascii_digit());
-        (length > 0 && !scheme && !is_count).then(|| Sent {
+        (length > 0 && !scheme && !is_count).then(|| LabelledSecret {
             start: rest.len() - value.len(),
             length,
             is_token: false,
@@ -235,18 +236,18 @@ impl Redaction {
     }
 }
 
-/// A secret that stands behind its name.
-struct Sent {
+/// A secret after its name.
+struct LabelledSecret {
     start: usize,
     length: usize,
     is_token: bool,
 }
 
-fn folded(name: &str) -> String {
+fn normalized(name: &str) -> String {
     name.to_lowercase().replace('-', "_")
 }
 
-/// The length of a value in a line of a log.
+/// The length of a value in a log line.
 fn value_length(text: &str) -> usize {
     let ends = |character: char| {
         character.is_whitespace() || matches!(character, '"' | '\'' | ',' | ';' | '}' | ')' | '&')
@@ -263,28 +264,28 @@ fn word(text: &str) -> &str {
     &text[..length.unwrap_or(text.len())]
 }
 
-/// Whether a word is a JSON web token: three parts, the first of which begins with `{"`.
+/// Whether a word is a JSON web token: three parts, of which the first decodes to `{"…`.
 fn is_signed_token(word: &str) -> bool {
     word.starts_with("eyJ") && word.len() >= MIN_KEY_LENGTH && word.matches('.').count() >= 1
 }
 
 fn is_key(word: &str) -> bool {
     word.len() >= MIN_KEY_LENGTH
-        && KEY_BEGINNINGS
+        && KEY_PREFIXES
             .iter()
             .any(|beginning| word.starts_with(beginning))
         && word.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// The length of an e-mail address that a word begins with; a full stop after it is not a part.
+/// The length of an e-mail address at the start of a word, without a trailing full stop.
 fn address(word: &str) -> Option<usize> {
     let address = word.trim_end_matches(['.', '-', '_', '+', '%', '@']);
     let (local, host) = address.split_once('@')?;
     (!local.is_empty() && host.contains('.') && !host.contains('@')).then_some(address.len())
 }
 
-/// The telephone, card or account number that a text begins with: 9 to 19 digits, grouped or not, that
-/// are no date and no part of an id.
+/// The phone, card or account number at the start of a text: 9 to 19 digits, with or without grouping,
+/// that are neither a date nor part of an id.
 fn number(text: &str) -> Option<&str> {
     let grouped = |character: char| {
         character.is_ascii_digit() || matches!(character, '+' | '(' | ')' | ' ' | '-' | '.' | '/')
@@ -301,7 +302,7 @@ fn number(text: &str) -> Option<&str> {
     (!followed && !is_date(run) && (9..=19).contains(&digits)).then_some(run)
 }
 
-/// Whether the digits of a number are those of a card, by the check that all of them pass (Luhn).
+/// Whether digits pass the check of card numbers (Luhn).
 fn is_card(run: &str) -> bool {
     let digits: Vec<u32> = run.chars().filter_map(|digit| digit.to_digit(10)).collect();
     let doubled = |digit: u32| if digit > 4 { 2 * digit - 9 } else { 2 * digit };
@@ -336,8 +337,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tells_of_a_person_or_opens_a_door_is_taken_out() {
-        for (given, expected) in [
+    fn personal_data_and_secrets_are_removed() {
+        for (value, expected) in [
             ("write to ann.b+x@example.org.", "write to [address]."),
             ("call +49 170 1234567 today", "call [number] today"),
             ("call (030) 1234-5678!", "call [number]!"),
@@ -378,13 +379,13 @@ mod tests {
                 "the risk-free-approach-of-2026",
             ),
         ] {
-            assert_eq!(Redaction::default().text(given), expected);
+            assert_eq!(Redaction::default().text(value), expected);
         }
     }
 
     #[test]
-    fn what_a_field_declares_secret_is_removed_whole() {
-        let given = json!({
+    fn sensitive_fields_are_removed_entirely() {
+        let value = json!({
             "Api-Key": "abc",
             "title": "buy milk",
             "to": ["ann@example.org"],
@@ -400,25 +401,25 @@ mod tests {
             "access_token": "[removed]",
             "delivery_address": "[removed]",
         });
-        assert_eq!(Redaction::default().value(&given), expected);
+        assert_eq!(Redaction::default().value(&value), expected);
     }
 
     #[test]
-    fn an_app_says_what_is_taken_out() {
+    fn an_app_configures_what_is_removed() {
         let only_cards: Redaction =
             serde_json::from_value(json!({ "remove": ["card_numbers"], "fields": ["salary"] }))
                 .unwrap();
-        let given = json!({ "to": "ann@example.org", "card": "4111111111111111", "salary": 1 });
+        let value = json!({ "to": "ann@example.org", "card": "4111111111111111", "salary": 1 });
         assert_eq!(
-            only_cards.value(&given),
+            only_cards.value(&value),
             json!({ "to": "ann@example.org", "card": "[card]", "salary": "[removed]" })
         );
-        assert_eq!(Redaction::nothing().value(&given), given);
+        assert_eq!(Redaction::nothing().value(&value), value);
         assert!(serde_json::from_value::<Redaction>(json!({ "remove": ["names"] })).is_err());
     }
 
     #[test]
-    fn any_text_is_read_to_its_end() {
+    fn redaction_terminates_on_any_text() {
         for text in [
             "",
             "@",

@@ -1,4 +1,4 @@
-//! The one attempt at mending an answer that did not pass.
+//! The refinement of an answer that failed its check.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -8,29 +8,29 @@ use uuid::Uuid;
 use crate::scorecard::{Criterion, Scorecard};
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// The only attempt at mending an answer.
+/// Limit of refinements of one answer.
 pub const MAX_REFINEMENTS: u32 = 1;
 
-/// A refinement whose rules hold.
+/// A validated refinement.
 pub type Refinement = Valid<RefinementFields>;
 
-/// The one attempt at mending an answer that did not pass.
+/// The refinement of an answer that failed its check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Refinement")]
 pub struct RefinementFields {
-    /// The task whose answer is mended.
+    /// The task.
     pub request_id: Uuid,
-    /// The answer as it was.
+    /// The answer that failed.
     #[schemars(length(min = 1))]
     pub original_response: String,
-    /// What it did not fulfil.
+    /// The criteria it failed.
     #[schemars(length(min = 1))]
     pub failed_criteria: Vec<Criterion>,
-    /// Which attempt this is. There is only the first.
+    /// The number of the attempt; always 1.
     #[serde(default = "first_attempt")]
     #[schemars(range(min = 1, max = 1))]
     pub attempt_number: u32,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: Timestamp,
 }
 
@@ -39,7 +39,7 @@ fn first_attempt() -> u32 {
 }
 
 impl Valid<RefinementFields> {
-    /// What is to be mended after an evaluation that failed.
+    /// The refinement that a failed evaluation asks for.
     pub fn of(
         scorecard: &Scorecard,
         original_response: impl Into<String>,
@@ -89,15 +89,7 @@ impl Rules for RefinementFields {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn evaluated(passed: bool) -> Scorecard {
-        let at = Timestamp::UNIX_EPOCH;
-        let criterion = Criterion::open("short", "the answer is short", "one line").unwrap();
-        Scorecard::draw_up(Uuid::nil(), Uuid::nil(), vec![criterion], at)
-            .and_then(|scorecard| scorecard.judge("short", passed, None))
-            .and_then(|scorecard| scorecard.evaluate(at))
-            .unwrap()
-    }
+    use crate::scorecard::evaluated;
 
     #[test]
     fn a_passed_scorecard_gives_no_reason_to_refine() {

@@ -1,4 +1,4 @@
-//! What somebody asks for, bounded before anything works on it.
+//! A user's request, bounded before it is processed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,50 +9,50 @@ use crate::message::Message;
 use crate::user::UserId;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// A request whose rules hold. Its user id comes from a verified token, so a request is never read
-/// from a client as it stands: a client's words go through [`Request::receive`].
+/// A validated request. Its user id comes from a verified token, so it is never deserialized from a
+/// client's input: use [`Request::receive`].
 pub type Request = Valid<RequestFields>;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Request")]
 pub struct RequestFields {
-    /// Who asks, if signed in.
+    /// The user, if signed in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
-    /// The conversation that the request continues.
+    /// The conversation to continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<Uuid>,
-    /// Where it came in.
+    /// The channel it arrived on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Channel>,
-    /// What is asked.
+    /// The message.
     #[schemars(length(min = 1))]
     pub message: String,
-    /// What was said before, oldest first.
+    /// Earlier messages, oldest first.
     #[serde(
         default,
         alias = "conversation_history",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub history: Vec<Message>,
-    /// How many older messages were left out.
+    /// Number of older messages that were cut.
     #[serde(default)]
     pub history_cut: usize,
-    /// The bounds that the request was received under. They travel with it, so that it is the same
-    /// request wherever it is read again.
+    /// The limits it was received under. They are part of it, so that it validates wherever it is read
+    /// again.
     #[serde(default)]
     pub limits: RequestLimits,
 }
 
-/// How much a request may carry. Set per app.
+/// Limits of a request, set per app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RequestLimits {
-    /// The longest message, in characters.
+    /// Limit of the message, in characters.
     #[schemars(range(min = 1))]
     pub message_characters: usize,
-    /// The most messages of history.
+    /// Limit of messages of history.
     pub history_messages: usize,
 }
 
@@ -66,7 +66,7 @@ impl Default for RequestLimits {
 }
 
 impl Valid<RequestFields> {
-    /// Takes a request in: trims the message, and cuts history to the newest messages.
+    /// Receives a request: trims the message and cuts the history to the newest messages.
     pub fn receive(
         user_id: Option<Uuid>,
         message: &str,
@@ -86,10 +86,10 @@ impl Valid<RequestFields> {
         })
     }
 
-    /// Where the request came in, and which conversation it continues.
+    /// Sets the channel and the conversation to continue.
     #[must_use]
     pub fn on(self, channel: Channel, session_id: Option<Uuid>) -> Self {
-        // Neither field has a rule, so the copy is valid because the original was.
+        // Neither field has a rule, so the result stays valid.
         let mut fields = self.into_fields();
         fields.channel = Some(channel);
         fields.session_id = session_id;
@@ -103,7 +103,7 @@ impl Rules for RequestLimits {
             self.message_characters > 0,
             "message_characters",
             "request_limits.zero",
-            "message_characters must be at least 1, or nothing could be asked",
+            "message_characters must be at least 1",
         );
     }
 }
@@ -130,7 +130,7 @@ impl Rules for RequestFields {
             "history",
             "request.history_long",
             format_args!(
-                "the history has {} messages; at most {} travel with a request",
+                "the history has {} messages; at most {} are accepted",
                 self.history.len(),
                 self.limits.history_messages
             ),

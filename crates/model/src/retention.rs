@@ -1,4 +1,4 @@
-//! How long things are kept once they have ended.
+//! How long ended tasks are kept.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use crate::task::DEFAULT_RETENTION_DAYS;
 use crate::task_state::TaskState;
 use crate::valid::{Report, Rules, Valid};
 
-/// A retention policy whose rules hold.
+/// A validated retention policy.
 pub type RetentionPolicy = Valid<RetentionPolicyFields>;
 
-/// Days by default, by tag and by status.
+/// Days by default, by tag and by state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "RetentionPolicy")]
 pub struct RetentionPolicyFields {
-    /// Days for whatever nothing else speaks of.
+    /// Days if nothing else applies.
     #[schemars(range(min = 1))]
     pub default_days: u32,
-    /// Days by tag of the task.
+    /// Days by task tag.
     #[serde(alias = "by_tag")]
     pub by_task: BTreeMap<String, u32>,
-    /// Days by the state that the task ended in.
+    /// Days by final state.
     pub by_status: BTreeMap<TaskState, u32>,
-    /// Milliseconds that Redis keeps a task that has ended, where Redis is the store.
+    /// Milliseconds that a Redis store keeps an ended task.
     #[schemars(range(min = 1))]
     pub redis_ttl_ms: u64,
 }
@@ -42,8 +42,8 @@ impl Default for RetentionPolicyFields {
 }
 
 impl RetentionPolicyFields {
-    /// Days to keep a task: its own number, else that of its tags (the longest, if several speak),
-    /// else that of its state, else the default.
+    /// Days to keep a task: its own number, else that of its tags (the largest), else that of its state,
+    /// else the default.
     pub fn days_for(&self, own: Option<u32>, tags: &[String], state: TaskState) -> u32 {
         own.or_else(|| {
             tags.iter()
@@ -58,14 +58,14 @@ impl RetentionPolicyFields {
 
 impl Default for Valid<RetentionPolicyFields> {
     fn default() -> Self {
-        // A test reads the defaults back through their rules.
+        // A unit test checks that the defaults are valid.
         Self::unchecked(RetentionPolicyFields::default())
     }
 }
 
 impl Rules for RetentionPolicyFields {
     fn rules(&self, report: &mut Report) {
-        let zero = "a thing is kept for at least 1 day";
+        let zero = "a task is kept for at least 1 day";
         report.require(
             self.default_days > 0,
             "default_days",
@@ -84,7 +84,7 @@ impl Rules for RetentionPolicyFields {
                     state.is_final(),
                     state,
                     "retention.status_live",
-                    format_args!("a task that is {state} has not ended and is always kept"),
+                    format_args!("{state} is not a final state; only ended tasks expire"),
                 );
             }
         });

@@ -1,8 +1,8 @@
-//! The JSON Schema of every noun, for `convoke schema` and for whoever writes an app by hand.
+//! The JSON Schemas of all types, for `convoke schema` and editors.
 
 use schemars::{JsonSchema, Schema, schema_for};
 
-/// Every noun with its JSON Schema, by name.
+/// All types with their JSON Schemas, by name.
 pub fn schemas() -> Vec<(&'static str, Schema)> {
     macro_rules! nouns {
         ($($noun:ident),* $(,)?) => {

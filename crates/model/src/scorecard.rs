@@ -1,4 +1,4 @@
-//! What an answer must fulfil, and how it did.
+//! The criteria an answer is checked against, and the results.
 
 use std::collections::BTreeSet;
 
@@ -9,57 +9,57 @@ use uuid::Uuid;
 
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// The shortest description that can be specific.
+/// Minimum length of a description, in characters.
 pub const MIN_CRITERION_DESCRIPTION: usize = 10;
 
-/// A scorecard whose rules hold.
+/// A validated scorecard.
 pub type Scorecard = Valid<ScorecardFields>;
 
-/// The criteria for one answer. It passes only if every criterion does.
+/// The criteria for one answer. It passes only if all criteria pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Scorecard")]
 pub struct ScorecardFields {
     /// Identifies the scorecard.
     pub id: Uuid,
-    /// The task whose answer it is for.
+    /// The task.
     pub request_id: Uuid,
-    /// What must be fulfilled.
+    /// The criteria.
     #[schemars(length(min = 1))]
     pub criteria: Vec<Criterion>,
-    /// Whether all of it is.
+    /// Whether all criteria passed.
     #[serde(default)]
     pub overall_passed: bool,
     /// When it was drawn up.
     pub created_at: Timestamp,
-    /// When every criterion had been judged.
+    /// When the last criterion had been judged and the scorecard was evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluated_at: Option<Timestamp>,
 }
 
-/// A criterion whose rules hold.
+/// A validated criterion.
 pub type Criterion = Valid<CriterionFields>;
 
-/// One thing that an answer must fulfil.
+/// One criterion for an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Criterion")]
 pub struct CriterionFields {
     /// Unique within its scorecard.
     pub id: String,
-    /// What is looked at, specific enough to be measured.
+    /// What is checked, specific enough to be measured.
     #[schemars(length(min = 10))]
     pub description: String,
-    /// What should be found.
+    /// The expected result.
     pub expected: String,
-    /// What was found; open while it is missing.
+    /// Whether it passed; not judged if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
-    /// What to mend.
+    /// What to change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
 }
 
 impl Valid<CriterionFields> {
-    /// A criterion that nobody has judged yet.
+    /// A criterion that has not been judged.
     pub fn open(
         id: impl Into<String>,
         description: impl Into<String>,
@@ -76,8 +76,8 @@ impl Valid<CriterionFields> {
 }
 
 impl Valid<ScorecardFields> {
-    /// A scorecard that nobody has judged yet.
-    pub fn draw_up(
+    /// A scorecard whose criteria have not been judged.
+    pub fn create(
         id: Uuid,
         request_id: Uuid,
         criteria: Vec<Criterion>,
@@ -93,7 +93,7 @@ impl Valid<ScorecardFields> {
         })
     }
 
-    /// Judges one criterion. A judgement after the evaluation opens the scorecard again.
+    /// Judges one criterion. Judging after the evaluation reopens the scorecard.
     pub fn judge(
         self,
         criterion: &str,
@@ -117,7 +117,7 @@ impl Valid<ScorecardFields> {
         })
     }
 
-    /// Sums up, which is possible once no criterion is open.
+    /// Evaluates the scorecard. All criteria must have been judged.
     pub fn evaluate(self, at: Timestamp) -> Result<Self, Invalid> {
         if let Some(open) = self.open().next() {
             return Err(Invalid::one(
@@ -136,14 +136,14 @@ impl Valid<ScorecardFields> {
 }
 
 impl ScorecardFields {
-    /// The criteria that the answer did not fulfil.
+    /// The criteria that failed.
     pub fn failed(&self) -> impl Iterator<Item = &Criterion> {
         self.criteria
             .iter()
             .filter(|criterion| criterion.passed == Some(false))
     }
 
-    /// The criteria that nobody has judged.
+    /// The criteria that have not been judged.
     pub fn open(&self) -> impl Iterator<Item = &Criterion> {
         self.criteria
             .iter()
@@ -224,6 +224,18 @@ impl Rules for ScorecardFields {
     }
 }
 
+/// A scorecard with one criterion, evaluated.
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+pub(crate) fn evaluated(passed: bool) -> Scorecard {
+    let at = Timestamp::UNIX_EPOCH;
+    let criterion = Criterion::open("short", "the answer is short", "one line").unwrap();
+    Scorecard::create(Uuid::nil(), Uuid::nil(), vec![criterion], at)
+        .and_then(|scorecard| scorecard.judge("short", passed, None))
+        .and_then(|scorecard| scorecard.evaluate(at))
+        .unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,7 +244,7 @@ mod tests {
         let criteria = ["short", "polite"]
             .map(|id| Criterion::open(id, format!("the answer is {id}"), "it is").unwrap());
         let at = Timestamp::UNIX_EPOCH;
-        Scorecard::draw_up(Uuid::nil(), Uuid::nil(), criteria.to_vec(), at).unwrap()
+        Scorecard::create(Uuid::nil(), Uuid::nil(), criteria.to_vec(), at).unwrap()
     }
 
     #[test]

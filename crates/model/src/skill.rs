@@ -1,5 +1,5 @@
-//! What an agent can do: how people ask for it, what it needs to know, and the tool call and reply
-//! that carry it out without a model.
+//! What an agent can do: how users ask for it, its slots, and the tool call and reply that need no
+//! model.
 
 use std::collections::BTreeMap;
 
@@ -10,62 +10,62 @@ use serde_json::Value;
 use crate::name::Name;
 use crate::valid::{Report, Rules, Valid};
 
-/// A skill whose rules hold.
+/// A validated skill.
 pub type Skill = Valid<SkillFields>;
 
-/// One thing that an agent can do: an intent, in the words of a to-do list; a skill, in A2A's.
+/// One skill of an agent (A2A's word); also called an intent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Skill")]
 pub struct SkillFields {
-    /// What decisions call it.
+    /// Its name in decisions.
     pub name: Name,
     /// What it does, in a sentence.
     #[schemars(length(min = 1))]
     pub description: String,
-    /// Words to group and find skills by.
+    /// Words for grouping and finding skills.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// How people ask for it. The classifier learns from these.
+    /// Example requests. The classifier learns from these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
-    /// Patterns such as `[please] remind me to {title}`, which decide and extract at once.
+    /// Patterns such as `[please] remind me to {title}`, which match a request and extract slots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sentences: Vec<String>,
-    /// What the patterns' slots mean.
+    /// The slots of the patterns.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub slots: BTreeMap<Name, Slot>,
-    /// What to do about it without a model.
+    /// What to do, without a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
 }
 
-/// A piece of information that a request carries.
+/// A piece of information in a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Slot {
-    /// For a closed set: each value with the words that mean it.
+    /// A closed set: each value with the words that mean it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, Vec<String>>,
-    /// The value when the request names none. A slot with neither this nor `ask` may stay empty.
+    /// The value if the request has none. Without `default` and `ask`, the slot may stay empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// The question to ask when the request names none.
+    /// The question if the request has no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask: Option<String>,
-    /// The longest text accepted, in characters.
+    /// Limit of a text, in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u32>,
-    /// Whether a message that points back ("dim it") takes it from what was done before. Unless this says otherwise, it
-    /// does where there is an `ask`.
+    /// Whether a follow-up ("dim it") takes the value from an earlier action. By default, only slots
+    /// with `ask` do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub carried: Option<bool>,
-    /// Where the thing that the words point at is looked up.
+    /// Where the item that the words refer to is looked up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refers_to: Option<Reference>,
 }
 
-/// How words such as "the second one", "it" or a part of a title find an item of the user's own.
+/// How phrases such as "the second one", "it" or a part of a title find one of the user's items.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
@@ -74,22 +74,22 @@ pub struct Reference {
     /// Its arguments.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, Value>,
-    /// The field of the tool's result that holds the list.
+    /// The result field that contains the list.
     pub items: String,
-    /// The field of an item that identifies it.
+    /// The field that identifies an item.
     pub id: String,
-    /// The field of an item that people call it by.
+    /// The field with the item's display name.
     pub label: String,
-    /// What people call such an item: `task`, `to-do`. These words point at none in particular.
+    /// Generic nouns for such an item: `task`, `to-do`. They refer to no particular one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nouns: Vec<String>,
-    /// Template of the reply when nothing matches; `words` is what the user said.
+    /// Template of the reply if nothing matches; `words` is what the user said.
     pub none: String,
-    /// Template of the question when several match; `candidates` is the list.
+    /// Template of the question if several match; `candidates` is the list.
     pub many: String,
 }
 
-/// The tool call that carries a skill out, and what to say afterwards.
+/// The tool call that executes a skill, and the reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Action {
@@ -98,29 +98,29 @@ pub struct Action {
     /// Its arguments; strings are templates over the slots.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, Value>,
-    /// Template of the question that is put before it is done, over the slots. Only a plain yes does it.
+    /// Template of the confirmation question, over the slots. Only a plain yes continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm: Option<String>,
     /// Template of the reply, over the slots and the tool's `result`.
     pub reply: String,
-    /// Which items the reply tells of, so that "the second one" or "it" can point at them later.
+    /// The items the reply lists, so that "the second one" or "it" can refer to them later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shows: Option<ShownItems>,
-    /// Template of the reply when the tool refuses, over the slots and `error`.
+    /// Template of the reply if the tool rejects, over the slots and `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// The items that a reply tells of.
+/// The items that a reply lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShownItems {
-    /// The field of the tool's result that holds the list; without it the result itself is the item.
+    /// The result field that contains the list; without it, the result itself is the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<String>,
-    /// The field of an item that identifies it.
+    /// The field that identifies an item.
     pub id: String,
-    /// The field of an item that people call it by.
+    /// The field with the item's display name.
     pub label: String,
 }
 
@@ -139,7 +139,7 @@ impl Rules for SkillFields {
                         !text.trim().is_empty(),
                         index,
                         "skill.text_empty",
-                        "an empty text teaches nothing; write what a person would say",
+                        "the text is empty; write what a user would say",
                     );
                 }
             });
@@ -162,7 +162,7 @@ impl Rules for Slot {
                 "default",
                 "slot.default_unknown",
                 format_args!(
-                    "`{default}` is none of the slot's values; use one of {}",
+                    "`{default}` is not one of the slot's values; use one of {}",
                     self.values
                         .keys()
                         .map(|value| format!("`{value}`"))
@@ -181,7 +181,7 @@ impl Rules for Slot {
             self.values.is_empty() || self.refers_to.is_none(),
             "refers_to",
             "slot.values_and_reference",
-            "a slot either has values or refers to something, not both",
+            "a slot has either values or refers_to, not both",
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What a running task shares between its steps. Messages are only ever added; everything else is
+//! The state that the steps of a running task share. Messages are append-only; other fields are
 //! replaced.
 
 use jiff::Timestamp;
@@ -9,59 +9,58 @@ use serde_json::{Map, Value};
 use crate::message::Message;
 use crate::name::Name;
 
-/// The shared state of a running task. Its messages are private, so that nothing can take one
-/// away.
+/// The shared state of a running task. Its messages are private, so that none can be removed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct State {
     #[serde(default)]
     messages: Vec<Message>,
-    /// What is to be done next.
+    /// The next action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_action: Option<String>,
-    /// Who is at work.
+    /// The agent at work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_agent: Option<Name>,
-    /// Which way a condition goes.
+    /// The key that selects the edge at a condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing_key: Option<String>,
-    /// What waits to be done.
+    /// Operations waiting to be executed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending_operations: Vec<Value>,
-    /// When the run began.
+    /// When the run started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// Anything else that steps share.
+    /// Other data shared by steps.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// A change of state. What it leaves out stays; what it gives replaces, except messages, which are
-/// added.
+/// A change of the state. Absent fields stay; present fields replace, except messages, which are
+/// appended.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StateUpdate {
-    /// Messages to add.
+    /// Messages to append.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
-    /// What is to be done next; empty for nothing.
+    /// The next action; an empty string clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_action: Option<String>,
-    /// Who is at work.
+    /// The agent at work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_agent: Option<Name>,
-    /// Which way a condition goes; empty for neither.
+    /// The key that selects the edge at a condition; an empty string clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing_key: Option<String>,
-    /// What waits to be done.
+    /// Operations waiting to be executed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_operations: Option<Vec<Value>>,
-    /// Anything else that steps share.
+    /// Other data shared by steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
 impl State {
-    /// The state of a run that begins with these messages.
+    /// The state at the start of a run.
     pub fn begin(messages: Vec<Message>, at: Timestamp) -> Self {
         Self {
             messages,
@@ -70,12 +69,12 @@ impl State {
         }
     }
 
-    /// What was said, oldest first.
+    /// The messages, oldest first.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// Adds what was said next.
+    /// Appends a message.
     pub fn say(&mut self, message: Message) {
         self.messages.push(message);
     }
@@ -129,12 +128,12 @@ mod tests {
             ..StateUpdate::default()
         });
 
-        let said: Vec<_> = state
+        let contents: Vec<_> = state
             .messages()
             .iter()
             .map(|message| &message.content)
             .collect();
-        assert_eq!(said, ["one", "two"]);
+        assert_eq!(contents, ["one", "two"]);
         assert_eq!(state.next_action, None, "an empty text clears");
         assert_eq!(
             state.routing_key.as_deref(),

@@ -1,11 +1,11 @@
-//! How the app speaks: its brand, its tone, and when it smiles.
+//! The voice of an app: brand, tone, emojis and humor.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::valid::{Report, Rules, Valid};
 
-/// A style guide whose rules hold.
+/// A validated style guide.
 pub type StyleGuide = Valid<StyleGuideFields>;
 
 /// The voice of an app.
@@ -13,22 +13,22 @@ pub type StyleGuide = Valid<StyleGuideFields>;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "StyleGuide")]
 pub struct StyleGuideFields {
-    /// Which edition of the guide this is.
+    /// Version of the guide.
     #[schemars(length(min = 1))]
     pub version: String,
-    /// Who speaks.
+    /// Name of the brand.
     #[schemars(length(min = 1))]
     pub brand_name: String,
-    /// What the speaker is like.
+    /// Personality of the assistant.
     #[schemars(length(min = 1))]
     pub personality: String,
-    /// How things are said.
+    /// Tone of voice.
     #[serde(default)]
     pub tone: ToneSettings,
-    /// Which emojis stand for what.
+    /// Which emojis to use.
     #[serde(default)]
     pub emojis: EmojiSettings,
-    /// Whether and how jokes are made.
+    /// Whether and how to joke.
     #[serde(default)]
     pub humor: HumorSettings,
     /// What surrounds an answer.
@@ -36,15 +36,15 @@ pub struct StyleGuideFields {
     pub formatting: FormattingPreferences,
 }
 
-/// How things are said.
+/// Tone of voice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToneSettings {
-    /// Usually.
+    /// The usual tone.
     pub default: String,
-    /// When something went wrong.
+    /// The tone of errors.
     pub error: String,
-    /// When something went well.
+    /// The tone of successes.
     pub success: String,
 }
 
@@ -58,19 +58,19 @@ impl Default for ToneSettings {
     }
 }
 
-/// Which emojis stand for what.
+/// Which emojis to use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmojiSettings {
     /// Whether emojis are used at all.
     pub enabled: bool,
-    /// Something went well.
+    /// For a success.
     pub success: String,
-    /// Something needs care.
+    /// For a warning.
     pub warning: String,
-    /// Something went wrong.
+    /// For an error.
     pub error: String,
-    /// Something is worth knowing.
+    /// For information.
     pub info: String,
 }
 
@@ -86,13 +86,13 @@ impl Default for EmojiSettings {
     }
 }
 
-/// Whether and how jokes are made.
+/// Whether and how to joke.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HumorSettings {
-    /// Whether jokes are made at all.
+    /// Whether jokes are used at all.
     pub enabled: bool,
-    /// Of which kind.
+    /// The kind of humor.
     pub style: String,
     /// How often.
     pub frequency: String,
@@ -116,7 +116,7 @@ pub struct FormattingPreferences {
     pub greeting: bool,
     /// Whether it ends with a farewell.
     pub sign_off: bool,
-    /// Whether the user is called by name.
+    /// Whether it addresses the user by name.
     pub use_user_name: bool,
 }
 
@@ -149,7 +149,7 @@ impl Rules for StyleGuideFields {
                 !text.trim().is_empty(),
                 field,
                 code,
-                format_args!("{field} is empty; a voice needs one"),
+                format_args!("{field} is empty; write one"),
             );
         }
     }

@@ -1,4 +1,4 @@
-//! An agent that another one started: its own conversation, of which the parent sees a summary.
+//! The session of a sub-agent: its own conversation, of which the parent sees a summary.
 
 use std::fmt;
 
@@ -11,42 +11,42 @@ use crate::message::Message;
 use crate::name::Name;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// A sub-agent's session whose rules hold.
+/// A validated sub-agent's session.
 pub type SubAgentSession = Valid<SubAgentSessionFields>;
 
-/// One session. It begins without any message, so it never holds its parent's.
+/// One session. It starts without messages, so it never contains its parent's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SubAgentSession")]
 pub struct SubAgentSessionFields {
-    /// Identifies the session; it is the child task's id.
+    /// The session's id, which is the child task's id.
     pub session_id: Uuid,
-    /// The task that started it.
+    /// The parent task.
     pub parent_task_id: Uuid,
-    /// Who was started.
+    /// The sub-agent.
     pub agent_name: Name,
-    /// What it is to do.
+    /// Its task.
     pub task_description: String,
-    /// What was said in it.
+    /// Its messages.
     #[serde(default)]
     pub message_history: Vec<Message>,
-    /// What the parent is told.
+    /// The summary for the parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// How far it has come.
+    /// The state of the session.
     pub status: SessionStatus,
     /// When it began.
     pub created_at: Timestamp,
 }
 
-/// How far a session has come.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
     /// The agent is at work.
     Running,
-    /// It did what it was asked.
+    /// It succeeded.
     Completed,
-    /// It could not.
+    /// It failed.
     Failed,
 }
 
@@ -60,21 +60,21 @@ impl fmt::Display for SessionStatus {
     }
 }
 
-/// What a trace keeps of a session.
+/// What a trace records of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SubAgentSessionInfo {
     /// The session.
     pub session_id: Uuid,
     /// Who was started.
     pub agent: Name,
-    /// How much was said.
+    /// Number of messages.
     pub message_count: usize,
-    /// How far it has come.
+    /// The state of the session.
     pub status: SessionStatus,
 }
 
 impl Valid<SubAgentSessionFields> {
-    /// An agent is started, with an empty history of its own.
+    /// Starts a session with an empty history.
     pub fn begin(
         session_id: Uuid,
         parent_task_id: Uuid,
@@ -94,18 +94,18 @@ impl Valid<SubAgentSessionFields> {
         })
     }
 
-    /// Something is said in it.
+    /// Adds a message.
     pub fn say(self, message: Message) -> Result<Self, Invalid> {
         self.running()?
             .with(|session| session.message_history.push(message))
     }
 
-    /// The agent did what it was asked.
+    /// Ends the session successfully.
     pub fn complete(self, summary: impl Into<String>) -> Result<Self, Invalid> {
         self.ended(SessionStatus::Completed, summary.into())
     }
 
-    /// The agent could not, and says why.
+    /// Ends the session with the reason why it failed.
     pub fn fail(self, summary: impl Into<String>) -> Result<Self, Invalid> {
         self.ended(SessionStatus::Failed, summary.into())
     }
@@ -131,7 +131,7 @@ impl Valid<SubAgentSessionFields> {
         }
     }
 
-    /// What a trace keeps of it.
+    /// What a trace records of it.
     pub fn info(&self) -> SubAgentSessionInfo {
         SubAgentSessionInfo {
             session_id: self.session_id,

@@ -1,4 +1,4 @@
-//! A unit of work: what is to be done, for whom, how far it has come and what came of it.
+//! A unit of work: its owner, progress and result.
 
 use std::fmt;
 
@@ -18,10 +18,10 @@ use crate::user::UserId;
 use crate::valid::{Invalid, Report, Rules, Valid};
 use crate::work::Work;
 
-/// How many days a task is kept unless something says otherwise.
+/// Days that a task is kept by default.
 pub const DEFAULT_RETENTION_DAYS: u32 = 7;
 
-/// A task whose rules hold.
+/// A validated task.
 pub type Task = Valid<TaskFields>;
 
 /// One task.
@@ -30,43 +30,43 @@ pub type Task = Valid<TaskFields>;
 pub struct TaskFields {
     /// Identifies the task.
     pub id: Uuid,
-    /// The conversation that it belongs to.
+    /// The conversation.
     pub session_id: Uuid,
-    /// Whose task it is. Nobody else sees it.
+    /// The owner. No other user can see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<UserId>,
-    /// What is to be done.
+    /// The task's description: the request.
     #[schemars(length(min = 1))]
     pub description: String,
-    /// Where it stands.
+    /// State and stage.
     pub status: TaskStatus,
     /// The agent that works on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned_agent: Option<Name>,
-    /// The task that this one is a part of.
+    /// The parent task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_task_id: Option<Uuid>,
-    /// What was said, oldest first.
+    /// The messages, oldest first.
     #[serde(default, deserialize_with = "crate::reading::null_as_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Message>,
-    /// What was made.
+    /// Artifacts made by the task.
     #[serde(default, deserialize_with = "crate::reading::null_as_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// What the stages of the way have made so far.
+    /// Results of the stages so far.
     #[serde(default, skip_serializing_if = "Work::is_empty")]
     pub work: Work,
-    /// What came of it.
+    /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// Why nothing came of it.
+    /// The error, if the task has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Words that the retention policy knows tasks by.
+    /// Words that the retention policy selects tasks by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Days to keep it once it has ended. Without a number the retention policy decides.
+    /// Days to keep it after its end; the retention policy decides if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention_days: Option<u32>,
     /// When it was submitted.
@@ -77,24 +77,24 @@ pub struct TaskFields {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// Anything else worth keeping with it.
+    /// Other data.
     #[serde(default, deserialize_with = "crate::reading::null_as_default")]
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// Where a task stands. A bare state, such as `"working"`, is read too.
+/// State and stage of a task. A bare state, such as `"working"`, can be read too.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TaskStatus {
     /// The public state.
     pub state: TaskState,
-    /// The step that a working task is at, or was at when it ended.
+    /// The stage of a working task, or the stage at which it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
-    /// What the client is told about it.
+    /// The message for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
-    /// When it came to stand there.
+    /// When it entered this state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
 }
@@ -110,7 +110,7 @@ impl From<TaskState> for TaskStatus {
     }
 }
 
-/// The long form of a status, as it is read.
+/// The object form of a status, for deserializing.
 #[derive(Deserialize)]
 struct WrittenStatus {
     state: TaskState,
@@ -192,14 +192,14 @@ impl Valid<TaskFields> {
         })
     }
 
-    /// Work begins, or goes on after a person has answered.
+    /// Starts work, or continues after a person's answer.
     pub fn start(self, at: Timestamp) -> Result<Self, Invalid> {
-        self.moved(TaskState::Working, None, at, |task| {
+        self.transition(TaskState::Working, None, at, |task| {
             task.started_at.get_or_insert(at);
         })
     }
 
-    /// Work comes to a stage.
+    /// Enters a stage.
     pub fn enter(self, stage: Stage, at: Timestamp) -> Result<Self, Invalid> {
         let legal = self.status.state == TaskState::Working
             && self
@@ -211,7 +211,7 @@ impl Valid<TaskFields> {
             return Err(Invalid::one(
                 "task.stage_move",
                 format!(
-                    "a {} task at {present} cannot come to {stage}",
+                    "a {} task at {present} cannot enter the stage {stage}",
                     self.status.state
                 ),
             ));
@@ -222,39 +222,39 @@ impl Valid<TaskFields> {
         })
     }
 
-    /// A person is asked, and the task waits.
+    /// Waits for a person's answer to a question.
     pub fn ask(self, question: Message, at: Timestamp) -> Result<Self, Invalid> {
-        self.moved(TaskState::InputRequired, Some(question), at, |_| {})
+        self.transition(TaskState::InputRequired, Some(question), at, |_| {})
     }
 
-    /// The task is done.
+    /// Ends the task with a result.
     pub fn complete(self, result: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
-        self.moved(TaskState::Completed, None, at, |task| {
+        self.transition(TaskState::Completed, None, at, |task| {
             task.result = Some(result.into());
         })
     }
 
-    /// The task is given up.
+    /// Ends the task with an error.
     pub fn fail(self, error: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
-        self.moved(TaskState::Failed, None, at, |task| {
+        self.transition(TaskState::Failed, None, at, |task| {
             task.error = Some(error.into());
         })
     }
 
-    /// The task is called off.
+    /// Cancels the task.
     pub fn cancel(self, at: Timestamp) -> Result<Self, Invalid> {
-        self.moved(TaskState::Canceled, None, at, |_| {})
+        self.transition(TaskState::Canceled, None, at, |_| {})
     }
 
-    /// The task is not accepted.
+    /// Rejects the task.
     pub fn reject(self, error: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
-        self.moved(TaskState::Rejected, None, at, |task| {
+        self.transition(TaskState::Rejected, None, at, |task| {
             task.error = Some(error.into());
         })
     }
 
-    /// Any legal move, with what the client is told about it.
-    pub fn moved(
+    /// Changes the state, with a message for the client; an error if the transition is illegal.
+    pub fn transition(
         self,
         next: TaskState,
         message: Option<Message>,
@@ -292,7 +292,7 @@ impl Rules for TaskFields {
             self.parent_task_id != Some(self.id),
             "parent_task_id",
             "task.parent_self",
-            "a task cannot be a part of itself",
+            "a task cannot be its own parent",
         );
         report.require(
             self.result.is_none() || self.error.is_none(),
@@ -345,9 +345,10 @@ impl TaskFields {
             "task.started_before_created",
             "a task cannot start before it is created",
         );
-        let begun = self.started_at.unwrap_or(self.created_at);
+        let started = self.started_at.unwrap_or(self.created_at);
         report.require(
-            self.completed_at.is_none_or(|completed| begun <= completed),
+            self.completed_at
+                .is_none_or(|completed| started <= completed),
             "completed_at",
             "task.completed_before_started",
             "a task cannot end before it starts",
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_goes_its_way_and_no_other() {
+    fn a_task_follows_only_legal_transitions() {
         let at = Timestamp::UNIX_EPOCH;
         let question = Message::assistant("which milk?", at).unwrap();
         let done = task()

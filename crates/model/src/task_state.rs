@@ -1,4 +1,4 @@
-//! Where a task stands: A2A's states for everybody, and the finer stage for whoever watches.
+//! The states of a task: A2A's states, and the finer stages of a working task.
 
 use std::fmt;
 
@@ -23,13 +23,13 @@ pub enum TaskState {
     AuthRequired,
     /// Done.
     Completed,
-    /// Called off.
+    /// Canceled by the user or the app.
     Canceled,
-    /// Given up on.
+    /// Ended with an error.
     Failed,
     /// Not accepted.
     Rejected,
-    /// Not known, as when another system that works on it cannot be reached.
+    /// Not known, for example because another system that works on it cannot be reached.
     Unknown,
 }
 
@@ -47,7 +47,7 @@ impl TaskState {
         Self::Unknown,
     ];
 
-    /// Whether `next` may follow directly. Staying is no move.
+    /// Whether `next` may follow directly. Staying in a state is not a transition.
     pub fn can_become(self, next: Self) -> bool {
         if self == next || self.is_final() {
             return false;
@@ -64,13 +64,13 @@ impl TaskState {
                     Self::Working | Self::Canceled | Self::Failed | Self::Unknown
                 )
             }
-            // Whatever the other system says once it is reached again.
+            // Any state may follow when the other system is reachable again.
             Self::Unknown => true,
             Self::Completed | Self::Canceled | Self::Failed | Self::Rejected => false,
         }
     }
 
-    /// Whether nothing follows.
+    /// Whether no other state can follow.
     pub fn is_final(self) -> bool {
         matches!(
             self,
@@ -105,7 +105,7 @@ impl fmt::Display for TaskState {
     }
 }
 
-/// The step of the way that a working task is at.
+/// The stage of a working task.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -117,19 +117,19 @@ pub enum Stage {
     Extracting,
     /// Writing the answer.
     Composing,
-    /// Giving it the channel's form.
+    /// Formatting it for the channel.
     Formatting,
     /// Checking it against the scorecard.
     Validating,
-    /// Mending what the check found.
+    /// Fixing what the check found.
     Refining,
-    /// Handing it over.
+    /// Delivering it.
     Sending,
 }
 
 impl Stage {
-    /// Whether `next` may follow. Stages that an app does not use are passed over; only refining
-    /// goes back, to have its work formatted and checked again.
+    /// Whether `next` may follow. Unused stages are skipped; only refining goes back, to format and
+    /// check again.
     pub fn can_become(self, next: Self) -> bool {
         self < next
             || (self == Self::Refining
@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn older_words_for_the_first_two_states_are_read() {
+    fn old_names_of_the_first_two_states_are_read() {
         let read = |word: &str| serde_json::from_value::<TaskState>(word.into()).unwrap();
         assert_eq!(read("pending"), TaskState::Submitted);
         assert_eq!(read("running"), TaskState::Working);
     }
 
     #[test]
-    fn a_final_state_becomes_nothing_and_no_state_becomes_itself() {
+    fn final_states_have_no_transition_and_no_state_becomes_itself() {
         for from in TaskState::ALL {
             assert!(!from.can_become(from));
             for to in TaskState::ALL {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_legal_moves_are_legal() {
+    fn only_listed_transitions_are_legal() {
         use TaskState::{Completed, InputRequired, Rejected, Submitted, Working};
         for (from, to, legal) in [
             (Submitted, Working, true),

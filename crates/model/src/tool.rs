@@ -1,8 +1,8 @@
-//! What an agent can call: a tool of an MCP server, with the shape of what goes in and comes out.
+//! A tool of an MCP server, with the schemas of its arguments and results.
 
 use std::collections::BTreeSet;
 
-use convoke_schema::{Complaint, Misfit, Schema, SchemaError};
+use convoke_schema::{CheckError, Schema, SchemaError, Violation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -11,10 +11,10 @@ use crate::mcp_server::{Approval, Verify};
 use crate::name::Name;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// How long a tool may take unless somebody says otherwise.
+/// Time limit of a tool call by default, in seconds.
 pub const DEFAULT_TOOL_TIMEOUT_SECONDS: u32 = 300;
 
-/// A tool whose rules hold.
+/// A validated tool.
 pub type Tool = Valid<ToolFields>;
 
 /// One tool.
@@ -24,7 +24,7 @@ pub struct ToolFields {
     /// The server's name for it.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// The server that has it.
+    /// The server.
     pub server: Name,
     /// What it does.
     #[schemars(length(min = 1))]
@@ -34,23 +34,23 @@ pub struct ToolFields {
     /// JSON Schema of its results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Seconds that one call may take.
+    /// Time limit of one call, in seconds.
     #[serde(default = "default_timeout_seconds")]
     #[schemars(range(min = 1))]
     pub timeout_seconds: u32,
     /// Tools to try in order when this one fails, as `tool` or `server.tool`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback_tools: Vec<String>,
-    /// Whether it leaves the world as it is.
+    /// Whether it changes nothing.
     #[serde(default)]
     pub read_only: bool,
-    /// Whether calling it twice with the same arguments is the same as calling it once.
+    /// Whether repeating a call with the same arguments has no further effect.
     #[serde(default)]
     pub idempotent: bool,
-    /// Whether a person must agree before each call.
+    /// Whether a person must approve each call.
     #[serde(default)]
     pub approval: Approval,
-    /// A read-only tool that tells whether a call whose outcome is unknown took effect.
+    /// A read-only tool that reports whether a call with unknown outcome took effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
 }
@@ -77,8 +77,8 @@ impl ToolFields {
         })
     }
 
-    /// Whether `written`, as `tool` or `server.tool`, means this tool.
-    fn is_called(&self, written: &str) -> bool {
+    /// Whether `written`, as `tool` or `server.tool`, names this tool.
+    fn is_named(&self, written: &str) -> bool {
         self.name == written
             || written.split_once('.').is_some_and(|(server, tool)| {
                 tool == self.name && Name::new(server).is_ok_and(|server| server == self.server)
@@ -87,20 +87,20 @@ impl ToolFields {
 }
 
 impl Valid<ToolFields> {
-    /// Whether the arguments have the shape that the tool asks for.
+    /// Checks arguments against the tool's input schema.
     pub fn check_arguments(&self, arguments: &Map<String, Value>) -> Result<(), Invalid> {
         let mut report = Report::default();
-        let misfit = match Schema::compile(&self.input_schema) {
+        let violation = match Schema::compile(&self.input_schema) {
             Ok(schema) => schema.check(&Value::Object(arguments.clone())).err(),
             Err(error) => {
                 report.add(code_of(&error, "tool.input_schema"), error.to_string());
                 None
             }
         };
-        match misfit {
+        match violation {
             None => {}
-            Some(Misfit::Complaints(complaints)) => {
-                for Complaint { path, message } in complaints {
+            Some(CheckError::Violations(violations)) => {
+                for Violation { path, message } in violations {
                     let message = format!(
                         "`{}` does not accept its arguments: {path} {message}",
                         self.name
@@ -108,7 +108,7 @@ impl Valid<ToolFields> {
                     report.add("tool.arguments", message);
                 }
             }
-            Some(Misfit::TooComplex(complexity)) => report.add(
+            Some(CheckError::TooComplex(complexity)) => report.add(
                 "tool.arguments_too_complex",
                 format!(
                     "the arguments of `{}` are too complex: {complexity}",
@@ -119,24 +119,24 @@ impl Valid<ToolFields> {
         report.finish()
     }
 
-    /// Whether every fallback is one of the tools, and following fallbacks ends.
+    /// Checks that every fallback is one of the tools and that fallbacks have no cycle.
     pub fn check_fallbacks(tools: &[Self]) -> Result<(), Invalid> {
         let mut report = Report::default();
         for tool in tools {
             report.within(tool.qualified_name(), |report| {
                 for fallback in &tool.fallback_tools {
                     report.require(
-                        tools.iter().any(|known| known.is_called(fallback)),
+                        tools.iter().any(|known| known.is_named(fallback)),
                         "fallback_tools",
                         "tool.fallback_unknown",
                         format_args!("there is no tool `{fallback}` to fall back to"),
                     );
                 }
-                if let Some(way) = way_back(tool, tools) {
+                if let Some(path) = fallback_cycle(tool, tools) {
                     report.field(
                         "fallback_tools",
                         "tool.fallback_cycle",
-                        format!("the fallbacks lead back: {}", way.join(" → ")),
+                        format!("the fallbacks form a cycle: {}", path.join(" → ")),
                     );
                 }
             });
@@ -145,24 +145,24 @@ impl Valid<ToolFields> {
     }
 }
 
-/// The way along fallbacks from a tool back to itself, if there is one.
-fn way_back(start: &Tool, tools: &[Tool]) -> Option<Vec<String>> {
+/// The path along fallbacks from a tool back to itself, if there is one.
+fn fallback_cycle(start: &Tool, tools: &[Tool]) -> Option<Vec<String>> {
     let mut seen = BTreeSet::new();
     let mut open = vec![(start, vec![start.qualified_name()])];
-    while let Some((tool, way)) = open.pop() {
+    while let Some((tool, path)) = open.pop() {
         let next = tools.iter().filter(|known| {
             tool.fallback_tools
                 .iter()
-                .any(|fallback| known.is_called(fallback))
+                .any(|fallback| known.is_named(fallback))
         });
         for next in next {
-            let mut way = way.clone();
-            way.push(next.qualified_name());
+            let mut path = path.clone();
+            path.push(next.qualified_name());
             if next.qualified_name() == start.qualified_name() {
-                return Some(way);
+                return Some(path);
             }
             if seen.insert(next.qualified_name()) {
-                open.push((next, way));
+                open.push((next, path));
             }
         }
     }
@@ -185,7 +185,6 @@ fn schema_rules(field: &str, schema: &Value, code: &'static str, report: &mut Re
     }
 }
 
-/// The code of a schema that cannot be used.
 fn code_of(error: &SchemaError, usual: &'static str) -> &'static str {
     match error {
         SchemaError::TooComplex(_) => "tool.schema_too_complex",

@@ -1,4 +1,4 @@
-//! One call of a tool, from the wish to the outcome.
+//! One tool call, from request to outcome.
 
 use std::fmt;
 
@@ -12,32 +12,32 @@ use crate::catalogue::Catalogue;
 use crate::name::Name;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// A tool call whose rules hold.
+/// A validated tool call.
 pub type ToolCall = Valid<ToolCallFields>;
 
 /// One call of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ToolCall")]
 pub struct ToolCallFields {
-    /// Identifies the call, and is the idempotency key that its server gets.
+    /// The call's id, which is also the idempotency key sent to the server.
     pub id: Uuid,
-    /// The id that a model gave the call, to answer the model with.
+    /// The id that the model gave the call, for the model's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_call_id: Option<String>,
-    /// The server that has the tool.
+    /// The server.
     pub server: Name,
     /// The tool, by the server's name for it.
     pub tool: String,
-    /// The data domain that the call asks, if it asks one.
+    /// The data domain that the call queries, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<Name>,
-    /// What the tool is given.
+    /// The arguments.
     #[serde(default)]
     pub arguments: Map<String, Value>,
-    /// How far the call has come.
+    /// The status of the call.
     #[serde(default, skip_serializing_if = "ToolCallStatus::is_pending")]
     pub status: ToolCallStatus,
-    /// What the tool gave back.
+    /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
     /// Why there is no result.
@@ -54,20 +54,20 @@ pub struct ToolCallFields {
     pub duration_ms: Option<u64>,
 }
 
-/// How far a tool call has come.
+/// The status of a tool call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCallStatus {
-    /// Waiting to be made.
+    /// Not started.
     #[default]
     Pending,
-    /// Made; the tool works.
+    /// Started.
     InProgress,
-    /// The tool gave a result.
+    /// Ended with a result.
     Completed,
-    /// The tool, or the way to it, failed.
+    /// Failed, in the tool or on the way to it.
     Failed,
-    /// The tool took longer than it may.
+    /// Exceeded its time limit.
     Timeout,
 }
 
@@ -81,16 +81,16 @@ impl ToolCallStatus {
         }
     }
 
-    /// Whether the call waits to be made, which need not be said.
+    /// Whether the call has not started; the default, which is not serialized.
     #[expect(
         clippy::trivially_copy_pass_by_ref,
-        reason = "serde asks with a reference"
+        reason = "serde passes a reference"
     )]
     fn is_pending(&self) -> bool {
         *self == Self::Pending
     }
 
-    /// Whether nothing follows.
+    /// Whether no other status can follow.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Timeout)
     }
@@ -109,7 +109,7 @@ impl fmt::Display for ToolCallStatus {
 }
 
 impl Valid<ToolCallFields> {
-    /// A call that waits to be made.
+    /// A call that has not started.
     pub fn pending(
         id: Uuid,
         server: Name,
@@ -132,17 +132,17 @@ impl Valid<ToolCallFields> {
         })
     }
 
-    /// The call is being made.
+    /// Marks the call as started.
     pub fn start(self, at: Timestamp) -> Result<Self, Invalid> {
-        self.moved(ToolCallStatus::InProgress, |call| {
+        self.transition(ToolCallStatus::InProgress, |call| {
             call.started_at = Some(at);
         })
     }
 
-    /// The tool gave a result. A tool that gives nothing has an empty object as its result, because
-    /// JSON's `null` could not be told from a result that is missing.
+    /// Ends the call with a result. `null` becomes an empty object, because `null` in JSON would read as
+    /// no result.
     pub fn complete(self, result: Value, at: Timestamp) -> Result<Self, Invalid> {
-        self.moved(ToolCallStatus::Completed, |call| {
+        self.transition(ToolCallStatus::Completed, |call| {
             call.result = Some(if result.is_null() {
                 Value::Object(Map::new())
             } else {
@@ -152,23 +152,23 @@ impl Valid<ToolCallFields> {
         })
     }
 
-    /// The call failed.
+    /// Ends the call with an error.
     pub fn fail(self, error: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
-        self.moved(ToolCallStatus::Failed, |call| {
+        self.transition(ToolCallStatus::Failed, |call| {
             call.error = Some(error.into());
             call.end(at);
         })
     }
 
-    /// The call took longer than it may.
+    /// Ends the call because it exceeded its time limit.
     pub fn time_out(self, error: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
-        self.moved(ToolCallStatus::Timeout, |call| {
+        self.transition(ToolCallStatus::Timeout, |call| {
             call.error = Some(error.into());
             call.end(at);
         })
     }
 
-    fn moved(
+    fn transition(
         self,
         next: ToolCallStatus,
         change: impl FnOnce(&mut ToolCallFields),
@@ -185,7 +185,7 @@ impl Valid<ToolCallFields> {
         })
     }
 
-    /// Whether its tool and its domain are registered.
+    /// Checks that its tool and its domain are registered.
     pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
         let mut report = Report::default();
         let tool = self.qualified_tool();
@@ -213,8 +213,7 @@ impl ToolCallFields {
         format!("{}.{}", self.server, self.tool)
     }
 
-    /// What an answer cites when it uses the result: `domain.server`, or `server.tool` where no
-    /// domain was asked.
+    /// The source an answer cites for the result: `domain.server`, or `server.tool` without a domain.
     pub fn source(&self) -> String {
         match &self.domain {
             Some(domain) => format!("{domain}.{}", self.server),

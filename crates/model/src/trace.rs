@@ -1,4 +1,4 @@
-//! What happened to a task, step by step, for whoever has to understand it afterwards.
+//! The trace of a task: what happened, step by step.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::sub_agent_session::SubAgentSessionInfo;
 use crate::tool_call::{ToolCall, ToolCallStatus};
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// A trace whose rules hold.
+/// A validated trace.
 pub type Trace = Valid<TraceFields>;
 
 /// Everything that happened to one task.
@@ -23,10 +23,10 @@ pub type Trace = Valid<TraceFields>;
 pub struct TraceFields {
     /// The task.
     pub task_id: Uuid,
-    /// What happened, in order.
+    /// The steps, in order.
     #[serde(default)]
     pub steps: Vec<StepRecord>,
-    /// The sub-agents that it started, by session.
+    /// The sub-agents it started, by session.
     #[serde(default)]
     pub sub_agent_sessions: BTreeMap<Uuid, SubAgentSessionInfo>,
     /// When the trace began.
@@ -35,98 +35,98 @@ pub struct TraceFields {
     pub updated_at: Timestamp,
 }
 
-/// A step whose rules hold.
+/// A validated step.
 pub type StepRecord = Valid<StepRecordFields>;
 
-/// One thing that happened.
+/// One step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "StepRecord")]
 pub struct StepRecordFields {
-    /// Which step it was.
+    /// Name of the step.
     pub step_name: String,
     /// What happened, in a sentence.
     #[serde(default)]
     pub message: String,
     /// When it began.
     pub timestamp: Timestamp,
-    /// How it went.
+    /// Status of the step.
     pub status: StepStatus,
-    /// Who acted.
+    /// The agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Name>,
-    /// What it did.
+    /// The action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// What went in.
+    /// Input of the step.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub input_data: Map<String, Value>,
-    /// What came out.
+    /// Output of the step.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub output_data: Map<String, Value>,
-    /// The tools that were called.
+    /// Tool calls made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The models that were asked.
+    /// Model calls made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub llm_calls: Vec<LlmCall>,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
-    /// What went wrong.
+    /// The error, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// How a step went.
+/// Status of a step.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
-    /// Well.
+    /// Succeeded.
     Info,
-    /// Well enough.
+    /// Succeeded with a warning.
     Warning,
-    /// It failed.
+    /// Failed.
     Error,
 }
 
-/// A call of a language model whose rules hold.
+/// A validated model call.
 pub type LlmCall = Valid<LlmCallFields>;
 
-/// One question put to a language model.
+/// One model call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LlmCall")]
 pub struct LlmCallFields {
-    /// Which model.
+    /// The model.
     pub model: String,
     /// When it was asked.
     pub started_at: Timestamp,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
-    /// Tokens that it read.
+    /// Input tokens.
     #[serde(default)]
     pub input_tokens: u64,
-    /// Tokens that it wrote.
+    /// Output tokens.
     #[serde(default)]
     pub output_tokens: u64,
-    /// Whether it answered.
+    /// Whether it succeeded.
     pub success: bool,
-    /// Why it did not.
+    /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl StepRecordFields {
-    /// Whether the step did what it was meant to.
+    /// Whether the step succeeded.
     pub fn success(&self) -> bool {
         self.status != StepStatus::Error
     }
 }
 
 impl Valid<StepRecordFields> {
-    /// The step without what tells of a person or opens a door.
+    /// The step without personal data and secrets.
     pub fn redacted(self, redaction: &Redaction) -> Result<Self, Invalid> {
         let tool_calls = self.tool_calls.iter().cloned();
         let tool_calls = tool_calls.map(|call| redacted_call(call, redaction));
@@ -150,7 +150,7 @@ fn redacted_call(call: ToolCall, redaction: &Redaction) -> Result<ToolCall, Inva
 }
 
 impl Valid<TraceFields> {
-    /// A trace in which nothing has happened yet.
+    /// A trace without steps.
     pub fn begin(task_id: Uuid, at: Timestamp) -> Result<Self, Invalid> {
         Self::new(TraceFields {
             task_id,
@@ -161,7 +161,7 @@ impl Valid<TraceFields> {
         })
     }
 
-    /// Adds what happened.
+    /// Adds a step.
     pub fn record(
         self,
         step: StepRecord,
@@ -175,7 +175,7 @@ impl Valid<TraceFields> {
         })
     }
 
-    /// Adds a sub-agent's session, or brings it up to date.
+    /// Adds or replaces a sub-agent's session.
     pub fn follow(self, session: SubAgentSessionInfo, at: Timestamp) -> Result<Self, Invalid> {
         self.with(|trace| {
             trace.sub_agent_sessions.insert(session.session_id, session);
@@ -189,7 +189,7 @@ fn error_rules(failed: bool, error: Option<&String>, code: &'static str, report:
         failed == error.is_some_and(|why| !why.trim().is_empty()),
         "error",
         code,
-        "an error is given exactly when something failed",
+        "error must be set exactly when something failed",
     );
 }
 
@@ -220,7 +220,7 @@ impl Rules for StepRecordFields {
                 .all(|call| call.status != ToolCallStatus::Pending),
             "tool_calls",
             "step.tool_call_pending",
-            "a step records calls that were made, and a pending one was not",
+            "a step records calls that were started, not pending ones",
         );
     }
 }
@@ -239,7 +239,7 @@ impl Rules for TraceFields {
                     *key == session.session_id,
                     key,
                     "trace.session_key",
-                    "a session stands under its own id",
+                    "a session must be listed under its own id",
                 );
             }
         });
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_recorded_has_lost_personal_data_unless_the_app_keeps_it() {
+    fn recorded_steps_are_redacted_unless_the_app_disables_it() {
         let at = Timestamp::UNIX_EPOCH;
         let step: StepRecord = serde_json::from_value(json!({
             "step_name": "act",

@@ -1,4 +1,4 @@
-//! Who asks. A user id comes from a verified token, never from a model or a message.
+//! The user's id. It comes from a verified token, never from a model or a message.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,7 +29,7 @@ impl UserId {
         })
     }
 
-    /// The bare id.
+    /// The UUID.
     pub fn uuid(self) -> Uuid {
         self.0
     }

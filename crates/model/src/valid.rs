@@ -1,10 +1,10 @@
-//! How a rule is written and kept: a plain struct of fields states its rules, and [`Valid`] is the
-//! only way to hold one that keeps them.
+//! How rules are written and enforced: a plain struct of fields implements [`Rules`], and a [`Valid`]
+//! holds only fields that pass them.
 //!
-//! `MessageFields` is a draft that anybody can fill in; `Message` is `Valid<MessageFields>` and
-//! exists only if every rule holds. A `Valid` value can be read like its fields and cannot be
-//! changed in place, so a rule that held once holds for ever. Rules report all that is wrong, not
-//! the first thing, because a person who mends a file wants the whole list.
+//! `MessageFields` is a draft that can be filled in freely; `Message` is `Valid<MessageFields>` and
+//! exists only if every rule holds. A `Valid` dereferences to its fields and cannot be changed in place,
+//! so it stays valid. Rules report all problems, not only the first one, because whoever fixes a file
+//! wants the whole list.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,14 +12,14 @@ use std::ops::Deref;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// One broken rule: where, which, and what to do about it.
+/// One broken rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Stable and greppable, such as `message.content_empty`.
+    /// Stable code, such as `message.content_empty`.
     pub code: &'static str,
-    /// JSON pointer to the offending value, empty for the whole.
+    /// JSON pointer to the offending value; empty for the whole value.
     pub path: String,
-    /// What is wrong and what to write instead, as one sentence.
+    /// What is wrong and how to fix it, in one sentence.
     pub message: String,
 }
 
@@ -36,12 +36,12 @@ impl fmt::Display for Problem {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Invalid {
-    /// At least one problem, in the order in which the rules were asked.
+    /// At least one problem, in the order of the rules.
     pub problems: Vec<Problem>,
 }
 
 impl Invalid {
-    /// A single problem with a whole value.
+    /// A single problem with the whole value.
     pub fn one(code: &'static str, message: impl Into<String>) -> Self {
         Self {
             problems: vec![Problem {
@@ -58,7 +58,7 @@ impl Invalid {
     }
 }
 
-/// Collects broken rules and remembers where in the value the rules are being asked.
+/// Collects problems and tracks the current position in the value.
 #[derive(Debug, Default)]
 pub struct Report {
     path: String,
@@ -66,7 +66,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Records a broken rule at the present place.
+    /// Reports a problem at the current position.
     pub fn add(&mut self, code: &'static str, message: impl Into<String>) {
         self.problems.push(Problem {
             code,
@@ -75,7 +75,7 @@ impl Report {
         });
     }
 
-    /// Records a broken rule of one field.
+    /// Reports a problem of one field.
     pub fn field(
         &mut self,
         field: impl fmt::Display,
@@ -85,8 +85,7 @@ impl Report {
         self.within(field, |report| report.add(code, message));
     }
 
-    /// Asks `holds`, and records the rule as broken where it does not. The message is put into words
-    /// only then.
+    /// Reports a problem of `field` unless `holds`. The message is formatted only then.
     pub fn require(
         &mut self,
         holds: bool,
@@ -99,7 +98,7 @@ impl Report {
         }
     }
 
-    /// Runs the rules of a part that stands under `field` (a field's name or a list's index).
+    /// Runs the rules of a part at `field`, which is a field's name or a list index.
     pub fn within(&mut self, field: impl fmt::Display, rules: impl FnOnce(&mut Self)) {
         let length = self.path.len();
         let segment = field.to_string().replace('~', "~0").replace('/', "~1");
@@ -109,7 +108,7 @@ impl Report {
         self.path.truncate(length);
     }
 
-    /// An error if a rule was broken.
+    /// An error if there was any problem.
     pub fn finish(self) -> Result<(), Invalid> {
         if self.problems.is_empty() {
             Ok(())
@@ -120,19 +119,19 @@ impl Report {
         }
     }
 
-    /// The problems found so far.
+    /// The problems so far.
     pub fn into_problems(self) -> Vec<Problem> {
         self.problems
     }
 }
 
-/// What must hold of a struct of fields, beyond what its types already say.
+/// The rules of a struct, beyond what its types guarantee.
 pub trait Rules {
-    /// Reports every rule that does not hold.
+    /// Reports every broken rule.
     fn rules(&self, report: &mut Report);
 }
 
-/// A value whose rules hold. It reads like its fields and never changes in place.
+/// A value whose rules hold. It dereferences to its fields and never changes in place.
 #[derive(Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Valid<T>(T);
@@ -145,19 +144,19 @@ impl<T: Rules> Valid<T> {
         report.finish().map(|()| Self(fields))
     }
 
-    /// A changed copy, checked again.
+    /// A changed copy, validated again.
     pub fn with(self, change: impl FnOnce(&mut T)) -> Result<Self, Invalid> {
         let mut fields = self.0;
         change(&mut fields);
         Self::new(fields)
     }
 
-    /// For changes inside this crate that no rule looks at.
+    /// For changes in this crate that cannot break a rule.
     pub(crate) fn unchecked(fields: T) -> Self {
         Self(fields)
     }
 
-    /// The fields, free to be changed and no longer known to be valid.
+    /// The fields, for changing; no longer known to be valid.
     pub fn into_fields(self) -> T {
         self.0
     }

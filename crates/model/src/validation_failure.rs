@@ -1,4 +1,4 @@
-//! The record of an answer that did not pass, for whoever finds out why.
+//! The record of an answer that failed its check, for finding out why.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -8,30 +8,30 @@ use uuid::Uuid;
 use crate::scorecard::{Criterion, Scorecard};
 use crate::valid::{Report, Rules, Valid};
 
-/// A validation failure whose rules hold.
+/// A validated validation failure.
 pub type ValidationFailure = Valid<ValidationFailureFields>;
 
-/// The record of an answer that did not pass, for whoever finds out why.
+/// The record of an answer that failed its check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ValidationFailure")]
 pub struct ValidationFailureFields {
-    /// The task whose answer did not pass.
+    /// The task.
     pub request_id: Uuid,
-    /// What was asked.
+    /// The user's question.
     pub original_question: String,
-    /// What the answer was checked against.
+    /// The scorecard it was checked against.
     pub scorecard: Scorecard,
-    /// How each criterion came out.
+    /// The result of each criterion.
     pub validation_results: Vec<Criterion>,
-    /// Whether the answer was mended.
+    /// Whether a refinement was tried.
     #[serde(default)]
     pub refinement_attempted: bool,
-    /// Whether the mended answer passed.
+    /// Whether the refined answer passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refinement_succeeded: Option<bool>,
-    /// What the user got.
+    /// The answer that the user got.
     pub final_outcome: String,
-    /// Why it did not pass.
+    /// Why it failed.
     pub failure_reason: String,
     /// When this was recorded.
     pub logged_at: Timestamp,

@@ -1,4 +1,4 @@
-//! Whether an answer passed its scorecard.
+//! The result of checking an answer against its scorecard.
 
 use std::collections::BTreeSet;
 
@@ -10,23 +10,23 @@ use uuid::Uuid;
 use crate::scorecard::Scorecard;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// A validation result whose rules hold.
+/// A validated validation result.
 pub type ValidationResult = Valid<ValidationResultFields>;
 
-/// Whether an answer passed its scorecard.
+/// The result of checking an answer against its scorecard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ValidationResult")]
 pub struct ValidationResultFields {
-    /// The task whose answer was checked.
+    /// The task.
     pub request_id: Uuid,
-    /// The scorecard that it was checked against.
+    /// The scorecard.
     pub scorecard_id: Uuid,
-    /// Whether it passed.
+    /// Whether the answer passed.
     pub passed: bool,
-    /// What it did not fulfil.
+    /// The criteria that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_criteria_ids: Vec<String>,
-    /// What to mend.
+    /// What to change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
     /// When it was checked.
@@ -34,8 +34,8 @@ pub struct ValidationResultFields {
 }
 
 impl Valid<ValidationResultFields> {
-    /// The result that an evaluated scorecard amounts to. Its feedback is that of the failed
-    /// criteria, or what they expected.
+    /// The result of an evaluated scorecard. Feedback is that of the failed criteria, or what they
+    /// expected.
     pub fn of(scorecard: &Scorecard) -> Result<Self, Invalid> {
         let Some(validated_at) = scorecard.evaluated_at else {
             return Err(Invalid::one(
@@ -46,14 +46,14 @@ impl Valid<ValidationResultFields> {
         let lines: Vec<_> = scorecard
             .failed()
             .map(|failed| {
-                let said = failed
+                let feedback = failed
                     .feedback
                     .as_deref()
-                    .filter(|said| !said.trim().is_empty());
+                    .filter(|feedback| !feedback.trim().is_empty());
                 format!(
                     "{}: {}",
                     failed.description,
-                    said.unwrap_or(&failed.expected)
+                    feedback.unwrap_or(&failed.expected)
                 )
             })
             .collect();
@@ -69,14 +69,14 @@ impl Valid<ValidationResultFields> {
 }
 
 impl ValidationResultFields {
-    /// Whether the result says what the scorecard says.
+    /// Checks that the result agrees with the scorecard.
     pub fn check_against(&self, scorecard: &Scorecard) -> Result<(), Invalid> {
         let mut report = Report::default();
-        self.agreement(scorecard, &mut report);
+        self.agreement_rules(scorecard, &mut report);
         report.finish()
     }
 
-    pub(crate) fn agreement(&self, scorecard: &Scorecard, report: &mut Report) {
+    pub(crate) fn agreement_rules(&self, scorecard: &Scorecard, report: &mut Report) {
         report.require(
             self.scorecard_id == scorecard.id && self.request_id == scorecard.request_id,
             "scorecard_id",
@@ -126,10 +126,10 @@ impl Rules for ValidationResultFields {
                 || self
                     .feedback
                     .as_ref()
-                    .is_some_and(|said| !said.trim().is_empty()),
+                    .is_some_and(|feedback| !feedback.trim().is_empty()),
             "feedback",
             "validation.feedback_missing",
-            "an answer that did not pass has feedback that says what to mend",
+            "an answer that did not pass has feedback that says what to change",
         );
     }
 }
@@ -137,16 +137,7 @@ impl Rules for ValidationResultFields {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scorecard::Criterion;
-
-    fn evaluated(passed: bool) -> Scorecard {
-        let at = Timestamp::UNIX_EPOCH;
-        let criterion = Criterion::open("short", "the answer is short", "one line").unwrap();
-        Scorecard::draw_up(Uuid::nil(), Uuid::nil(), vec![criterion], at)
-            .and_then(|scorecard| scorecard.judge("short", passed, None))
-            .and_then(|scorecard| scorecard.evaluate(at))
-            .unwrap()
-    }
+    use crate::scorecard::evaluated;
 
     #[test]
     fn a_result_made_from_a_scorecard_agrees_with_it() {

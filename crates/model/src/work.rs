@@ -1,4 +1,4 @@
-//! What the stages of the way have made for a task so far.
+//! The results of a task's stages so far.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,39 +14,38 @@ use crate::scorecard::Scorecard;
 use crate::valid::{Report, Rules};
 use crate::validation_result::ValidationResult;
 
-/// What each stage has made; what an app does not use stays empty. The rules are asked as part of
-/// the task that the work is for.
+/// The result of each stage; unused ones stay empty. Its rules run as part of the task's rules.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Work {
-    /// Where the request goes.
+    /// The routing decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
-    /// What is going to be done.
+    /// The plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_plan: Option<ExecutionPlan>,
-    /// What the answer must fulfil.
+    /// The criteria for the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scorecard: Option<Scorecard>,
-    /// What the data agents found, by agent.
+    /// Data that agents fetched, by agent.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub data: Map<String, Value>,
-    /// The answer as it was composed.
+    /// The composed answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub composed_response: Option<Answer>,
-    /// The answer in its channel's form.
+    /// The answer, formatted for its channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub formatted_response: Option<FormattedResponse>,
-    /// Whether the answer passed.
+    /// The result of the check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation_result: Option<ValidationResult>,
-    /// How often the answer was mended: not at all, or once.
+    /// Number of refinements, at most 1.
     #[schemars(range(max = 1))]
     pub refinement_count: u32,
 }
 
 impl Work {
-    /// Whether nothing has been made.
+    /// Whether no stage has a result.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -97,7 +96,7 @@ impl Rules for Work {
         );
         if let (Some(result), Some(scorecard)) = (&self.validation_result, &self.scorecard) {
             report.within("validation_result", |report| {
-                result.agreement(scorecard, report);
+                result.agreement_rules(scorecard, report);
             });
         }
     }

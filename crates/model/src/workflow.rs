@@ -1,5 +1,5 @@
-//! The graph that a task walks: nodes, the edges between them, and where it begins. It has no
-//! cycles; loops live inside a node, bounded by its pattern, so a workflow's cost has a bound.
+//! A workflow: nodes, edges and an entry point. Edges form no cycle; loops run inside a node, bounded by
+//! its pattern, so a workflow's cost is bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::node::{Node, NodeKind, OnError};
 use crate::reasoning::Pattern;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
-/// A workflow whose rules hold.
+/// A validated workflow.
 pub type Workflow = Valid<WorkflowFields>;
 
 /// One workflow.
@@ -20,29 +20,29 @@ pub type Workflow = Valid<WorkflowFields>;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Workflow")]
 pub struct WorkflowFields {
-    /// What it is called.
+    /// The workflow's name.
     pub name: Name,
-    /// The ways of thinking of its agent nodes, such as `react` and `reflection`; each agent's own
-    /// otherwise.
+    /// Reasoning patterns of its agent nodes, such as `react` and `reflection`; each agent's own if left
+    /// out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<Pattern>,
-    /// The nodes by name.
+    /// The nodes, by name.
     pub nodes: BTreeMap<Name, Node>,
-    /// The ways between them.
+    /// The edges.
     #[serde(default)]
     pub edges: Vec<Edge>,
-    /// Where a task begins.
+    /// The node where a task starts.
     pub entry_point: Name,
-    /// The nodes before which a person may look in.
+    /// Nodes before which a person may intervene.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<Name>,
-    /// How a field of the state takes in what comes to it; it is replaced unless it stands here.
+    /// How fields of the state take in new values; other fields are replaced.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub state: BTreeMap<String, Reducer>,
-    /// What the user reads at the end: a template over the state; what the last node gave otherwise.
+    /// Template of the answer, over the state; the last node's result if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// How many calls a task may make in all, repeated ones and the items of lists included.
+    /// Limit of calls per task, including retries and list items.
     #[serde(default = "default_max_iterations")]
     #[schemars(range(min = 1))]
     pub max_iterations: u32,
@@ -52,59 +52,59 @@ fn default_max_iterations() -> u32 {
     50
 }
 
-/// How a field takes in what comes to it.
+/// How a state field takes in a new value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reducer {
-    /// The new value stands in the place of the old.
+    /// The new value replaces the old one.
     #[default]
     Set,
-    /// Values become a list, in the order in which they come.
+    /// Values are collected in a list, in order of arrival.
     Append,
-    /// The fields of objects are put together; the new ones win.
+    /// Objects are merged; new fields win.
     Merge,
-    /// Numbers are added up.
+    /// Numbers are added.
     Sum,
-    /// The greatest number stays.
+    /// The largest number is kept.
     Max,
 }
 
-/// A way from one node to others.
+/// An edge from one node to others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Edge {
-    /// Where it leaves.
+    /// The node it leaves.
     pub from: Name,
-    /// Where it leads.
+    /// The node or nodes it leads to.
     pub to: Destination,
-    /// The expression over the state under which it is taken; always, if left out.
+    /// Expression over the state that must be true; always taken if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
 }
 
-/// Where an edge leads: to one node, or to the node that the routing key names.
+/// The destination of an edge: one node, or the one that the routing key selects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Destination {
-    /// Always the same node.
+    /// Always this node.
     Node(Name),
-    /// By routing key.
+    /// A node by routing key.
     ByKey(BTreeMap<String, Name>),
 }
 
-/// The routing key of a check that holds.
+/// Routing key of a check that passed.
 pub const PASSED: &str = "passed";
 
-/// The routing key of a check that does not.
+/// Routing key of a check that failed.
 pub const FAILED: &str = "failed";
 
-/// Whether only one key of a mapping leads to a node.
+/// Whether exactly one key leads to a node.
 fn leads_once(to: &Destination, node: &Name) -> bool {
     to.nodes().filter(|other| *other == node).count() == 1
 }
 
 impl Destination {
-    /// Every node that it may lead to.
+    /// Every node that it can lead to.
     pub fn nodes(&self) -> impl Iterator<Item = &Name> {
         match self {
             Self::Node(node) => vec![node].into_iter(),
@@ -114,12 +114,12 @@ impl Destination {
 }
 
 impl WorkflowFields {
-    /// The edges that leave a node, in the order in which they are tried.
+    /// The edges that leave a node, in the order they are tried.
     pub fn edges_from<'a>(&'a self, node: &'a Name) -> impl Iterator<Item = &'a Edge> {
         self.edges.iter().filter(move |edge| edge.from == *node)
     }
 
-    /// Every node that may directly follow a node.
+    /// The direct successors of a node.
     pub fn successors(&self, node: &Name) -> BTreeSet<&Name> {
         self.edges
             .iter()
@@ -128,21 +128,21 @@ impl WorkflowFields {
             .collect()
     }
 
-    /// Every node that can be come to from a node, itself included.
+    /// Every node reachable from a node, including itself.
     pub fn reachable_from<'a>(&'a self, start: &'a Name) -> BTreeSet<&'a Name> {
-        let ways = self.ways();
+        let adjacency = self.adjacency();
         let mut reached = BTreeSet::new();
         let mut open = vec![start];
         while let Some(node) = open.pop() {
             if reached.insert(node) {
-                open.extend(ways.get(node).into_iter().flatten());
+                open.extend(adjacency.get(node).into_iter().flatten());
             }
         }
         reached
     }
 
-    /// A way to a deliver node that goes around what the workflow's check nodes say, if it has any: one on
-    /// which none of them has passed.
+    /// A path to a deliver node on which no check node has passed, if the workflow has check nodes and
+    /// such a path.
     pub fn unchecked(&self) -> Option<Vec<&Name>> {
         let is = |node: &Name, kind| self.nodes.get(node).is_some_and(|node| node.kind == kind);
         if !self.nodes.keys().any(|node| is(node, NodeKind::Check)) {
@@ -152,14 +152,14 @@ impl WorkflowFields {
         let mut open = vec![&self.entry_point];
         while let Some(node) = open.pop() {
             if is(node, NodeKind::Deliver) {
-                let mut way = vec![node];
-                while let Some(before) = way.last().and_then(|node| came_from.get(node)) {
-                    way.push(before);
+                let mut path = vec![node];
+                while let Some(before) = path.last().and_then(|node| came_from.get(node)) {
+                    path.push(before);
                 }
-                way.reverse();
-                return Some(way);
+                path.reverse();
+                return Some(path);
             }
-            for next in self.ways_without_passing(node) {
+            for next in self.successors_without_pass(node) {
                 if *next != self.entry_point && !came_from.contains_key(next) {
                     came_from.insert(next, node);
                     open.push(next);
@@ -169,8 +169,8 @@ impl WorkflowFields {
         None
     }
 
-    /// Where a node may lead though, if it is a check, it has not passed.
-    fn ways_without_passing<'a>(&'a self, node: &'a Name) -> Vec<&'a Name> {
+    /// The successors of a node, without the edge that a check node takes when it passes.
+    fn successors_without_pass<'a>(&'a self, node: &'a Name) -> Vec<&'a Name> {
         let place = self.nodes.get(node);
         let is_check = place.is_some_and(|node| node.kind == NodeKind::Check);
         let detour = match place.map(|node| &node.on_error) {
@@ -189,60 +189,67 @@ impl WorkflowFields {
         by_edges.chain(detour).collect()
     }
 
-    /// A way from some node back to itself, if there is one.
+    /// A path from some node back to itself, if there is one.
     pub fn cycle(&self) -> Option<Vec<&Name>> {
-        // A node is finished once everything behind it has been seen without a way back. The walk
-        // keeps its own stack, because a graph from a file may be as deep as it likes.
-        let ways = self.ways();
-        let ahead = |node: &Name| ways.get(node).cloned().unwrap_or_default();
+        // A node is finished once all nodes reachable from it are known to have no cycle. The search keeps
+        // its own stack, because a graph from a file may be arbitrarily deep.
+        let adjacency = self.adjacency();
+        let open_successors = |node: &Name| adjacency.get(node).cloned().unwrap_or_default();
         let mut finished = BTreeSet::new();
-        for start in self.nodes.keys().filter(|start| ways.contains_key(*start)) {
+        for start in self
+            .nodes
+            .keys()
+            .filter(|start| adjacency.contains_key(*start))
+        {
             if finished.contains(start) {
                 continue;
             }
-            let mut way = vec![(start, ahead(start))];
-            let mut on_way = BTreeSet::from([start]);
-            while let Some((node, open)) = way.last_mut() {
+            let mut path = vec![(start, open_successors(start))];
+            let mut on_path = BTreeSet::from([start]);
+            while let Some((node, open)) = path.last_mut() {
                 let node = *node;
                 let Some(next) = open.pop() else {
                     finished.insert(node);
-                    on_way.remove(node);
-                    way.pop();
+                    on_path.remove(node);
+                    path.pop();
                     continue;
                 };
-                if on_way.contains(next) {
-                    let around = way
+                if on_path.contains(next) {
+                    let cycle = path
                         .iter()
                         .map(|(node, _)| *node)
                         .skip_while(|node| *node != next);
-                    return Some(around.chain([next]).collect());
+                    return Some(cycle.chain([next]).collect());
                 }
                 if !finished.contains(next) {
-                    on_way.insert(next);
-                    way.push((next, ahead(next)));
+                    on_path.insert(next);
+                    path.push((next, open_successors(next)));
                 }
             }
         }
         None
     }
 
-    /// Where the edges lead, by the node that they leave.
-    fn ways(&self) -> BTreeMap<&Name, Vec<&Name>> {
-        let mut ways: BTreeMap<&Name, Vec<&Name>> = BTreeMap::new();
+    /// The successors of each node.
+    fn adjacency(&self) -> BTreeMap<&Name, Vec<&Name>> {
+        let mut adjacency: BTreeMap<&Name, Vec<&Name>> = BTreeMap::new();
         for edge in &self.edges {
-            ways.entry(&edge.from).or_default().extend(edge.to.nodes());
+            adjacency
+                .entry(&edge.from)
+                .or_default()
+                .extend(edge.to.nodes());
         }
         for (name, node) in &self.nodes {
             if let OnError::Goto(target) = &node.on_error {
-                ways.entry(name).or_default().push(target);
+                adjacency.entry(name).or_default().push(target);
             }
         }
-        ways
+        adjacency
     }
 }
 
 impl Valid<WorkflowFields> {
-    /// Whether every agent and tool that the nodes name exists.
+    /// Checks that every agent and tool named by the nodes exists.
     pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
         let mut report = Report::default();
         report.within("nodes", |report| {
@@ -326,18 +333,18 @@ impl Rules for WorkflowFields {
                 report.field(
                     name,
                     "workflow.unreachable",
-                    format!("no way leads from `{}` to `{name}`", self.entry_point),
+                    format!("`{name}` cannot be reached from `{}`", self.entry_point),
                 );
             }
         });
         self.routing_rules(report);
-        if let Some(way) = self.unchecked() {
-            let way = in_words(&way);
+        if let Some(path) = self.unchecked() {
+            let path = format_path(&path);
             report.field(
                 "edges",
                 "workflow.unchecked",
                 format!(
-                    "a way leads to what is delivered though no check has passed: {way}; lead it \
+                    "a path delivers the answer without a passed check: {path}; lead it \
                      through the `{PASSED}` key of a check"
                 ),
             );
@@ -347,21 +354,21 @@ impl Rules for WorkflowFields {
             self.answer.is_none() || !self.nodes.values().any(delivers),
             "answer",
             "workflow.answer_delivered",
-            "what a deliver node says is the answer; leave out `answer`",
+            "a deliver node gives the answer; leave out `answer`",
         );
         if let Some(cycle) = self.cycle() {
-            let way = in_words(&cycle);
+            let path = format_path(&cycle);
             report.field(
                 "edges",
                 "workflow.cycle",
-                format!("the edges lead in a circle: {way}; loop inside a node instead"),
+                format!("the edges form a cycle: {path}; loop inside a node instead"),
             );
         }
     }
 }
 
 impl WorkflowFields {
-    /// Whether it decides by itself who answers.
+    /// Whether the workflow chooses the request's target itself.
     pub fn routes(&self) -> bool {
         let mut nodes = self.nodes.values();
         nodes.any(|node| node.kind == NodeKind::Route)
@@ -370,7 +377,7 @@ impl WorkflowFields {
     fn routing_rules(&self, report: &mut Report) {
         report.within("nodes", |report| {
             for (name, node) in &self.nodes {
-                let wanted = match node.kind {
+                let expected = match node.kind {
                     NodeKind::Dispatch => NodeKind::Route,
                     NodeKind::Aggregate => NodeKind::Dispatch,
                     _ => continue,
@@ -378,10 +385,10 @@ impl WorkflowFields {
                 let of = node.of.as_ref().and_then(|of| self.nodes.get(of));
                 report.within(name, |report| {
                     report.require(
-                        of.is_some_and(|of| of.kind == wanted),
+                        of.is_some_and(|of| of.kind == expected),
                         "of",
                         "workflow.of_unknown",
-                        "it names no node of the right type: dispatch is of a route, aggregate of a dispatch",
+                        "of must name a route node (at a dispatch node) or a dispatch node (at an aggregate node)",
                     );
                 });
             }
@@ -402,7 +409,7 @@ impl WorkflowFields {
                         edge.to.nodes().next().is_some(),
                         "to",
                         "workflow.edge_nowhere",
-                        "the edge leads nowhere; name a node for at least one key",
+                        "the edge has no destination; name a node for at least one key",
                     );
                     for node in edge
                         .to
@@ -421,9 +428,8 @@ impl WorkflowFields {
     }
 }
 
-/// A way, node by node.
-fn in_words(way: &[&Name]) -> String {
-    let names: Vec<_> = way.iter().map(|node| node.as_str()).collect();
+fn format_path(path: &[&Name]) -> String {
+    let names: Vec<_> = path.iter().map(|node| node.as_str()).collect();
     names.join(" → ")
 }
 
@@ -488,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_delivered_on_a_way_on_which_no_check_has_passed() {
+    fn a_path_to_delivery_without_a_passed_check_is_rejected() {
         let sound = json!([
             { "from": "write", "to": "look" },
             { "from": "look", "to": { "passed": "send", "failed": "mend" } },
@@ -496,7 +502,7 @@ mod tests {
             { "from": "again", "to": { "passed": "send" } },
         ]);
         checked(&sound).unwrap();
-        for (edge, way) in [
+        for (edge, path) in [
             (json!({ "from": "write", "to": "send" }), "write → send"),
             (
                 json!({ "from": "mend", "to": "send" }),
@@ -516,19 +522,19 @@ mod tests {
             edges.as_array_mut().unwrap().push(edge);
             let refused = checked(&edges).unwrap_err();
             assert!(
-                refused.contains("no check has passed") && refused.contains(way),
+                refused.contains("without a passed check") && refused.contains(path),
                 "{refused}"
             );
         }
     }
 
     #[test]
-    fn ways_that_part_and_meet_again_are_no_cycle() {
+    fn paths_that_rejoin_are_not_a_cycle() {
         assert!(graph(&[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]).is_ok());
     }
 
     #[test]
-    fn a_very_long_way_is_walked() {
+    fn a_very_long_path_is_searched() {
         let names: Vec<_> = (0..3_000).map(|step| format!("n{step}")).collect();
         let mut edges: Vec<_> = names
             .windows(2)

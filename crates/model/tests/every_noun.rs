@@ -1,10 +1,6 @@
-//! Every noun survives JSON, and its schema accepts what it writes.
+//! Every type round-trips through JSON, and its schema accepts the output.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod drawing;
 
@@ -16,7 +12,7 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The noun's schema, compiled.
+/// The compiled schema of a type.
 fn validator(noun: &str) -> jsonschema::Validator {
     let (_, schema) = schemas()
         .into_iter()
@@ -47,7 +43,7 @@ macro_rules! nouns {
     ($($noun:ident: $draw:path,)*) => {
         const NOUNS: &[&str] = &[$(stringify!($noun)),*];
 
-        #[allow(non_snake_case, reason = "each module is named as its noun")]
+        #[allow(non_snake_case, reason = "each module has the name of its type")]
         mod survive_json_and_match_their_schema {
             $(mod $noun {
                 use super::super::*;
@@ -170,7 +166,7 @@ nouns! {
 }
 
 #[test]
-fn no_noun_is_left_out() {
+fn every_type_is_covered() {
     let with_schema: BTreeSet<_> = schemas().into_iter().map(|(name, _)| name).collect();
     let drawn: BTreeSet<_> = NOUNS.iter().copied().collect();
     assert_eq!(with_schema, drawn);
@@ -178,7 +174,7 @@ fn no_noun_is_left_out() {
 }
 
 #[test]
-fn a_schema_refuses_what_is_not_the_noun() {
+fn a_schema_rejects_other_values() {
     for (name, schema) in schemas() {
         let validator = jsonschema::validator_for(schema.as_value()).unwrap();
         assert!(

@@ -1,6 +1,6 @@
-//! `docs/model.md` says where every field of the five documents has gone; here it is held to it.
+//! Checks the table in `docs/model.md` that maps every field of the five documents.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::Path;
 use convoke_model::schemas;
 use serde_json::Value;
 
-/// A row of the tables: a document's field, and where it is now.
+/// A row of the table: a field of a document and its current places.
 #[derive(Debug)]
 struct Row {
     field: String,
@@ -37,7 +37,7 @@ fn rows(page: &str) -> Vec<Row> {
         .collect()
 }
 
-/// The schema itself and the alternatives that it consists of.
+/// The schema itself and its alternatives.
 fn alternatives(schema: &Value) -> Vec<&Value> {
     let branches = ["oneOf", "anyOf"]
         .iter()
@@ -61,7 +61,7 @@ fn has_value(schema: &Value, value: &str) -> bool {
     })
 }
 
-/// Whether the file that defines a noun has a public method of this name.
+/// Whether the file that defines a type has a public method of this name.
 fn has_method(noun: &str, method: &str) -> bool {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let definitions = ["type", "struct", "enum"]
@@ -76,7 +76,7 @@ fn has_method(noun: &str, method: &str) -> bool {
     })
 }
 
-/// What is wrong with the rows.
+/// Problems with the rows.
 fn problems(rows: &[Row]) -> Vec<String> {
     let schemas: BTreeMap<_, _> = schemas()
         .into_iter()
@@ -138,7 +138,7 @@ fn every_field_of_the_documents_has_a_place() {
 }
 
 #[test]
-fn a_place_that_does_not_exist_is_found() {
+fn a_missing_place_is_reported() {
     let wrong = [
         "| S1 Task.colour | Task.colour | |",
         "| S1 Job.id | Job.id | |",

@@ -4,34 +4,43 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use convoke_engine::{EngineError, TaskEvent};
+use convoke_flow::{Following, TaskEvent, TaskUpdate};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 
 use crate::error::RuntimeError;
 
-/// What happens to a task, step by step: a [`Stream`] that can also be asked by
-/// [`next`](Self::next) alone. It may outlive its runtime, and then ends with
-/// [`RuntimeError::Stopped`], unless the task has ended.
+/// What happens to a task, event by event, and what is said in between: a [`Stream`] that can also be asked by
+/// [`next`](Self::next) alone. It may outlive its runtime, and then ends with [`RuntimeError::Stopped`], unless the task
+/// has ended.
 #[must_use = "nothing is read before the first `next`"]
-pub struct TaskEvents(BoxStream<'static, Result<TaskEvent, RuntimeError>>);
+pub struct TaskEvents(BoxStream<'static, Result<TaskUpdate, RuntimeError>>);
 
 impl TaskEvents {
-    pub(crate) fn new(
-        events: impl Stream<Item = Result<TaskEvent, EngineError>> + Send + 'static,
-    ) -> Self {
-        Self(events.map(|event| Ok(event?)).boxed())
+    pub(crate) fn new(following: Following) -> Self {
+        Self(following.into_stream().map(|update| Ok(update?)).boxed())
     }
 
-    /// The next step, once there is one; nothing, once the task has ended and all was given, or after an
+    /// The next event, without what is said in between.
+    pub async fn next_event(&mut self) -> Option<Result<TaskEvent, RuntimeError>> {
+        loop {
+            match self.next().await? {
+                Ok(TaskUpdate::Event(event)) => return Some(Ok(event)),
+                Ok(TaskUpdate::Live(_)) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// The next update, once there is one; nothing, once the task has ended and all was given, or after an
     /// error. A call that is dropped loses nothing.
-    pub async fn next(&mut self) -> Option<Result<TaskEvent, RuntimeError>> {
+    pub async fn next(&mut self) -> Option<Result<TaskUpdate, RuntimeError>> {
         self.0.next().await
     }
 }
 
 impl Stream for TaskEvents {
-    type Item = Result<TaskEvent, RuntimeError>;
+    type Item = Result<TaskUpdate, RuntimeError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll_next_unpin(context)

@@ -28,14 +28,14 @@ pub use wire::{StoreChoice, tool_servers};
 
 pub use convoke_app::{App, Diagnostics, LoadedApp};
 pub use convoke_engine::{
-    EditionError, Engine, EngineError, EventCursor, Facts, Failure, FailureKind, Live, LiveUpdate,
-    Question, QuestionAnswer, QuestionKind, TaskChange, TaskEvent, TaskOutcome,
+    EditionError, Engine, EngineError, EventCursor, Facts, Failure, FailureKind, InvalidCursor,
+    Live, LiveText, LiveUpdate, Question, QuestionAnswer, QuestionKind, TaskOutcome,
 };
 pub use convoke_flow::ports::Caller;
 pub use convoke_flow::toolbox::{RustTool, ToolContext, ToolEffect, ToolError};
 pub use convoke_flow::{
-    Assistant, FlowError, Incoming, MAX_ANSWER_BYTES, MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS,
-    MAX_TAGS,
+    Assistant, DecisionCandidate, FlowError, FollowedTask, Incoming, MAX_ANSWER_BYTES,
+    MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS, MAX_TAGS, TaskEvent, TaskEventKind, TaskUpdate,
 };
 pub use convoke_llm::Options as ModelOptions;
 pub use convoke_mcp::ToolServers;

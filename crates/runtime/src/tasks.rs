@@ -168,7 +168,7 @@ pub struct ForkPoint {
 }
 
 impl ForkPoint {
-    /// Right after a step, as [`TaskEvent::cursor`](convoke_engine::TaskEvent::cursor) names it. The task must
+    /// Right after a step, as [`TaskEvent::cursor`](convoke_flow::TaskEvent::cursor) names it. The task must
     /// not have ended with it.
     pub fn at(cursor: EventCursor) -> Self {
         Self {
@@ -215,24 +215,17 @@ impl Runtime {
         })
     }
 
-    /// What happened to a user's task after a place in its journal, and what happens from now on, each step
-    /// once and in order. Ends when the task has ended.
+    /// What happened to a user's task after a cursor, and what happens from now on, each event once and in order, and
+    /// between them what is said in this process. Ends when the task has ended.
     pub async fn follow(
         &self,
         user: UserId,
         task: Uuid,
         after: EventCursor,
     ) -> Result<TaskEvents, RuntimeError> {
-        let record = self.owned(user, task).await?;
-        if after.step() > record.seq {
-            let (steps, step) = (record.seq, after.step());
-            return Err(RuntimeError::Engine(EngineError::Refused {
-                code: "task.no_such_step",
-                message: format!("the task has {steps} steps; there is no step {step}"),
-            }));
-        }
-        let events = self.engine.follow(&self.viewer(user), task, after);
-        Ok(TaskEvents::new(events))
+        let viewer = self.viewer(user);
+        let following = convoke_flow::follow(&self.engine, &viewer, task, after).await?;
+        Ok(TaskEvents::new(following))
     }
 
     /// Cancels a user's task. Returns once that is on disk: the task makes no further call and ends as

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use convoke::{
     EventCursor, ForkPoint, Incoming, MAX_TASKS_PER_PAGE, Map, QuestionAnswer, Runtime, RustTool,
-    StoreChoice, TaskChange, TaskEvent, TaskQuery, TaskState, ToolContext, ToolError, UserId, Uuid,
-    Value, json,
+    StoreChoice, TaskEvent, TaskEventKind, TaskQuery, TaskState, ToolContext, ToolError, UserId,
+    Uuid, Value, json,
 };
 use tempfile::TempDir;
 
@@ -109,7 +109,7 @@ async fn until_asked(runtime: &Runtime, user: UserId, incoming: Incoming) -> Uui
 async fn rest(runtime: &Runtime, task: Uuid, after: EventCursor) -> Vec<TaskEvent> {
     let mut events = runtime.follow(ANN, task, after).await.unwrap();
     let mut all = Vec::new();
-    while let Some(event) = events.next().await {
+    while let Some(event) = events.next_event().await {
         all.push(event.unwrap());
     }
     all
@@ -122,10 +122,9 @@ async fn a_program_follows_answers_and_looks_at_a_task() {
     let mut events = runtime.follow(ANN, task, EventCursor::START).await.unwrap();
     let mut seen = Vec::new();
     let question = loop {
-        let event = events.next().await.unwrap().unwrap();
-        let question = event.questions.first().cloned();
-        seen.push(event);
-        if let Some(question) = question {
+        let event = events.next_event().await.unwrap().unwrap();
+        seen.push(event.clone());
+        if let TaskEventKind::QuestionAsked { question } = event.kind {
             break question;
         }
     };
@@ -140,24 +139,30 @@ async fn a_program_follows_answers_and_looks_at_a_task() {
     let said = QuestionAnswer::approve().saying("it is worth it");
     let ended = runtime.answer(ANN, task, Some(question.id), said.clone());
     assert_eq!(ended.await.unwrap().answer.unwrap().text, "Paid 200.");
-    while let Some(event) = events.next().await {
+    while let Some(event) = events.next_event().await {
         seen.push(event.unwrap());
     }
-    let answered = TaskChange::Answered {
+    let answered = TaskEventKind::QuestionAnswered {
         question: question.id,
         answer: said,
     };
-    assert!(seen.iter().any(|event| event.change == answered));
+    assert!(seen.iter().any(|event| event.kind == answered));
     assert_eq!(seen, rest(&runtime, task, EventCursor::START).await);
-    let last = seen.last().unwrap();
-    assert_eq!(last.state, TaskState::Completed);
-    assert_eq!(last.answer.as_ref().unwrap().text, "Paid 200.");
+    let [.., answer, last] = seen.as_slice() else {
+        panic!("{seen:?}");
+    };
+    let TaskEventKind::Answer { answer } = &answer.kind else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(answer.text, "Paid 200.");
+    let (state, error) = (TaskState::Completed, None);
+    assert_eq!(last.kind, TaskEventKind::Ended { state, error });
     // Whoever comes back misses nothing and gets nothing twice.
     let middle = seen.len() / 2;
     let later = rest(&runtime, task, seen[middle].cursor).await;
     assert_eq!(later, seen[middle + 1..]);
     let stands = runtime.task(ANN, task).await.unwrap();
-    assert_eq!(stands.cursor, last.cursor);
+    assert_eq!(stands.cursor.step(), last.cursor.step());
     assert_eq!(stands.answer.unwrap().text, "Paid 200.");
     let beyond = EventCursor::after(last.cursor.step() + 1);
     let refused = runtime.follow(ANN, task, beyond).await.unwrap_err();
@@ -223,11 +228,11 @@ async fn a_program_cancels_a_task() {
         .await
         .pop()
         .unwrap();
-    assert_eq!(last.state, TaskState::Canceled);
-    let canceled = TaskChange::Canceled {
-        reason: reason.map(str::to_owned),
+    let canceled = TaskEventKind::Ended {
+        state: TaskState::Canceled,
+        error: reason.map(str::to_owned),
     };
-    assert_eq!(last.change, canceled);
+    assert_eq!(last.kind, canceled);
     assert_eq!(shop.paid(), 0);
     runtime.cancel(ANN, task, None).await.unwrap();
     let done = until_asked(&runtime, ANN, Incoming::new(ANN, "Pay.")).await;
@@ -249,7 +254,7 @@ async fn a_program_forks_a_task_at_a_step_with_another_state() {
     let ended = runtime.wait(ANN, fork).await.unwrap();
     assert_eq!(ended.answer.unwrap().text, "Paid 7.");
     let first = rest(&runtime, fork, EventCursor::START).await.remove(0);
-    assert_eq!(first.change, TaskChange::Forked { from: task, at });
+    assert_eq!(first.kind, TaskEventKind::Forked { from: task, at });
     assert_eq!(shop.looked.load(Ordering::SeqCst), 1);
     let beyond = ForkPoint::at(EventCursor::after(99));
     let refused = runtime.fork(ANN, task, beyond).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Whether a value fits, found out within a budget.
+//! Checks whether a value matches a schema, within a budget of steps.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use crate::error::Complexity;
 use crate::leaf::{Leaf, values_in};
 use crate::node::{Node, NodeId, ObjectNode};
 
-/// Whether something holds, or that it cannot be found out.
+/// Whether something holds; `Complexity` if a limit was reached before that was results.
 pub(crate) type Answer = Result<bool, Complexity>;
 
-/// One check under way.
+/// One running check of one value.
 pub(crate) struct Check<'s> {
     pub(crate) schema: &'s Schema,
     budget: u64,
-    left: u64,
+    remaining: u64,
     depth: usize,
-    /// What is known of schemas applied to values, by the values' addresses.
-    known: HashMap<(NodeId, *const Value), bool>,
+    /// Results so far. Keyed by the value's address, so that no value is cloned or compared.
+    results: HashMap<(NodeId, *const Value), bool>,
 }
 
 impl<'s> Check<'s> {
@@ -27,28 +27,28 @@ impl<'s> Check<'s> {
         Self {
             schema,
             budget,
-            left: budget,
+            remaining: budget,
             depth: 0,
-            known: HashMap::new(),
+            results: HashMap::new(),
         }
     }
 
-    /// Pays for work before it is done.
-    pub(crate) fn pay(&mut self, steps: u64) -> Result<(), Complexity> {
-        self.left = self
-            .left
+    /// Charges for work before it is done.
+    pub(crate) fn charge(&mut self, steps: u64) -> Result<(), Complexity> {
+        self.remaining = self
+            .remaining
             .checked_sub(steps)
             .ok_or(Complexity::Steps(self.budget))?;
         Ok(())
     }
 
-    /// Makes sure that there is something left to find out with what is wrong.
+    /// Guarantees a quarter of the budget for explaining a mismatch.
     pub(crate) fn replenish(&mut self) {
-        self.left = self.left.max(self.budget / 4);
+        self.remaining = self.remaining.max(self.budget / 4);
     }
 
-    /// Does some work one level deeper.
-    pub(crate) fn deeper<T>(
+    /// Runs `work` one level deeper, within the limit on depth.
+    pub(crate) fn nested<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Complexity>,
     ) -> Result<T, Complexity> {
@@ -62,13 +62,12 @@ impl<'s> Check<'s> {
         outcome
     }
 
-    /// Whether a value fits a schema.
-    pub(crate) fn fits(&mut self, id: NodeId, value: &Value) -> Answer {
-        self.pay(1)?;
+    pub(crate) fn matches(&mut self, id: NodeId, value: &Value) -> Answer {
+        self.charge(1)?;
         match self.schema.node(id) {
             Node::Bool(answer) => Ok(*answer),
             Node::Meta(draft) => {
-                self.pay(values_in(value).saturating_mul(8))?;
+                self.charge(values_in(value).saturating_mul(8))?;
                 self.within_depth(value)?;
                 Ok(match draft {
                     jsonschema::Draft::Draft201909 => {
@@ -79,63 +78,63 @@ impl<'s> Check<'s> {
             }
             Node::Object(node) if node.is_composed() => {
                 let key = (id, std::ptr::from_ref(value));
-                if let Some(answer) = self.known.get(&key) {
+                if let Some(answer) = self.results.get(&key) {
                     return Ok(*answer);
                 }
-                let answer = self.deeper(|check| check.fits_object(node, value))?;
-                self.known.insert(key, answer);
+                let answer = self.nested(|check| check.matches_object(node, value))?;
+                self.results.insert(key, answer);
                 Ok(answer)
             }
-            Node::Object(node) => self.fits_leaf(node.leaf.as_deref(), value),
+            Node::Object(node) => self.matches_leaf(node.leaf.as_deref(), value),
         }
     }
 
-    pub(crate) fn fits_leaf(&mut self, leaf: Option<&Leaf>, value: &Value) -> Answer {
+    pub(crate) fn matches_leaf(&mut self, leaf: Option<&Leaf>, value: &Value) -> Answer {
         let Some(leaf) = leaf else { return Ok(true) };
-        self.pay(leaf.steps(value))?;
+        self.charge(leaf.steps(value))?;
         Ok(leaf.is_valid(value))
     }
 
-    /// Ordered from cheap to costly.
-    fn fits_object(&mut self, node: &ObjectNode, value: &Value) -> Answer {
-        Ok(self.fits_leaf(node.leaf.as_deref(), value)?
-            && self.fits_in_place(node, value)?
+    /// Runs the checks from cheap to costly.
+    fn matches_object(&mut self, node: &ObjectNode, value: &Value) -> Answer {
+        Ok(self.matches_leaf(node.leaf.as_deref(), value)?
+            && self.matches_in_place(node, value)?
             && match value {
-                Value::Object(fields) => self.fits_fields(node, fields, value)?,
-                Value::Array(items) => self.fits_items(node, items, value)?,
+                Value::Object(fields) => self.matches_fields(node, fields, value)?,
+                Value::Array(items) => self.matches_items(node, items, value)?,
                 _ => true,
             })
     }
 
-    fn fits_in_place(&mut self, node: &ObjectNode, value: &Value) -> Answer {
+    fn matches_in_place(&mut self, node: &ObjectNode, value: &Value) -> Answer {
         for all in node.references.iter().chain(&node.all_of) {
-            if !self.fits(*all, value)? {
+            if !self.matches(*all, value)? {
                 return Ok(false);
             }
         }
         if let Some(any_of) = &node.any_of
-            && self.fitting(any_of, value, 1)? == 0
+            && self.count_matches(any_of, value, 1)? == 0
         {
             return Ok(false);
         }
         if let Some(one_of) = &node.one_of
-            && self.fitting(one_of, value, 2)? != 1
+            && self.count_matches(one_of, value, 2)? != 1
         {
             return Ok(false);
         }
         if let Some(not) = node.not
-            && self.fits(not, value)?
+            && self.matches(not, value)?
         {
             return Ok(false);
         }
         match self.branch(node, value)? {
-            Some(branch) => self.fits(branch, value),
+            Some(branch) => self.matches(branch, value),
             None => Ok(true),
         }
     }
 
-    /// How many of several schemas a value fits, counted up to `most`.
-    pub(crate) fn fitting(
+    /// Counts how many of the schemas the value matches, up to `most`.
+    pub(crate) fn count_matches(
         &mut self,
         ids: &[NodeId],
         value: &Value,
@@ -143,7 +142,7 @@ impl<'s> Check<'s> {
     ) -> Result<usize, Complexity> {
         let mut count = 0;
         for id in ids {
-            count += usize::from(self.fits(*id, value)?);
+            count += usize::from(self.matches(*id, value)?);
             if count == most {
                 break;
             }
@@ -151,7 +150,7 @@ impl<'s> Check<'s> {
         Ok(count)
     }
 
-    /// The schema that a condition puts in force, if it puts one.
+    /// The schema that `if` / `then` / `else` selects for this value, if any.
     pub(crate) fn branch(
         &mut self,
         node: &ObjectNode,
@@ -160,22 +159,22 @@ impl<'s> Check<'s> {
         let Some(condition) = &node.condition else {
             return Ok(None);
         };
-        Ok(if self.fits(condition.when, value)? {
+        Ok(if self.matches(condition.when, value)? {
             condition.then
         } else {
             condition.otherwise
         })
     }
 
-    fn fits_fields(
+    fn matches_fields(
         &mut self,
         node: &ObjectNode,
         fields: &Map<String, Value>,
         value: &Value,
     ) -> Answer {
         for dependent in &node.dependents {
-            self.pay(1)?;
-            if fields.contains_key(&dependent.name) && !self.fits(dependent.node, value)? {
+            self.charge(1)?;
+            if fields.contains_key(&dependent.name) && !self.matches(dependent.node, value)? {
                 return Ok(false);
             }
         }
@@ -184,12 +183,12 @@ impl<'s> Check<'s> {
         }
         for (name, field) in fields {
             for schema in self.schemas_of(node, name)? {
-                if !self.fits(schema, field)? {
+                if !self.matches(schema, field)? {
                     return Ok(false);
                 }
             }
             if let Some(names) = node.names
-                && !self.name_fits(names, name)?
+                && !self.matches_name(names, name)?
             {
                 return Ok(false);
             }
@@ -198,7 +197,7 @@ impl<'s> Check<'s> {
             return Ok(true);
         };
         for field in self.unevaluated_fields(node, fields, value)? {
-            if !self.fits(unevaluated, &fields[field])? {
+            if !self.matches(unevaluated, &fields[field])? {
                 return Ok(false);
             }
         }
@@ -211,12 +210,12 @@ impl<'s> Check<'s> {
         node: &ObjectNode,
         name: &str,
     ) -> Result<Vec<NodeId>, Complexity> {
-        self.pay(1)?;
+        self.charge(1)?;
         let mut schemas: Vec<NodeId> = node.properties.get(name).copied().into_iter().collect();
         if !node.patterns.is_empty() {
             let text = Value::from(name);
             for (pattern, schema) in &node.patterns {
-                if self.fits_leaf(Some(pattern), &text)? {
+                if self.matches_leaf(Some(pattern), &text)? {
                     schemas.push(*schema);
                 }
             }
@@ -227,15 +226,16 @@ impl<'s> Check<'s> {
         Ok(schemas)
     }
 
-    /// A name is a value that lives no longer than this: nothing is to be remembered of it.
-    pub(crate) fn name_fits(&mut self, id: NodeId, name: &str) -> Answer {
-        let known = std::mem::take(&mut self.known);
-        let answer = self.fits(id, &Value::from(name));
-        self.known = known;
+    /// Checks a property's name. The name is a temporary value, so its address must not stay in
+    /// `results`.
+    pub(crate) fn matches_name(&mut self, id: NodeId, name: &str) -> Answer {
+        let results = std::mem::take(&mut self.results);
+        let answer = self.matches(id, &Value::from(name));
+        self.results = results;
         answer
     }
 
-    fn fits_items(&mut self, node: &ObjectNode, items: &[Value], value: &Value) -> Answer {
+    fn matches_items(&mut self, node: &ObjectNode, items: &[Value], value: &Value) -> Answer {
         if !node.looks_into_arrays() {
             return Ok(true);
         }
@@ -243,14 +243,14 @@ impl<'s> Check<'s> {
             let Some(schema) = node.prefix.get(index).copied().or(node.items) else {
                 break;
             };
-            if !self.fits(schema, item)? {
+            if !self.matches(schema, item)? {
                 return Ok(false);
             }
         }
         if let Some(contains) = &node.contains {
             let mut found = 0;
             for item in items {
-                found += u64::from(self.fits(contains.node, item)?);
+                found += u64::from(self.matches(contains.node, item)?);
             }
             if found < contains.least || contains.most.is_some_and(|most| found > most) {
                 return Ok(false);
@@ -260,14 +260,14 @@ impl<'s> Check<'s> {
             return Ok(true);
         };
         for index in self.unevaluated_items(node, items, value)? {
-            if !self.fits(unevaluated, &items[index])? {
+            if !self.matches(unevaluated, &items[index])? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Whether a value may be given to code that recurses over it.
+    /// Rejects a value that is too deep for code that recurses over it.
     fn within_depth(&self, value: &Value) -> Result<(), Complexity> {
         let limit = self.schema.limits.depth;
         let mut open = vec![(value, self.depth)];

@@ -1,5 +1,5 @@
-//! From a schema's text to the graph. Every schema object is looked at once, however often it is
-//! referred to, so that compiling takes work in proportion to the text.
+//! Compiles a schema's JSON into the graph. Each schema object is compiled once, however often it is
+//! referenced, so the work is proportional to the size of the text.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use crate::leaf::{Leaves, invalid};
 use crate::limits::Limits;
 use crate::node::{Condition, Contains, Dependent, Node, NodeId, ObjectNode};
 
-/// What a schema without an id is called.
+/// The base URI of a schema without an id.
 const BASE: &str = "json-schema:///";
 
-const SEVERAL_SCOPES: &str = "references that depend on who refers (`$dynamicRef`, `$recursiveRef`) are \
+const SEVERAL_SCOPES: &str = "dynamic references (`$dynamicRef`, `$recursiveRef`) are \
      not supported in a schema with several `$id`s";
 
-/// Compiles a schema and all that it refers to.
+/// Compiles a schema and everything it references.
 pub(crate) fn compile(schema: &Value, limits: &Limits) -> Result<(Vec<Node>, NodeId), SchemaError> {
     jsonschema::meta::validate(schema).map_err(|error| invalid(&error))?;
     let draft = Draft::default().detect(schema);
     let resource = draft.create_resource_ref(schema);
     let base = uri::from_str(resource.id().unwrap_or(BASE)).map_err(|error| invalid(&error))?;
-    // The drafts' own schemas are known; nothing else is ever fetched.
+    // Only the drafts' own meta-schemas are registered; nothing is fetched.
     let registry = SPECIFICATIONS
         .add(base.as_str(), resource)
         .and_then(|builder| builder.draft(draft).prepare())
@@ -39,7 +39,7 @@ pub(crate) fn compile(schema: &Value, limits: &Limits) -> Result<(Vec<Node>, Nod
         has_several_scopes: false,
         is_dynamic: false,
     };
-    let root = compiler.node(At {
+    let root = compiler.node(LocatedSchema {
         schema,
         resolver: registry.resolver(base),
         draft,
@@ -53,33 +53,32 @@ pub(crate) fn compile(schema: &Value, limits: &Limits) -> Result<(Vec<Node>, Nod
     Ok((compiler.nodes, root))
 }
 
-/// A schema where it stands.
-struct At<'r> {
+/// A schema together with what its references resolve against.
+struct LocatedSchema<'r> {
     schema: &'r Value,
     resolver: Resolver<'r>,
     draft: Draft,
 }
 
-impl<'r> At<'r> {
-    /// A schema within this one.
+impl<'r> LocatedSchema<'r> {
     fn child(&self, schema: &'r Value) -> Self {
-        At {
+        LocatedSchema {
             schema,
             resolver: self.resolver.clone(),
             draft: self.draft,
         }
     }
 
-    fn is_since(&self, draft: Draft) -> bool {
+    fn is_at_least(&self, draft: Draft) -> bool {
         self.draft >= draft
     }
 }
 
 struct Compiler<'r, 'l> {
     nodes: Vec<Node>,
-    /// By address: a schema stands at one place of its document.
+    /// Keyed by address: each schema has one position in its document.
     known: HashMap<*const Value, NodeId>,
-    open: Vec<(NodeId, At<'r>)>,
+    open: Vec<(NodeId, LocatedSchema<'r>)>,
     leaves: Leaves,
     limits: &'l Limits,
     first_scope: Option<String>,
@@ -88,15 +87,15 @@ struct Compiler<'r, 'l> {
 }
 
 impl<'r> Compiler<'r, '_> {
-    /// The place of a schema in the graph. What stands there is compiled later.
-    fn node(&mut self, at: At<'r>) -> Result<NodeId, SchemaError> {
+    /// Returns the node of a schema, and queues the schema for compilation if it is new.
+    fn node(&mut self, at: LocatedSchema<'r>) -> Result<NodeId, SchemaError> {
         let address = std::ptr::from_ref(at.schema);
         if let Some(id) = self.known.get(&address) {
             return Ok(*id);
         }
         let limit = self.limits.schemas;
         if self.nodes.len() >= limit {
-            let message = format!("it consists of more than {limit} schemas");
+            let message = format!("it has more than {limit} schemas");
             return Err(SchemaError::TooComplex(message));
         }
         let id = NodeId(self.nodes.len());
@@ -108,7 +107,7 @@ impl<'r> Compiler<'r, '_> {
 
     fn nodes<'a>(
         &mut self,
-        at: &At<'r>,
+        at: &LocatedSchema<'r>,
         schemas: impl IntoIterator<Item = &'r Value> + 'a,
     ) -> Result<Vec<NodeId>, SchemaError> {
         schemas
@@ -117,12 +116,12 @@ impl<'r> Compiler<'r, '_> {
             .collect()
     }
 
-    fn compiled(&mut self, mut at: At<'r>) -> Result<Node, SchemaError> {
+    fn compiled(&mut self, mut at: LocatedSchema<'r>) -> Result<Node, SchemaError> {
         let object = match at.schema {
             Value::Bool(answer) => return Ok(Node::Bool(*answer)),
             Value::Object(object) => object,
             other => {
-                let message = format!("{} is no schema", kind_of(other));
+                let message = format!("{} is not a schema", kind_of(other));
                 return Err(SchemaError::Invalid(message));
             }
         };
@@ -131,26 +130,26 @@ impl<'r> Compiler<'r, '_> {
             .resolver
             .in_subresource(ResourceRef::new(at.schema, at.draft))
             .map_err(|error| invalid(&error))?;
-        self.note_scope(&at);
+        self.record_scope(&at);
         let mut node = ObjectNode::default();
         if let Some(reference) = text(object, "$ref") {
-            let target = self.referred(&at, reference)?;
+            let target = self.resolve_reference(&at, reference)?;
             node.references.push(target);
-            // In the older drafts a reference stands for the whole object.
-            if !at.is_since(Draft::Draft201909) {
+            // Up to draft 7, `$ref` replaces its siblings.
+            if !at.is_at_least(Draft::Draft201909) {
                 return Ok(Node::Object(Box::new(node)));
             }
         }
         self.dynamic_references(&at, object, &mut node)?;
         node.leaf = self.leaves.of(object, at.draft)?;
-        self.in_place(&at, object, &mut node)?;
-        self.of_objects(&at, object, &mut node)?;
-        self.of_arrays(&at, object, &mut node)?;
+        self.in_place_keywords(&at, object, &mut node)?;
+        self.object_keywords(&at, object, &mut node)?;
+        self.array_keywords(&at, object, &mut node)?;
         Ok(Node::Object(Box::new(node)))
     }
 
-    /// Whether all schemas belong to one document decides what a dynamic reference may mean.
-    fn note_scope(&mut self, at: &At<'_>) {
+    /// Records the base URI: a dynamic reference is supported only if all schemas share one document.
+    fn record_scope(&mut self, at: &LocatedSchema<'_>) {
         let base = at.resolver.base_uri();
         match &self.first_scope {
             None => self.first_scope = Some(base.as_str().to_owned()),
@@ -158,14 +157,18 @@ impl<'r> Compiler<'r, '_> {
         }
     }
 
-    fn referred(&mut self, at: &At<'r>, reference: &str) -> Result<NodeId, SchemaError> {
+    fn resolve_reference(
+        &mut self,
+        at: &LocatedSchema<'r>,
+        reference: &str,
+    ) -> Result<NodeId, SchemaError> {
         let found = at
             .resolver
             .lookup(reference)
             .map_err(|error| invalid(&error))?;
         let (schema, resolver, draft) = found.into_inner();
         let meta = meta_schema(schema);
-        let id = self.node(At {
+        let id = self.node(LocatedSchema {
             schema,
             resolver,
             draft,
@@ -177,10 +180,10 @@ impl<'r> Compiler<'r, '_> {
         Ok(id)
     }
 
-    /// In a schema of one document a dynamic reference means what it would mean anywhere.
+    /// In a schema of one document, a dynamic reference resolves like a static one.
     fn dynamic_references(
         &mut self,
-        at: &At<'r>,
+        at: &LocatedSchema<'r>,
         object: &Map<String, Value>,
         node: &mut ObjectNode,
     ) -> Result<(), SchemaError> {
@@ -191,14 +194,14 @@ impl<'r> Compiler<'r, '_> {
         };
         if let Some(reference) = reference {
             self.is_dynamic = true;
-            node.references.push(self.referred(at, reference)?);
+            node.references.push(self.resolve_reference(at, reference)?);
         }
         Ok(())
     }
 
-    fn in_place(
+    fn in_place_keywords(
         &mut self,
-        at: &At<'r>,
+        at: &LocatedSchema<'r>,
         object: &'r Map<String, Value>,
         node: &mut ObjectNode,
     ) -> Result<(), SchemaError> {
@@ -206,7 +209,7 @@ impl<'r> Compiler<'r, '_> {
         node.any_of = self.alternatives(at, object, "anyOf")?;
         node.one_of = self.alternatives(at, object, "oneOf")?;
         node.not = self.optional(at, object, "not")?;
-        if at.is_since(Draft::Draft7)
+        if at.is_at_least(Draft::Draft7)
             && let Some(when) = self.optional(at, object, "if")?
         {
             node.condition = Some(Condition {
@@ -216,7 +219,7 @@ impl<'r> Compiler<'r, '_> {
             });
         }
         let newer = object.get("dependentSchemas");
-        let newer = newer.filter(|_| at.is_since(Draft::Draft201909));
+        let newer = newer.filter(|_| at.is_at_least(Draft::Draft201909));
         for (keyword, evaluates) in [(object.get("dependencies"), false), (newer, true)] {
             for (name, schema) in fields(keyword).filter(|(_, schema)| !schema.is_array()) {
                 node.dependents.push(Dependent {
@@ -229,9 +232,9 @@ impl<'r> Compiler<'r, '_> {
         Ok(())
     }
 
-    fn of_objects(
+    fn object_keywords(
         &mut self,
-        at: &At<'r>,
+        at: &LocatedSchema<'r>,
         object: &'r Map<String, Value>,
         node: &mut ObjectNode,
     ) -> Result<(), SchemaError> {
@@ -245,23 +248,23 @@ impl<'r> Compiler<'r, '_> {
             node.patterns.push((leaf, property));
         }
         node.additional = self.optional(at, object, "additionalProperties")?;
-        if at.is_since(Draft::Draft6) {
+        if at.is_at_least(Draft::Draft6) {
             node.names = self.optional(at, object, "propertyNames")?;
         }
-        if at.is_since(Draft::Draft201909) {
+        if at.is_at_least(Draft::Draft201909) {
             node.unevaluated_properties = self.optional(at, object, "unevaluatedProperties")?;
         }
         Ok(())
     }
 
-    fn of_arrays(
+    fn array_keywords(
         &mut self,
-        at: &At<'r>,
+        at: &LocatedSchema<'r>,
         object: &'r Map<String, Value>,
         node: &mut ObjectNode,
     ) -> Result<(), SchemaError> {
         let items = object.get("items");
-        if at.is_since(Draft::Draft202012) {
+        if at.is_at_least(Draft::Draft202012) {
             node.prefix = self.nodes(at, list(object, "prefixItems").into_iter().flatten())?;
             node.items = self.optional(at, object, "items")?;
         } else if let Some(Value::Array(prefix)) = items {
@@ -270,10 +273,10 @@ impl<'r> Compiler<'r, '_> {
         } else {
             node.items = self.optional(at, object, "items")?;
         }
-        if at.is_since(Draft::Draft6)
+        if at.is_at_least(Draft::Draft6)
             && let Some(contained) = self.optional(at, object, "contains")?
         {
-            let bounded = at.is_since(Draft::Draft201909);
+            let bounded = at.is_at_least(Draft::Draft201909);
             let bound = |keyword| object.get(keyword).filter(|_| bounded).and_then(count);
             node.contains = Some(Contains {
                 node: contained,
@@ -281,7 +284,7 @@ impl<'r> Compiler<'r, '_> {
                 most: bound("maxContains"),
             });
         }
-        if at.is_since(Draft::Draft201909) {
+        if at.is_at_least(Draft::Draft201909) {
             node.unevaluated_items = self.optional(at, object, "unevaluatedItems")?;
         }
         Ok(())
@@ -289,7 +292,7 @@ impl<'r> Compiler<'r, '_> {
 
     fn optional(
         &mut self,
-        at: &At<'r>,
+        at: &LocatedSchema<'r>,
         object: &'r Map<String, Value>,
         keyword: &str,
     ) -> Result<Option<NodeId>, SchemaError> {
@@ -301,7 +304,7 @@ impl<'r> Compiler<'r, '_> {
 
     fn alternatives(
         &mut self,
-        at: &At<'r>,
+        at: &LocatedSchema<'r>,
         object: &'r Map<String, Value>,
         keyword: &str,
     ) -> Result<Option<Vec<NodeId>>, SchemaError> {
@@ -311,7 +314,7 @@ impl<'r> Compiler<'r, '_> {
     }
 }
 
-/// Which draft's own meta-schema this is, where that one's references are dynamic.
+/// The draft whose meta-schema this is, for drafts with dynamic references.
 fn meta_schema(schema: &Value) -> Option<Draft> {
     match schema.get("$id")?.as_str()? {
         "https://json-schema.org/draft/2019-09/schema" => Some(Draft::Draft201909),
@@ -332,12 +335,12 @@ fn fields(value: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
     value.and_then(Value::as_object).into_iter().flatten()
 }
 
-/// A count, which may be written as `2.0`.
+/// Reads a count, which may be written as `2.0`.
 fn count(value: &Value) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a count beyond the range is as good as the range's end"
+        reason = "a count beyond the range has the same effect as the largest one"
     )]
     let rounded = |number: f64| number as u64;
     value.as_u64().or_else(|| value.as_f64().map(rounded))
@@ -346,10 +349,10 @@ fn count(value: &Value) -> Option<u64> {
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "a truth value",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     }
 }

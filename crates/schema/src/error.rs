@@ -1,28 +1,29 @@
-//! Why a schema cannot be used, and why a value does not fit.
+//! Errors of compiling a schema and of checking a value.
 
 use std::fmt;
 
-/// Why a schema cannot be used.
+/// Why a schema cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// It is no JSON Schema, or refers to something that is not there.
+    /// Not a JSON Schema, or a reference does not resolve.
     #[error("{0}")]
     Invalid(String),
-    /// It uses a part of JSON Schema that is not supported.
+    /// It uses a keyword that is not supported.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// It exceeds a limit.
+    /// It exceeds one of the [`Limits`](crate::Limits).
     #[error("{0}")]
     TooComplex(String),
 }
 
-/// Why a value does not fit.
+/// Why a value is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Misfit {
-    /// These things are wrong with it: at least one, and at most as many as the limits allow.
+pub enum CheckError {
+    /// The value does not match. Holds at least one violation, at most
+    /// [`Limits::violations`](crate::Limits::violations).
     #[error("{}", joined(.0))]
-    Complaints(Vec<Complaint>),
-    /// Whether it fits could not be found out within the limits.
+    Violations(Vec<Violation>),
+    /// A limit was reached before the result was known.
     #[error("{0}")]
     TooComplex(Complexity),
 }
@@ -38,16 +39,15 @@ pub enum Complexity {
     Depth(usize),
 }
 
-/// One thing that is wrong with a value.
+/// One reason why a value does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complaint {
-    /// JSON pointer to the offending part, empty for the value as a whole.
+pub struct Violation {
+    /// JSON pointer to the offending part; empty for the whole value.
     pub path: String,
-    /// What is wrong with it.
     pub message: String,
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
@@ -56,29 +56,30 @@ impl fmt::Display for Complaint {
     }
 }
 
-fn joined(complaints: &[Complaint]) -> String {
-    let lines: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+fn joined(violations: &[Violation]) -> String {
+    let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
     lines.join("; ")
 }
 
-/// The first characters of what is displayed, with a mark where it was cut. What is cut is never written.
+/// Formats at most `characters` characters, followed by `…` if there are more. The rest is never
+/// formatted.
 pub(crate) fn abbreviated(text: &impl fmt::Display, characters: usize) -> String {
-    let mut room = Room {
+    let mut bounded = BoundedText {
         text: String::new(),
         characters,
     };
-    if fmt::write(&mut room, format_args!("{text}")).is_err() {
-        room.text.push('…');
+    if fmt::write(&mut bounded, format_args!("{text}")).is_err() {
+        bounded.text.push('…');
     }
-    room.text
+    bounded.text
 }
 
-struct Room {
+struct BoundedText {
     text: String,
     characters: usize,
 }
 
-impl fmt::Write for Room {
+impl fmt::Write for BoundedText {
     fn write_str(&mut self, more: &str) -> fmt::Result {
         for character in more.chars() {
             self.characters = self.characters.checked_sub(1).ok_or(fmt::Error)?;

@@ -1,4 +1,4 @@
-//! Which fields and items no other keyword has looked at, for `unevaluatedProperties` and
+//! Finds the fields and items that no other keyword has evaluated, for `unevaluatedProperties` and
 //! `unevaluatedItems`.
 
 use std::collections::HashSet;
@@ -19,14 +19,14 @@ impl Check<'_> {
     ) -> Result<Vec<&'v str>, Complexity> {
         let mut seen = HashSet::new();
         self.mark_own_fields(node, fields, &mut seen)?;
-        for applied in self.applied(node, value)? {
-            self.mark_fields(applied, fields, value, &mut seen)?;
+        for schema in self.applied_schemas(node, value)? {
+            self.mark_fields(schema, fields, value, &mut seen)?;
         }
         let names = fields.keys().map(String::as_str);
         Ok(names.filter(|name| !seen.contains(name)).collect())
     }
 
-    /// Marks what a schema that the object fits has looked at.
+    /// Marks the fields that a schema evaluates, if the object matches it.
     fn mark_fields<'v>(
         &mut self,
         id: NodeId,
@@ -34,19 +34,19 @@ impl Check<'_> {
         value: &'v Value,
         seen: &mut HashSet<&'v str>,
     ) -> Result<(), Complexity> {
-        self.pay(1)?;
+        self.charge(1)?;
         let Node::Object(node) = self.schema.node(id) else {
             return Ok(());
         };
         if node.unevaluated_properties.is_some() {
-            self.pay(fields.len() as u64)?;
+            self.charge(fields.len() as u64)?;
             seen.extend(fields.keys().map(String::as_str));
             return Ok(());
         }
         self.mark_own_fields(node, fields, seen)?;
-        self.deeper(|check| {
-            for applied in check.applied(node, value)? {
-                check.mark_fields(applied, fields, value, seen)?;
+        self.nested(|check| {
+            for schema in check.applied_schemas(node, value)? {
+                check.mark_fields(schema, fields, value, seen)?;
             }
             Ok(())
         })
@@ -76,11 +76,11 @@ impl Check<'_> {
         items: &[Value],
         value: &Value,
     ) -> Result<Vec<usize>, Complexity> {
-        self.pay(items.len() as u64)?;
+        self.charge(items.len() as u64)?;
         let mut seen = vec![false; items.len()];
         self.mark_own_items(node, items, &mut seen)?;
-        for applied in self.applied(node, value)? {
-            self.mark_items(applied, items, value, &mut seen)?;
+        for schema in self.applied_schemas(node, value)? {
+            self.mark_items(schema, items, value, &mut seen)?;
         }
         Ok((0..items.len()).filter(|index| !seen[*index]).collect())
     }
@@ -92,19 +92,19 @@ impl Check<'_> {
         value: &Value,
         seen: &mut [bool],
     ) -> Result<(), Complexity> {
-        self.pay(1)?;
+        self.charge(1)?;
         let Node::Object(node) = self.schema.node(id) else {
             return Ok(());
         };
         if node.unevaluated_items.is_some() {
-            self.pay(items.len() as u64)?;
+            self.charge(items.len() as u64)?;
             seen.fill(true);
             return Ok(());
         }
         self.mark_own_items(node, items, seen)?;
-        self.deeper(|check| {
-            for applied in check.applied(node, value)? {
-                check.mark_items(applied, items, value, seen)?;
+        self.nested(|check| {
+            for schema in check.applied_schemas(node, value)? {
+                check.mark_items(schema, items, value, seen)?;
             }
             Ok(())
         })
@@ -121,27 +121,31 @@ impl Check<'_> {
         } else {
             items.len().min(node.prefix.len())
         };
-        self.pay(count as u64)?;
+        self.charge(count as u64)?;
         seen[..count].fill(true);
         if let Some(contains) = &node.contains {
             for (item, seen) in items.iter().zip(seen) {
-                *seen |= self.fits(contains.node, item)?;
+                *seen |= self.matches(contains.node, item)?;
             }
         }
         Ok(())
     }
 
-    /// The schemas that a schema applies to the value itself and that the value fits.
-    fn applied(&mut self, node: &ObjectNode, value: &Value) -> Result<Vec<NodeId>, Complexity> {
+    /// The schemas that apply to the value itself and that the value matches.
+    fn applied_schemas(
+        &mut self,
+        node: &ObjectNode,
+        value: &Value,
+    ) -> Result<Vec<NodeId>, Complexity> {
         let mut applied: Vec<NodeId> = node.references.clone();
         applied.extend(&node.all_of);
         for id in [&node.any_of, &node.one_of].into_iter().flatten().flatten() {
-            if self.fits(*id, value)? {
+            if self.matches(*id, value)? {
                 applied.push(*id);
             }
         }
         if let Some(condition) = &node.condition {
-            if self.fits(condition.when, value)? {
+            if self.matches(condition.when, value)? {
                 applied.push(condition.when);
                 applied.extend(condition.then);
             } else {

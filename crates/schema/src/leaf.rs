@@ -1,4 +1,4 @@
-//! The keywords of one schema object that apply no other schema, carried out by the `jsonschema` crate.
+//! The keywords of one schema object that apply no other schema, evaluated by the `jsonschema` crate.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 use crate::error::{SchemaError, abbreviated};
 use crate::limits::Limits;
 
-/// The keywords whose work is bounded by the value and by what stands under them.
+/// Keywords whose work is bounded by the value and the keyword's own value.
 ///
-/// `contentEncoding` and `contentMediaType` are left out: like the newer drafts, this reads them as
-/// descriptions in all of them.
+/// `contentEncoding` and `contentMediaType` are absent: newer drafts define them as annotations, and
+/// they are treated as such in all drafts.
 const KEYWORDS: [&str; 19] = [
     "type",
     "enum",
@@ -35,27 +35,27 @@ const KEYWORDS: [&str; 19] = [
     "dependentRequired",
 ];
 
-/// What a regular expression may take that is compiled like most are, and the most that any may take.
-const PATTERN_BYTES: [usize; 2] = [64 * 1024, 1024 * 1024];
+/// Size limits of one compiled regular expression, in bytes: the one tried first, and the maximum.
+const PATTERN_BYTE_LIMITS: [usize; 2] = [64 * 1024, 1024 * 1024];
 
-/// How often a match with look-around or back-references may go back.
-const BACKTRACKS: usize = 10_000;
+/// Limit of backtracking steps in one match with look-around or back-references.
+const MAX_BACKTRACKS: usize = 10_000;
 
-/// The steps of a match that may go back, and of reading a string as a regular expression.
-const SLOW_STEPS: u64 = 500;
+/// Steps charged for a match that may backtrack, and for compiling a string as a regular expression.
+const BACKTRACKING_STEPS: u64 = 500;
 
-/// How many bytes of a string are looked at in one step.
+/// Bytes of a string charged as one step.
 const BYTES_PER_STEP: u64 = 256;
 
 /// One group of keywords, compiled.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     validator: Validator,
-    /// What one check costs that looks at a value which is no string.
+    /// Steps of one check of a value that is not a string.
     steps: u64,
-    /// What it costs more for a string.
+    /// Additional steps for a string.
     string_steps: u64,
-    /// Whether it compares all items of an array.
+    /// Whether it has `uniqueItems`, which compares all items.
     is_unique: bool,
 }
 
@@ -64,15 +64,15 @@ impl Leaf {
         self.validator.is_valid(value)
     }
 
-    /// What is wrong with a value, in at most so many complaints of so many characters.
-    pub(crate) fn complaints(&self, value: &Value, limits: &Limits) -> Vec<String> {
-        let errors = self.validator.iter_errors(value).take(limits.complaints);
+    /// Describes the violations, at most as many and as long as the limits allow.
+    pub(crate) fn violations(&self, value: &Value, limits: &Limits) -> Vec<String> {
+        let errors = self.validator.iter_errors(value).take(limits.violations);
         errors
-            .map(|error| abbreviated(&error, limits.complaint_characters))
+            .map(|error| abbreviated(&error, limits.violation_characters))
             .collect()
     }
 
-    /// The work of one check, in steps.
+    /// The cost of one check, in steps.
     pub(crate) fn steps(&self, value: &Value) -> u64 {
         let more = match value {
             Value::String(text) => self.string_steps + text.len() as u64 / BYTES_PER_STEP,
@@ -83,7 +83,7 @@ impl Leaf {
     }
 }
 
-/// How many values there are in a value, itself included. Strings count for their length.
+/// Counts the values in a value, itself included. A string counts one per `BYTES_PER_STEP`.
 pub(crate) fn values_in(value: &Value) -> u64 {
     let mut count: u64 = 0;
     let mut open = vec![value];
@@ -101,10 +101,10 @@ pub(crate) fn values_in(value: &Value) -> u64 {
     count
 }
 
-/// The leaves of one schema. Equal ones are compiled once.
+/// Compiles the leaves of one schema; equal ones share one instance.
 pub(crate) struct Leaves {
     known: HashMap<(Draft, String), Arc<Leaf>>,
-    pattern_room: usize,
+    pattern_bytes_left: usize,
     pattern_bytes: usize,
 }
 
@@ -112,12 +112,12 @@ impl Leaves {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             known: HashMap::new(),
-            pattern_room: limits.pattern_bytes,
+            pattern_bytes_left: limits.pattern_bytes,
             pattern_bytes: limits.pattern_bytes,
         }
     }
 
-    /// The leaf of a schema object, if it has any keyword of the kind.
+    /// The leaf of a schema object, or `None` if it has none of the [`KEYWORDS`].
     pub(crate) fn of(
         &mut self,
         schema: &Map<String, Value>,
@@ -145,7 +145,7 @@ impl Leaves {
         self.compiled(own, draft).map(Some)
     }
 
-    /// A leaf that says whether a name matches a pattern.
+    /// A leaf that matches property names against a pattern.
     pub(crate) fn pattern(
         &mut self,
         pattern: &str,
@@ -173,13 +173,13 @@ impl Leaves {
 
     fn compile(&mut self, own: &Value, draft: Draft) -> Result<Leaf, SchemaError> {
         let mut string_steps = if own["format"] == "regex" {
-            SLOW_STEPS
+            BACKTRACKING_STEPS
         } else {
             0
         };
         let validator = if own.get("pattern").is_some() {
             let (validator, goes_back) = self.with_pattern(own, draft)?;
-            string_steps += if goes_back { SLOW_STEPS } else { 1 };
+            string_steps += if goes_back { BACKTRACKING_STEPS } else { 1 };
             validator
         } else {
             let options = jsonschema::options().with_draft(draft);
@@ -193,46 +193,47 @@ impl Leaves {
         })
     }
 
-    /// Linear patterns are the rule; one that looks around or refers back is the exception.
+    /// Compiles with the linear regex engine, and with the backtracking one if the pattern needs it.
     fn with_pattern(
         &mut self,
         own: &Value,
         draft: Draft,
     ) -> Result<(Validator, bool), SchemaError> {
-        for bytes in PATTERN_BYTES {
+        for bytes in PATTERN_BYTE_LIMITS {
             let linear = PatternOptions::regex()
                 .size_limit(bytes)
                 .dfa_size_limit(bytes);
             let options = jsonschema::options().with_draft(draft);
             if let Ok(validator) = options.with_pattern_options(linear).build(own) {
-                self.take_room(bytes)?;
+                self.reserve_pattern_bytes(bytes)?;
                 return Ok((validator, false));
             }
         }
-        let [_, bytes] = PATTERN_BYTES;
+        let [_, bytes] = PATTERN_BYTE_LIMITS;
         let fancy = PatternOptions::fancy_regex()
             .size_limit(bytes)
             .dfa_size_limit(bytes)
-            .backtrack_limit(BACKTRACKS);
+            .backtrack_limit(MAX_BACKTRACKS);
         let options = jsonschema::options().with_draft(draft);
         let validator = options
             .with_pattern_options(fancy)
             .build(own)
             .map_err(|error| invalid(&error))?;
-        self.take_room(bytes)?;
+        self.reserve_pattern_bytes(bytes)?;
         Ok((validator, true))
     }
 
-    fn take_room(&mut self, bytes: usize) -> Result<(), SchemaError> {
-        self.pattern_room = self.pattern_room.checked_sub(bytes).ok_or_else(|| {
+    fn reserve_pattern_bytes(&mut self, bytes: usize) -> Result<(), SchemaError> {
+        self.pattern_bytes_left = self.pattern_bytes_left.checked_sub(bytes).ok_or_else(|| {
             let limit = self.pattern_bytes;
-            SchemaError::TooComplex(format!("its patterns may take more than {limit} bytes"))
+            SchemaError::TooComplex(format!(
+                "its regular expressions take more than {limit} bytes when compiled"
+            ))
         })?;
         Ok(())
     }
 }
 
-/// A schema that the `jsonschema` crate refuses.
 pub(crate) fn invalid(error: &impl std::fmt::Display) -> SchemaError {
-    SchemaError::Invalid(abbreviated(error, Limits::default().complaint_characters))
+    SchemaError::Invalid(abbreviated(error, Limits::default().violation_characters))
 }

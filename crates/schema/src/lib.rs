@@ -1,27 +1,27 @@
-//! JSON Schemas, checked within a budget of work.
+//! JSON Schema validation within a budget of work.
 //!
 //! Schemas come from tool servers and values from models, so both may be hostile: a schema of a few
-//! hundred bytes can ask for more checks than a machine ever makes. A [`Schema`] is compiled into a graph
-//! in which every part of it stands once, and a value is checked against that graph with each answer kept,
-//! so that ordinary schemas cost what they look like. What still exceeds the [`Limits`] is refused, and the
-//! same value is refused on every machine: work is counted in steps, not in time.
+//! hundred bytes can ask for more checks than a machine can make. A [`Schema`] is compiled into a graph
+//! in which each schema object occurs once. A check keeps each answer it finds, so ordinary schemas cost
+//! in proportion to their size. Whatever exceeds the [`Limits`] is rejected, and rejected identically on
+//! every machine, because work is counted in steps, not time.
 //!
-//! The graph holds the keywords that apply other schemas. All others are left to the `jsonschema` crate,
-//! one schema object at a time, so that every draft from 4 to 2020-12 means what it says.
+//! The graph holds the keywords that apply other schemas. All other keywords are evaluated by the
+//! `jsonschema` crate, one schema object at a time, with the meaning of the draft in use (4 to 2020-12).
 
 mod check;
 mod compile;
-mod complaints;
 mod error;
 mod evaluated;
 mod leaf;
 mod limits;
 mod node;
 mod size;
+mod violations;
 
 use serde_json::Value;
 
-pub use error::{Complaint, Complexity, Misfit, SchemaError};
+pub use error::{CheckError, Complexity, SchemaError, Violation};
 pub use limits::Limits;
 pub use size::ValueCounter;
 
@@ -36,12 +36,12 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Compiles a schema of whichever draft it names, under the usual limits.
+    /// Compiles a schema under the default limits. `$schema` selects the draft.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         Self::compile_within(schema, Limits::default())
     }
 
-    /// Compiles a schema under limits of the caller's own.
+    /// Compiles a schema under the given limits.
     pub fn compile_within(schema: &Value, limits: Limits) -> Result<Self, SchemaError> {
         let (nodes, root) = compile::compile(schema, &limits)?;
         Ok(Self {
@@ -51,18 +51,18 @@ impl Schema {
         })
     }
 
-    /// Whether a value fits, and otherwise what about it does not.
-    pub fn check(&self, value: &Value) -> Result<(), Misfit> {
+    /// Checks a value.
+    pub fn check(&self, value: &Value) -> Result<(), CheckError> {
         self.check_within(value, self.limits.steps)
     }
 
-    /// The same with a smaller budget, in steps, for a caller who must not wait.
-    pub fn check_within(&self, value: &Value, steps: u64) -> Result<(), Misfit> {
+    /// Checks a value with a budget below [`Limits::steps`], for callers that must not block.
+    pub fn check_within(&self, value: &Value, steps: u64) -> Result<(), CheckError> {
         let mut check = check::Check::new(self, steps.min(self.limits.steps));
-        match check.fits(self.root, value) {
+        match check.matches(self.root, value) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Misfit::Complaints(complaints::explain(check, value))),
-            Err(complexity) => Err(Misfit::TooComplex(complexity)),
+            Ok(false) => Err(CheckError::Violations(violations::explain(check, value))),
+            Err(complexity) => Err(CheckError::TooComplex(complexity)),
         }
     }
 

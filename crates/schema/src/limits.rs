@@ -1,21 +1,21 @@
-//! Every limit of compiling and checking, with its default.
+//! Limits of compiling and checking, with their defaults.
 
-/// How much work a schema and a value may ask for.
+/// How much work a schema and a value may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most schemas in one schema, itself and all that it holds and refers to.
+    /// Limit of schema objects in one schema, including those it references.
     pub schemas: usize,
-    /// How deep one check may nest, counted in schemas applied within each other. Bounds the stack.
+    /// Limit of schemas nested in one check. It bounds the stack.
     pub depth: usize,
-    /// How much work one check may take. A step is one schema applied to one value, or one property,
-    /// item or listed value looked at.
+    /// Steps of one check. A step is one schema applied to one value, or one property, item or listed
+    /// value read.
     pub steps: u64,
-    /// The most that a schema's compiled regular expressions may take, in bytes.
+    /// Limit of all compiled regular expressions of a schema, in bytes.
     pub pattern_bytes: usize,
-    /// The most complaints that are listed about one value.
-    pub complaints: usize,
-    /// The longest complaint, in characters. A longer one is cut.
-    pub complaint_characters: usize,
+    /// Limit of violations reported for one value.
+    pub violations: usize,
+    /// Limit of one violation's message, in characters. Longer messages are cut.
+    pub violation_characters: usize,
 }
 
 impl Default for Limits {
@@ -25,8 +25,8 @@ impl Default for Limits {
             depth: 256,
             steps: 500_000,
             pattern_bytes: 32 * 1024 * 1024,
-            complaints: 20,
-            complaint_characters: 300,
+            violations: 20,
+            violation_characters: 300,
         }
     }
 }

@@ -7,22 +7,20 @@ use jsonschema::Draft;
 
 use crate::leaf::Leaf;
 
-/// A place in the graph.
+/// Index of a schema in the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct NodeId(pub(crate) usize);
 
-/// One schema.
 #[derive(Debug)]
 pub(crate) enum Node {
     /// `true` or `false`.
     Bool(bool),
-    /// A draft's own meta-schema, which is known to take linear work.
+    /// A draft's own meta-schema. Checking against it takes linear work.
     Meta(Draft),
-    /// An object.
     Object(Box<ObjectNode>),
 }
 
-/// A schema that is an object.
+/// A schema object, compiled.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectNode {
     /// The keywords that apply no other schema.
@@ -33,16 +31,16 @@ pub(crate) struct ObjectNode {
     pub(crate) one_of: Option<Vec<NodeId>>,
     pub(crate) not: Option<NodeId>,
     pub(crate) condition: Option<Condition>,
-    /// Applied to the whole object where it has the property.
+    /// Applied to the whole object if it has the named property.
     pub(crate) dependents: Vec<Dependent>,
     pub(crate) properties: HashMap<String, NodeId>,
     pub(crate) patterns: Vec<(Arc<Leaf>, NodeId)>,
     pub(crate) additional: Option<NodeId>,
     pub(crate) names: Option<NodeId>,
     pub(crate) unevaluated_properties: Option<NodeId>,
-    /// The schemas of the first items.
+    /// The schemas of the first items, by position.
     pub(crate) prefix: Vec<NodeId>,
-    /// The schema of all further items.
+    /// The schema of all items after the prefix.
     pub(crate) items: Option<NodeId>,
     pub(crate) contains: Option<Contains>,
     pub(crate) unevaluated_items: Option<NodeId>,
@@ -61,7 +59,8 @@ pub(crate) struct Condition {
 pub(crate) struct Dependent {
     pub(crate) name: String,
     pub(crate) node: NodeId,
-    /// Whether what it looks at counts as evaluated. The older keyword knows nothing of that.
+    /// Whether the fields it checks count as evaluated: true for `dependentSchemas`, false for
+    /// `dependencies`.
     pub(crate) evaluates: bool,
 }
 
@@ -74,7 +73,7 @@ pub(crate) struct Contains {
 }
 
 impl ObjectNode {
-    /// Whether it applies another schema, so that an answer is worth keeping.
+    /// Whether it applies other schemas, so that its result is worth caching.
     pub(crate) fn is_composed(&self) -> bool {
         self.applies_in_place() || self.looks_into_objects() || self.looks_into_arrays()
     }

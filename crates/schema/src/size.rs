@@ -1,10 +1,10 @@
-//! How many values a JSON text holds, counted without reading it as JSON.
+//! Counts the values in a JSON text without parsing it.
 
-/// Counts the values of a JSON text that comes in pieces.
+/// Counts the values of a JSON text that arrives in chunks.
 ///
-/// A value of two bytes takes many times as much in memory, so that a bound on bytes alone bounds little.
-/// Counted is what begins a list, an object or a further entry: never less than the values that there are,
-/// beside the names of fields.
+/// A value of two bytes takes many times as much memory once parsed, so a bound on bytes does not bound
+/// memory. The counter counts opening brackets and commas outside strings: never fewer than there are
+/// values, not counting property names.
 #[derive(Debug, Clone, Default)]
 pub struct ValueCounter {
     marks: usize,
@@ -13,14 +13,14 @@ pub struct ValueCounter {
 }
 
 impl ValueCounter {
-    /// The values of a whole text.
+    /// The count of a whole text.
     pub fn count(text: &[u8]) -> usize {
         let mut counter = Self::default();
         counter.feed(text);
         counter.values()
     }
 
-    /// Takes the next piece of the text.
+    /// Adds the next chunk.
     pub fn feed(&mut self, text: &[u8]) {
         for byte in text {
             match byte {
@@ -33,7 +33,7 @@ impl ValueCounter {
         }
     }
 
-    /// How many values there are at most, so far.
+    /// An upper bound of the values so far.
     pub fn values(&self) -> usize {
         self.marks.saturating_add(1)
     }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_counted_outside_of_texts() {
+    fn values_are_counted_outside_strings() {
         for (text, values) in [
             ("1", 1),
             ("[1,2,3]", 4),

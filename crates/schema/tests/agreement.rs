@@ -1,12 +1,8 @@
-//! The answers are those of the `jsonschema` crate, whatever the draft, wherever that one can be asked.
+//! Results agree with the `jsonschema` crate for every draft, wherever that crate can decide.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
-use convoke_schema::{Misfit, Schema, SchemaError};
+use convoke_schema::{CheckError, Schema, SchemaError};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -18,7 +14,7 @@ const DRAFTS: [&str; 5] = [
     "https://json-schema.org/draft/2020-12/schema",
 ];
 
-/// Small values, so that a schema often says something of them.
+/// Small values, so that a schema often constrains them.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -127,9 +123,8 @@ proptest! {
         if let (Ok(theirs), Ok(ours)) = (theirs, ours) {
             for value in values {
                 match ours.check(&value) {
-                    // References that go round in circles are refused, and what they mean is nobody's
-                    // business.
-                    Err(Misfit::TooComplex(_)) => {}
+                    // Circular references are rejected here and unspecified there.
+                    Err(CheckError::TooComplex(_)) => {}
                     answer => prop_assert_eq!(
                         theirs.is_valid(&value), answer.is_ok(), "{} {} {:?}", schema, value, answer
                     ),
@@ -205,7 +200,7 @@ fn ids_and_anchors_are_followed() {
 }
 
 #[test]
-fn references_whose_meaning_depends_on_who_refers_are_refused_in_schemas_of_several_documents() {
+fn dynamic_references_are_rejected_in_schemas_of_several_documents() {
     let schema = json!({
         "$id": "https://example.com/strings", "$ref": "list",
         "$defs": {
@@ -227,7 +222,7 @@ fn nothing_is_fetched() {
 }
 
 #[test]
-fn what_is_no_schema_is_refused() {
+fn what_is_not_a_schema_is_rejected() {
     for schema in [
         json!({"type": "wrong"}),
         json!({"properties": {"a": 5}}),
@@ -245,7 +240,7 @@ fn what_is_no_schema_is_refused() {
 }
 
 #[test]
-fn every_part_that_does_not_fit_is_named() {
+fn every_mismatching_part_is_named() {
     let schema = Schema::compile(&json!({
         "type": "object",
         "properties": {
@@ -258,27 +253,27 @@ fn every_part_that_does_not_fit_is_named() {
         "additionalProperties": false,
     }))
     .unwrap();
-    let misfit = schema
+    let error = schema
         .check(&json!({"a/b": [1, "2"], "choice": "none", "never": 1, "much-too-long": 1}))
         .unwrap_err();
-    let Misfit::Complaints(complaints) = misfit else {
-        panic!("{misfit}")
+    let CheckError::Violations(violations) = error else {
+        panic!("{error}")
     };
-    let lines: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+    let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
     assert_eq!(
         lines,
         [
             r#""missing" is a required property"#,
             r#"/a~1b/1: "2" is not of type "integer""#,
             "/choice: \"none\" is not valid under any of the schemas listed in the 'anyOf' keyword",
-            "/never: nothing is allowed here, and 1 is given",
-            "the name 'much-too-long' does not fit",
+            "/never: no value is allowed here, got 1",
+            "the property name 'much-too-long' does not match 'propertyNames'",
             "Additional properties are not allowed ('much-too-long' was unexpected)",
         ]
     );
 }
 
-/// As the schemas of large public APIs are: hundreds of fields, each with a handful of keywords.
+/// Shaped like the schemas of large public APIs: hundreds of fields with a few keywords each.
 #[test]
 fn a_large_ordinary_schema_is_checked_within_the_usual_limits() {
     let field = |number: usize| {

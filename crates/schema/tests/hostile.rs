@@ -1,21 +1,17 @@
-//! Schemas and values made to exhaust whoever checks them: each is answered or refused in bounded memory.
+//! Schemas and values made to exhaust the checker: each is answered or rejected in bounded memory.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
-use convoke_schema::{Complexity, Limits, Misfit, Schema, SchemaError};
+use convoke_schema::{CheckError, Complexity, Limits, Schema, SchemaError};
 use convoke_testkit::peak_memory;
 use serde_json::{Value, json};
 
 const MIB: u64 = 1024 * 1024;
 
-/// What a process takes that checks ordinary values, with what a check may keep in mind.
+/// The memory of a process that checks ordinary values, plus the cached results of one check.
 const BOUND: u64 = 96 * MIB;
 
-/// Runs a scenario in a process of its own, on a stack as small as a runtime's threads have.
+/// Runs a scenario in its own process, on a stack as small as that of a runtime's threads.
 fn bounded(test: &str, body: fn()) {
     let peak = peak_memory(test, || {
         let thread = std::thread::Builder::new().stack_size(2 * 1024 * 1024);
@@ -24,7 +20,7 @@ fn bounded(test: &str, body: fn()) {
     assert!(peak.is_none_or(|peak| peak < BOUND), "{peak:?}");
 }
 
-/// Definitions of which each refers to the next twice.
+/// Definitions that each reference the next one twice.
 fn doubling(keyword: &str, depth: usize, end: &Value) -> Value {
     let mut definitions = serde_json::Map::new();
     for level in 0..depth {
@@ -36,7 +32,7 @@ fn doubling(keyword: &str, depth: usize, end: &Value) -> Value {
     json!({"$ref": "#/$defs/d0", "$defs": definitions})
 }
 
-/// A list in a list in a list.
+/// Nested lists.
 fn nested(depth: usize, innermost: Value) -> Value {
     (0..depth).fold(innermost, |value, _| json!([value]))
 }
@@ -50,17 +46,17 @@ fn definitions_that_double_at_every_level_are_compiled_and_checked() {
                 let schema = Schema::compile(&doubling(keyword, 60, &json!({"type": "integer"})));
                 let schema = schema.unwrap();
                 assert_eq!(schema.check(&json!(1)).is_ok(), keyword != "oneOf");
-                let misfit = schema.check(&json!("one")).unwrap_err();
-                assert!(matches!(misfit, Misfit::Complaints(_)), "{misfit}");
+                let error = schema.check(&json!("one")).unwrap_err();
+                assert!(matches!(error, CheckError::Violations(_)), "{error}");
             }
         },
     );
 }
 
 #[test]
-fn alternatives_that_overlap_are_tried_once_for_each_part_of_a_value() {
+fn overlapping_alternatives_are_tried_once_per_part_of_a_value() {
     bounded(
-        "alternatives_that_overlap_are_tried_once_for_each_part_of_a_value",
+        "overlapping_alternatives_are_tried_once_per_part_of_a_value",
         || {
             let list = json!({"type": "array", "items": {"$ref": "#/$defs/n"}});
             let schema = Schema::compile(&json!({
@@ -69,18 +65,18 @@ fn alternatives_that_overlap_are_tried_once_for_each_part_of_a_value() {
             }))
             .unwrap();
             assert!(schema.check(&nested(60, json!(1))).is_ok());
-            let misfit = schema.check(&nested(60, json!("one"))).unwrap_err();
-            assert!(matches!(misfit, Misfit::Complaints(_)), "{misfit}");
+            let error = schema.check(&nested(60, json!("one"))).unwrap_err();
+            assert!(matches!(error, CheckError::Violations(_)), "{error}");
         },
     );
 }
 
 #[test]
-fn alternatives_whose_answers_cannot_be_kept_end_with_the_budget() {
+fn alternatives_that_cannot_be_cached_end_with_the_budget() {
     bounded(
-        "alternatives_whose_answers_cannot_be_kept_end_with_the_budget",
+        "alternatives_that_cannot_be_cached_end_with_the_budget",
         || {
-            // What was evaluated is found out anew at each level.
+            // Unevaluated items cannot be cached and are computed again at every level.
             let pair = json!([{"$ref": "#/$defs/n"}, {"$ref": "#/$defs/n", "title": "again"}]);
             let mut definitions = serde_json::Map::new();
             for level in 0..60 {
@@ -93,16 +89,16 @@ fn alternatives_whose_answers_cannot_be_kept_end_with_the_budget() {
                 "$ref": "#/$defs/d0", "$defs": definitions, "unevaluatedProperties": false,
             }))
             .unwrap();
-            let misfit = schema.check(&json!({"a": 1})).unwrap_err();
+            let error = schema.check(&json!({"a": 1})).unwrap_err();
             let steps = Limits::default().steps;
-            assert_eq!(misfit, Misfit::TooComplex(Complexity::Steps(steps)));
+            assert_eq!(error, CheckError::TooComplex(Complexity::Steps(steps)));
         },
     );
 }
 
 #[test]
-fn references_that_lead_nowhere_are_refused() {
-    bounded("references_that_lead_nowhere_are_refused", || {
+fn references_that_do_not_resolve_are_rejected() {
+    bounded("references_that_do_not_resolve_are_rejected", || {
         let depth = Limits::default().depth;
         for schema in [
             json!({"$ref": "#"}),
@@ -110,44 +106,42 @@ fn references_that_lead_nowhere_are_refused() {
             json!({"anyOf": [{"$ref": "#"}]}),
             json!({"not": {"$ref": "#"}}),
         ] {
-            let misfit = Schema::compile(&schema).unwrap().check(&json!(1));
-            let deep = Misfit::TooComplex(Complexity::Depth(depth));
-            assert_eq!(misfit.unwrap_err(), deep, "{schema}");
+            let error = Schema::compile(&schema).unwrap().check(&json!(1));
+            let deep = CheckError::TooComplex(Complexity::Depth(depth));
+            assert_eq!(error.unwrap_err(), deep, "{schema}");
         }
     });
 }
 
 #[test]
-fn a_chain_of_references_is_followed_no_deeper_than_the_stack_allows() {
-    bounded(
-        "a_chain_of_references_is_followed_no_deeper_than_the_stack_allows",
-        || {
-            let chain = |length: usize| {
-                let mut definitions = serde_json::Map::new();
-                for level in 0..length {
-                    let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
-                    let all = json!({"allOf": [{"if": next, "then": true, "else": false}]});
-                    definitions.insert(format!("d{level}"), all);
-                }
-                let end = json!({"type": "object", "unevaluatedProperties": {"type": "integer"}});
-                definitions.insert(format!("d{length}"), end);
-                let schema = json!({"$ref": "#/$defs/d0", "$defs": definitions, "unevaluatedProperties": false});
-                Schema::compile(&schema).unwrap()
-            };
-            assert_eq!(chain(60).check(&json!({"a": 1})), Ok(()));
-            let misfit = chain(60).check(&json!({"a": "1"})).unwrap_err();
-            assert!(matches!(misfit, Misfit::Complaints(_)), "{misfit}");
-            let misfit = chain(3_000).check(&json!({"a": 1})).unwrap_err();
-            let depth = Limits::default().depth;
-            assert_eq!(misfit, Misfit::TooComplex(Complexity::Depth(depth)));
-        },
-    );
+fn a_chain_of_references_stops_at_the_depth_limit() {
+    bounded("a_chain_of_references_stops_at_the_depth_limit", || {
+        let chain = |length: usize| {
+            let mut definitions = serde_json::Map::new();
+            for level in 0..length {
+                let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+                let all = json!({"allOf": [{"if": next, "then": true, "else": false}]});
+                definitions.insert(format!("d{level}"), all);
+            }
+            let end = json!({"type": "object", "unevaluatedProperties": {"type": "integer"}});
+            definitions.insert(format!("d{length}"), end);
+            let schema =
+                json!({"$ref": "#/$defs/d0", "$defs": definitions, "unevaluatedProperties": false});
+            Schema::compile(&schema).unwrap()
+        };
+        assert_eq!(chain(60).check(&json!({"a": 1})), Ok(()));
+        let error = chain(60).check(&json!({"a": "1"})).unwrap_err();
+        assert!(matches!(error, CheckError::Violations(_)), "{error}");
+        let error = chain(3_000).check(&json!({"a": 1})).unwrap_err();
+        let depth = Limits::default().depth;
+        assert_eq!(error, CheckError::TooComplex(Complexity::Depth(depth)));
+    });
 }
 
 #[test]
-fn schemas_that_refer_to_each_other_in_every_order_are_compiled_once_each() {
+fn schemas_that_reference_each_other_are_compiled_once_each() {
     bounded(
-        "schemas_that_refer_to_each_other_in_every_order_are_compiled_once_each",
+        "schemas_that_reference_each_other_are_compiled_once_each",
         || {
             let count = 40;
             let all: Vec<Value> = (0..count)
@@ -170,8 +164,8 @@ fn schemas_that_refer_to_each_other_in_every_order_are_compiled_once_each() {
 }
 
 #[test]
-fn a_schema_of_too_many_parts_is_refused() {
-    bounded("a_schema_of_too_many_parts_is_refused", || {
+fn a_schema_with_too_many_parts_is_rejected() {
+    bounded("a_schema_with_too_many_parts_is_rejected", || {
         let properties: serde_json::Map<String, Value> = (0..Limits::default().schemas)
             .map(|number| (format!("p{number}"), json!({"minLength": number})))
             .collect();
@@ -181,8 +175,8 @@ fn a_schema_of_too_many_parts_is_refused() {
 }
 
 #[test]
-fn patterns_take_no_more_room_than_they_may() {
-    bounded("patterns_take_no_more_room_than_they_may", || {
+fn compiled_patterns_stay_within_their_byte_limit() {
+    bounded("compiled_patterns_stay_within_their_byte_limit", || {
         let properties: serde_json::Map<String, Value> = (0..2_000)
             .map(|number| {
                 let pattern = format!("^({}){{200}}$", "[a-z]".repeat(number % 40 + 20));
@@ -197,15 +191,15 @@ fn patterns_take_no_more_room_than_they_may() {
 }
 
 #[test]
-fn a_pattern_that_goes_back_without_end_is_paid_for() {
-    bounded("a_pattern_that_goes_back_without_end_is_paid_for", || {
+fn a_backtracking_pattern_is_charged_to_the_budget() {
+    bounded("a_backtracking_pattern_is_charged_to_the_budget", || {
         let slow = json!({"items": {"pattern": "^(?=(a+)+$)(a+)+\\1$"}});
         let schema = Schema::compile(&slow).unwrap();
         let item = format!("{}!", "a".repeat(200));
         let few: Vec<&str> = vec![&item; 3];
         assert!(matches!(
             schema.check(&json!(few)),
-            Err(Misfit::Complaints(_))
+            Err(CheckError::Violations(_))
         ));
         let linear = Schema::compile(&json!({"items": {"pattern": "^(a+)+$"}})).unwrap();
         let many = vec!["a".repeat(200); 10_000];
@@ -214,8 +208,8 @@ fn a_pattern_that_goes_back_without_end_is_paid_for() {
 }
 
 #[test]
-fn complaints_are_few_and_short_however_much_is_wrong() {
-    bounded("complaints_are_few_and_short_however_much_is_wrong", || {
+fn violations_are_limited_in_number_and_length() {
+    bounded("violations_are_limited_in_number_and_length", || {
         let limits = Limits::default();
         let schema = Schema::compile(&json!({
             "properties": {"list": {"items": {"type": "integer"}}, "text": {"maxLength": 5}},
@@ -229,27 +223,27 @@ fn complaints_are_few_and_short_however_much_is_wrong() {
         let mut value =
             json!({"list": vec![text.as_str(); 30], "text": "x".repeat(8 * 1024 * 1024)});
         value.as_object_mut().unwrap().extend(unexpected);
-        let Misfit::Complaints(complaints) = schema.check(&value).unwrap_err() else {
+        let CheckError::Violations(violations) = schema.check(&value).unwrap_err() else {
             panic!("the value can be checked")
         };
-        assert_eq!(complaints.len(), limits.complaints);
-        for complaint in &complaints {
-            assert!(complaint.message.chars().count() <= limits.complaint_characters + 1);
+        assert_eq!(violations.len(), limits.violations);
+        for violation in &violations {
+            assert!(violation.message.chars().count() <= limits.violation_characters + 1);
         }
     });
 }
 
 #[test]
-fn a_large_value_is_refused_once_its_check_has_taken_the_steps_it_may() {
+fn a_large_value_is_rejected_when_the_step_budget_is_used_up() {
     bounded(
-        "a_large_value_is_refused_once_its_check_has_taken_the_steps_it_may",
+        "a_large_value_is_rejected_when_the_step_budget_is_used_up",
         || {
             let schema = Schema::compile(&json!({"items": {"type": "integer"}})).unwrap();
             let steps = Limits::default().steps;
-            let fits = json!(vec![1; usize::try_from(steps).unwrap() / 4]);
-            assert_eq!(schema.check(&fits), Ok(()));
+            let matches = json!(vec![1; usize::try_from(steps).unwrap() / 4]);
+            assert_eq!(schema.check(&matches), Ok(()));
             let exceeds = json!(vec![1; usize::try_from(steps).unwrap()]);
-            let complexity = Misfit::TooComplex(Complexity::Steps(steps));
+            let complexity = CheckError::TooComplex(Complexity::Steps(steps));
             assert_eq!(schema.check(&exceeds), Err(complexity.clone()));
             let unique = Schema::compile(&json!({"uniqueItems": true})).unwrap();
             assert_eq!(unique.check(&exceeds), Err(complexity));
@@ -258,7 +252,7 @@ fn a_large_value_is_refused_once_its_check_has_taken_the_steps_it_may() {
 }
 
 #[test]
-fn a_value_is_refused_at_the_same_step_every_time() {
+fn a_value_is_rejected_at_the_same_step_every_time() {
     let schema = json!({"items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}});
     let schema = Schema::compile(&schema).unwrap();
     let value = json!([1, "two", 3]);
@@ -267,7 +261,7 @@ fn a_value_is_refused_at_the_same_step_every_time() {
         .unwrap();
     for _ in 0..10 {
         assert!(schema.check_within(&value, least).is_ok());
-        let misfit = schema.check_within(&value, least - 1).unwrap_err();
-        assert!(matches!(misfit, Misfit::TooComplex(_)), "{misfit}");
+        let error = schema.check_within(&value, least - 1).unwrap_err();
+        assert!(matches!(error, CheckError::TooComplex(_)), "{error}");
     }
 }

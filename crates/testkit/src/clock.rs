@@ -1,4 +1,4 @@
-//! A clock that moves only when a test says so, and ids that can be told in advance.
+//! A clock that a test moves, and predictable ids.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Time stands still until [`SimClock::advance`], unless the clock runs.
+/// A clock that stands still until [`SimClock::advance`].
 #[derive(Debug)]
 pub struct SimClock {
     millis: AtomicI64,
@@ -16,7 +16,7 @@ pub struct SimClock {
 }
 
 impl SimClock {
-    /// A clock at some day in 2026.
+    /// Starts on a fixed day in 2026.
     pub fn new() -> Self {
         Self {
             millis: AtomicI64::new(1_780_000_000_000),
@@ -32,7 +32,6 @@ impl SimClock {
         }
     }
 
-    /// Lets time pass.
     pub fn advance(&self, by: Duration) {
         let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         self.millis.fetch_add(millis, Ordering::SeqCst);
@@ -55,7 +54,7 @@ impl Clock for SimClock {
     }
 }
 
-/// Ids 1, 2, 3 and so on.
+/// Sequential ids: 1, 2, 3 and so on.
 #[derive(Debug, Default)]
 pub struct CountedIds(AtomicU64);
 

@@ -1,4 +1,5 @@
-//! Feeds the bodies of the fuzz targets without a fuzzer: the corpus in `fuzz/corpus`, and changes of it.
+//! Runs the bodies of fuzz targets without a fuzzer, over the corpus in `fuzz/corpus` and mutations of
+//! it.
 
 use std::fs;
 use std::path::Path;
@@ -8,25 +9,25 @@ use proptest::prelude::{Strategy, any};
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, TestRunner};
 
-/// The most bytes that a process may hold at once while it reads a corpus.
+/// Limit of the process's memory while it reads a corpus.
 const MAX_PEAK_BYTES: u64 = 128 << 20;
 
-/// The most bytes that one kept input may have.
+/// Limit of one input, in bytes.
 const MAX_INPUT_BYTES: usize = 4 << 10;
 
-/// The most inputs that are kept for one target.
+/// Limit of inputs per target.
 const MAX_INPUTS: usize = 100;
 
-/// Inputs that are made by changing kept ones.
+/// Number of mutated inputs.
 const CHANGED_INPUTS: u32 = 400;
 
-/// Runs the body of a fuzz target over its corpus, then over changes of it.
+/// Runs the body of a fuzz target over its corpus and over mutations of it.
 ///
 /// # Panics
 ///
-/// Panics where the body does, where the corpus is empty or beyond its limits, and where the process needed more
+/// Panics if the body does, if the corpus is empty or exceeds its limits, or if the process needed more
 /// than 128 MiB.
-#[expect(clippy::panic, reason = "a test fails by panicking")]
+#[expect(clippy::panic, reason = "tests fail by panicking")]
 pub fn replay(target: &str, body: fn(&[u8])) {
     let corpus = corpus(target);
     assert!(!corpus.is_empty(), "{target} has no corpus");
@@ -46,7 +47,7 @@ pub fn replay(target: &str, body: fn(&[u8])) {
     let inputs = corpus.into_iter().map(|(_, input)| input).collect();
     let config = Config {
         cases: CHANGED_INPUTS,
-        // What fails is printed; it belongs into the corpus.
+        // Failing inputs are printed, to be added to the corpus.
         failure_persistence: None,
         ..Config::default()
     };
@@ -62,7 +63,7 @@ pub fn replay(target: &str, body: fn(&[u8])) {
     }
 }
 
-/// The inputs that are kept for a target, by name.
+/// The inputs of a target, by name.
 fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fuzz/corpus")
@@ -82,7 +83,7 @@ fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     inputs
 }
 
-/// An input, printed as a Rust literal.
+/// An input that is printed as a Rust literal.
 struct Input(Vec<u8>);
 
 impl std::fmt::Debug for Input {
@@ -91,16 +92,16 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// One change of an input. Places are fractions of its length.
+/// One mutation. Positions are fractions of the input's length.
 #[derive(Debug, Clone)]
 enum Change {
-    /// Bytes are written over what was there.
+    /// Overwrites bytes.
     Overwrite(Index, Vec<u8>),
-    /// Bytes are put in.
+    /// Inserts bytes.
     Insert(Index, Vec<u8>),
-    /// A range is left out.
+    /// Removes a range.
     Remove(Index, Index),
-    /// A range is repeated somewhere else.
+    /// Copies a range to another position.
     Repeat(Index, Index, Index),
 }
 
@@ -153,7 +154,7 @@ fn changed(corpus: Vec<Vec<u8>>) -> impl Strategy<Value = Input> {
     })
 }
 
-/// The most bytes that this process has held at once, where the system tells.
+/// The process's peak memory in bytes, if the system reports it.
 fn peak_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,4 +1,4 @@
-//! A store whose appends can be held up, as a slow disk would.
+//! A store whose appends can be delayed, like those of a slow disk.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use convoke_store::{Batch, Fence, Store, StoreFuture};
 use futures::FutureExt;
 use tokio::sync::watch;
 
-/// Passes everything on, but says that an append is durable only while the gate is open.
+/// Delegates everything, but reports appends as durable only while the gate is open.
 #[derive(Debug)]
 pub struct GatedStore<S> {
     inner: S,
@@ -15,7 +15,7 @@ pub struct GatedStore<S> {
 }
 
 impl<S: Store> GatedStore<S> {
-    /// A store with its gate open.
+    /// A store with an open gate.
     pub fn new(inner: S) -> Self {
         Self {
             inner,
@@ -24,20 +24,20 @@ impl<S: Store> GatedStore<S> {
         }
     }
 
-    /// From now on no append becomes durable.
+    /// Delays all appends from now on.
     pub fn close(&self) {
         self.appended.send_replace(0);
         self.open.send_replace(false);
     }
 
-    /// Lets all appends through.
+    /// Completes all appends.
     pub fn open(&self) {
         self.open.send_replace(true);
     }
 
-    /// Waits until so many appends have been made since the gate was closed.
+    /// Waits for this many appends since the gate was closed.
     pub async fn until_appended(&self, count: usize) {
-        // The sender lives as long as this store, so the wait only ends with the condition.
+        // The sender lives as long as the store, so the wait ends only when the condition holds.
         let _ = self
             .appended
             .subscribe()

@@ -1,4 +1,4 @@
-//! What tests share. Nothing here is part of the product.
+//! Helpers for tests. Not part of the product.
 
 mod clock;
 mod corpus;
@@ -17,7 +17,7 @@ pub use peak_memory::peak_memory;
 pub use scripted_model::{RecordedRequest, Script, ScriptedModel};
 pub use scripted_reply::Reply;
 
-/// What the macro names.
+/// Used by the macro.
 #[doc(hidden)]
 pub use convoke_model::RetentionPolicy;
 #[doc(hidden)]

@@ -1,8 +1,8 @@
-//! Stores that pass most calls on to another: a test implements what is special about its own store, and this macro the
-//! rest.
+//! A macro for stores that delegate most calls to another one: a test implements only the methods it
+//! changes.
 
-/// Inside an `impl Store`, passes the named methods on to the store in a field:
-/// `passes_on!(inner: submit claim rest);`. `rest` stands for the methods that no test store treats specially.
+/// Inside an `impl Store`, delegates the named methods to the store in a field: `passes_on!(inner:
+/// submit claim watch);`. `rest` stands for all methods that no test store changes.
 #[macro_export]
 macro_rules! passes_on {
     ($field:ident: $($method:ident)+) => { $($crate::passes_on!(@ $field $method);)+ };

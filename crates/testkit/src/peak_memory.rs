@@ -1,27 +1,27 @@
-//! The most memory that a test ever held, measured in a process that runs this test alone.
+//! Measures a test's peak memory in a process that runs only this test.
 
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a test that cannot go on ends here, and its output carries the figure"
+    reason = "the function is for tests, and its output contains the measurement"
 )]
 
 use std::process::{Command, Stdio};
 
-/// Names the test that the process was started for.
+/// Environment variable that names the test to run in the child process.
 const ALONE: &str = "CONVOKE_TEST_ALONE";
 
-/// What stands before the figure in the output of that process.
+/// Precedes the number in the child's output.
 const PEAK: &str = "peak memory in KiB:";
 
-/// Runs `body` in a process of its own and gives that process's peak resident memory, in bytes.
+/// Runs `body` in a child process and returns that process's peak resident memory, in bytes.
 ///
-/// `test` is the full name of the calling test. The caller gets the figure in the first process and
-/// `None` in the second, where `body` has run and nothing is left to do.
+/// `test` is the full name of the calling test. The parent process gets the number; the child process
+/// gets `None` after `body` has run.
 pub fn peak_memory(test: &str, body: impl FnOnce()) -> Option<u64> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "tells the process that measures from the one that is measured"
+        reason = "distinguishes the measuring process from the measured one"
     )]
     let is_alone = std::env::var(ALONE).is_ok_and(|name| name == test);
     if is_alone {
@@ -40,9 +40,9 @@ pub fn peak_memory(test: &str, body: impl FnOnce()) -> Option<u64> {
         .stderr(Stdio::inherit())
         .output()
         .expect("the test's own program runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}: {said}", output.status);
-    let peak = said.lines().find_map(|line| line.strip_prefix(PEAK));
+    let part = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}: {part}", output.status);
+    let peak = part.lines().find_map(|line| line.strip_prefix(PEAK));
     let kib = peak.and_then(|peak| peak.trim().parse::<u64>().ok());
     Some(kib.expect("the process tells its peak") * 1024)
 }

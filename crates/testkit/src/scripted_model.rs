@@ -1,4 +1,4 @@
-//! A chat model over real HTTP that says what a script tells it, and records what it was asked.
+//! A chat model over real HTTP that follows a script and records its requests.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -20,18 +20,18 @@ use tokio::task::JoinSet;
 
 use crate::scripted_reply::{Body, Reply};
 
-/// One request that the model got.
+/// One recorded request.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
     /// Path and query.
     pub uri: Uri,
     /// Its headers.
     pub headers: HeaderMap,
-    /// Its body; `null` if that was no JSON.
+    /// Its body; `null` if it was not JSON.
     pub body: Value,
 }
 
-/// What the model says to which request.
+/// The replies of the model.
 pub struct Script(Source);
 
 enum Source {
@@ -41,15 +41,15 @@ enum Source {
 }
 
 impl Script {
-    /// A reply made from the request.
+    /// Computes each reply from the request.
     pub fn by(reply: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static) -> Self {
         Self(Source::By(Box::new(reply)))
     }
 
-    fn reply(&self, number: usize, asked: &RecordedRequest) -> Reply {
+    fn reply(&self, number: usize, request: &RecordedRequest) -> Reply {
         match &self.0 {
             Source::Always(reply) => reply.clone(),
-            Source::By(reply) => reply(asked),
+            Source::By(reply) => reply(request),
             Source::InOrder(replies) => replies
                 .get(number)
                 .cloned()
@@ -65,27 +65,27 @@ impl fmt::Debug for Script {
 }
 
 impl From<Vec<Reply>> for Script {
-    /// One after the other.
+    /// In sequence.
     fn from(replies: Vec<Reply>) -> Self {
         Self(Source::InOrder(replies))
     }
 }
 
 impl<const N: usize> From<[Reply; N]> for Script {
-    /// One after the other.
+    /// In sequence.
     fn from(replies: [Reply; N]) -> Self {
         Self(Source::InOrder(replies.into()))
     }
 }
 
 impl From<Reply> for Script {
-    /// The same every time.
+    /// The same reply to every request.
     fn from(reply: Reply) -> Self {
         Self(Source::Always(reply))
     }
 }
 
-/// A running model. It ends when it is dropped.
+/// A running model. Dropping it stops the server.
 #[derive(Debug)]
 pub struct ScriptedModel {
     address: SocketAddr,
@@ -99,13 +99,13 @@ struct Record {
     script: Script,
     requests: Mutex<Vec<RecordedRequest>>,
     count: watch::Sender<usize>,
-    under_way: AtomicUsize,
-    most_at_once: AtomicUsize,
+    running: AtomicUsize,
+    max_concurrent: AtomicUsize,
     connections: AtomicUsize,
 }
 
 impl ScriptedModel {
-    /// Starts a model on a free port of this machine.
+    /// Starts a model on a free local port.
     pub async fn start(script: impl Into<Script>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
@@ -113,8 +113,8 @@ impl ScriptedModel {
             script: script.into(),
             requests: Mutex::default(),
             count: watch::Sender::new(0),
-            under_way: AtomicUsize::new(0),
-            most_at_once: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+            max_concurrent: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
         });
         let mut tasks = JoinSet::new();
@@ -126,31 +126,31 @@ impl ScriptedModel {
         })
     }
 
-    /// The base URL to configure.
+    /// The base URL.
     pub fn endpoint(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Every request so far, in the order in which they came.
+    /// All requests so far, in order of arrival.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.record.lock().clone()
     }
 
-    /// Waits until so many requests have come.
-    pub async fn asked_times(&self, count: usize) {
+    /// Waits for this many requests.
+    pub async fn wait_for_requests(&self, count: usize) {
         let mut seen = self.record.count.subscribe();
-        // The sender lives as long as we do, so that this ends with the condition only.
+        // The sender lives as long as the model, so the wait ends only when the condition holds.
         let _ = seen.wait_for(|&seen| seen >= count).await;
     }
 
-    /// How many connections were made.
+    /// The number of connections so far.
     pub fn connections(&self) -> usize {
         self.record.connections.load(Ordering::SeqCst)
     }
 
-    /// How many requests were under way at the same time, at most.
-    pub fn most_at_once(&self) -> usize {
-        self.record.most_at_once.load(Ordering::SeqCst)
+    /// The maximum number of concurrent requests so far.
+    pub fn max_concurrent(&self) -> usize {
+        self.record.max_concurrent.load(Ordering::SeqCst)
     }
 }
 
@@ -166,36 +166,36 @@ impl Record {
         let _counted = Counted::new(&self);
         let (head, body) = request.into_parts();
         let body = body.collect().await.map(Collected::to_bytes);
-        let asked = RecordedRequest {
+        let request = RecordedRequest {
             uri: head.uri,
             headers: head.headers,
             body: serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default(),
         };
         let number = {
             let mut requests = self.lock();
-            requests.push(asked.clone());
+            requests.push(request.clone());
             requests.len() - 1
         };
         self.count.send_modify(|count| *count += 1);
-        let reply = self.script.reply(number, &asked);
-        Ok(reply.response(&asked.body).await)
+        let reply = self.script.reply(number, &request);
+        Ok(reply.response(&request.body).await)
     }
 }
 
-/// Counts a request as under way, also when the client goes away in the middle of it.
+/// Counts a request as running until dropped, even if the client disconnects.
 struct Counted<'a>(&'a Record);
 
 impl<'a> Counted<'a> {
     fn new(record: &'a Record) -> Self {
-        let now = record.under_way.fetch_add(1, Ordering::SeqCst) + 1;
-        record.most_at_once.fetch_max(now, Ordering::SeqCst);
+        let now = record.running.fetch_add(1, Ordering::SeqCst) + 1;
+        record.max_concurrent.fetch_max(now, Ordering::SeqCst);
         Self(record)
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -203,13 +203,13 @@ async fn serve(listener: TcpListener, record: Arc<Record>) {
     let mut connections = JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
         record.connections.fetch_add(1, Ordering::SeqCst);
-        // Else the parts of a reply wait for each other's acknowledgement.
+        // Otherwise parts of a reply would wait for acknowledgements.
         let _ = socket.set_nodelay(true);
         while connections.try_join_next().is_some() {}
         let record = record.clone();
         connections.spawn(async move {
             let service = service_fn(move |request| record.clone().answer(request));
-            // A client that goes away, or a reply that is cut, ends a connection with an error.
+            // A disconnecting client or a truncated reply ends the connection with an error.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(socket), service)
                 .await;

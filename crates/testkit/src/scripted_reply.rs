@@ -1,4 +1,4 @@
-//! What the scripted model says, the right way or one of many wrong ones.
+//! Replies of the scripted model, valid and invalid.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -23,18 +23,18 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
-    said: ScriptedPart,
+    part: ScriptedPart,
     ending: Ending,
     gate: Option<Arc<Semaphore>>,
 }
 
 #[derive(Debug, Clone)]
 enum ScriptedPart {
-    /// An assistant's message, streamed if the request asks for that.
+    /// An assistant's message, streamed if requested.
     Message { text: String, calls: Vec<Value> },
-    /// Exactly these bytes, in these chunks.
+    /// Exactly these chunks.
     Chunks(Vec<Bytes>, &'static str),
-    /// Not even a status.
+    /// No response at all.
     Nothing,
 }
 
@@ -43,20 +43,20 @@ enum Ending {
     Proper,
     /// The connection breaks after this many bytes of the body.
     Cut(usize),
-    /// Nothing more comes after this many bytes of the body.
+    /// Nothing more is sent after this many bytes of the body.
     Stall(usize),
 }
 
 impl Reply {
-    /// The model says this, in a stream if it was asked for one.
+    /// A text, streamed if requested.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::said(ScriptedPart::Message {
+        Self::part(ScriptedPart::Message {
             text: text.into(),
             calls: Vec::new(),
         })
     }
 
-    /// The model calls these tools, with the ids `call_0`, `call_1` and so on.
+    /// Tool calls with the ids `call_0`, `call_1` and so on.
     pub fn tool_calls<'a>(calls: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
         let calls = calls
             .into_iter()
@@ -68,64 +68,62 @@ impl Reply {
                     "function": {"name": name, "arguments": arguments.to_string()},
                 })
             });
-        Self::said(ScriptedPart::Message {
+        Self::part(ScriptedPart::Message {
             text: String::new(),
             calls: calls.collect(),
         })
     }
 
-    /// A stream of exactly these chunks, which may cut lines and characters anywhere.
+    /// A stream of exactly these chunks, which may split lines and characters.
     pub fn sse<B: Into<Bytes>>(chunks: impl IntoIterator<Item = B>) -> Self {
         let chunks = chunks.into_iter().map(Into::into).collect();
-        Self::said(ScriptedPart::Chunks(chunks, "text/event-stream"))
+        Self::part(ScriptedPart::Chunks(chunks, "text/event-stream"))
     }
 
-    /// This JSON, with status 200.
+    /// JSON with status 200.
     pub fn raw(body: &Value) -> Self {
         Self::bytes(body.to_string())
     }
 
-    /// These bytes, with status 200, called JSON whether they are or not.
+    /// Bytes with status 200, declared as JSON.
     pub fn bytes(body: impl Into<Bytes>) -> Self {
-        Self::said(ScriptedPart::Chunks(vec![body.into()], "application/json"))
+        Self::part(ScriptedPart::Chunks(vec![body.into()], "application/json"))
     }
 
-    /// An error of this status.
     pub fn status(status: u16) -> Self {
         Self::refusal(status, "scripted")
     }
 
-    /// An error of this status that says something.
+    /// An error status with a message.
     pub fn refusal(status: u16, message: &str) -> Self {
         Self::raw(&json!({"error": {"message": message, "type": "scripted_error"}}))
             .with_status(status)
     }
 
-    /// Never answers.
     pub fn hang() -> Self {
-        Self::said(ScriptedPart::Nothing)
+        Self::part(ScriptedPart::Nothing)
     }
 
-    /// With another status.
+    /// Sets the status.
     #[must_use]
     pub fn with_status(self, status: u16) -> Self {
         Self { status, ..self }
     }
 
-    /// With a header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// With a `Retry-After`: seconds or a date.
+    /// Adds a `Retry-After`: seconds or a date.
     #[must_use]
     pub fn retry_after(self, value: &str) -> Self {
         self.header("retry-after", value)
     }
 
-    /// The connection breaks after this many bytes of the body.
+    /// Breaks the connection after this many bytes of the body.
     #[must_use]
     pub fn cut(self, after: usize) -> Self {
         Self {
@@ -134,7 +132,7 @@ impl Reply {
         }
     }
 
-    /// Nothing more comes after this many bytes of the body.
+    /// Sends nothing more after this many bytes of the body.
     #[must_use]
     pub fn stall(self, after: usize) -> Self {
         Self {
@@ -143,34 +141,34 @@ impl Reply {
         }
     }
 
-    /// Is held back until the gate has a permit, which it uses up.
+    /// Waits for a permit of the gate, and consumes it.
     #[must_use]
-    pub fn held_by(self, gate: &Arc<Semaphore>) -> Self {
+    pub fn gated(self, gate: &Arc<Semaphore>) -> Self {
         Self {
             gate: Some(gate.clone()),
             ..self
         }
     }
 
-    fn said(said: ScriptedPart) -> Self {
+    fn part(part: ScriptedPart) -> Self {
         Self {
             status: 200,
             headers: Vec::new(),
-            said,
+            part,
             ending: Ending::Proper,
             gate: None,
         }
     }
 
-    /// The reply to a request, as HTTP has it.
-    pub(crate) async fn response(self, asked: &Value) -> Response<Body> {
+    /// The HTTP response to a request.
+    pub(crate) async fn response(self, request: &Value) -> Response<Body> {
         if let Some(gate) = &self.gate
             && let Ok(permit) = gate.acquire().await
         {
             permit.forget();
         }
-        let streams = asked["stream"] == json!(true);
-        let (chunks, kind) = match self.said {
+        let streams = request["stream"] == json!(true);
+        let (chunks, kind) = match self.part {
             ScriptedPart::Nothing => pending::<(Vec<Bytes>, &str)>().await,
             ScriptedPart::Chunks(chunks, kind) => (chunks, kind),
             ScriptedPart::Message { text, calls } if streams => {
@@ -217,7 +215,7 @@ fn whole(text: &str, calls: &[Value]) -> Bytes {
     .into()
 }
 
-/// One event for each word, one for each call, the reason to stop, the usage, and the end mark.
+/// One event per word, one per call, the reason to stop, the usage, and the end mark.
 fn streamed(text: &str, calls: Vec<Value>) -> Vec<Bytes> {
     let finish = if calls.is_empty() {
         "stop"
@@ -269,7 +267,7 @@ fn body(chunks: Vec<Bytes>, ending: Ending) -> Body {
     }
     steps.extend(last);
     let frames = stream::unfold(steps.into_iter(), |mut steps| async {
-        // The server writes out what it has whenever the body is not ready at once.
+        // The server flushes whenever the body is not ready immediately.
         yield_now().await;
         match steps.next()? {
             Step::Send(chunk) => Some((Ok(Frame::data(chunk)), steps)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use convoke_schema::{Complexity, Misfit, Schema};
+use convoke_schema::{CheckError, Complexity, Schema};
 use serde_json::Value;
 
 /// How many steps of a check run on the caller's thread: about the cost of moving the check to another one.
@@ -10,11 +10,11 @@ pub const PROMPT_STEPS: u64 = 2_000;
 
 /// Checks a value against a schema and returns it if it fits. A long check moves to a blocking thread, so that a
 /// caller with a timeout is not held up.
-pub async fn check(schema: Arc<Schema>, value: Value) -> Result<Value, Misfit> {
+pub async fn check(schema: Arc<Schema>, value: Value) -> Result<Value, CheckError> {
     match schema.check_within(&value, PROMPT_STEPS) {
         Ok(()) => return Ok(value),
-        Err(Misfit::TooComplex(Complexity::Steps(_))) => {}
-        Err(misfit) => return Err(misfit),
+        Err(CheckError::TooComplex(Complexity::Steps(_))) => {}
+        Err(error) => return Err(error),
     }
     off_the_executor(move || schema.check(&value).map(|()| value)).await
 }

@@ -1,5 +1,5 @@
-//! Runs an app folder inside a program that depends on the crate `convoke` alone, with functions of its own as
-//! tools, and does everything that a user may do with a task.
+//! Runs an app folder in a program that depends only on the crate `convoke`, with its own functions as
+//! tools, and shows all operations on tasks.
 
 use std::error::Error;
 
@@ -7,12 +7,12 @@ use convoke::schemars::JsonSchema;
 use convoke::serde::{Deserialize, Serialize};
 use convoke::{
     EventCursor, ForkPoint, Incoming, QuestionAnswer, Runtime, RuntimeError, RustTool, StoreChoice,
-    TaskQuery, TaskState, ToolContext, ToolError, UserId, Uuid, Value,
+    TaskEventKind, TaskQuery, TaskState, ToolContext, ToolError, UserId, Uuid, Value,
 };
 
 const APP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/app");
 
-/// Refunds above this need a person's approval.
+/// Refunds above this amount, in euros, need approval.
 const FREE_AMOUNT: i64 = 100;
 
 #[derive(Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ struct OrderNumber {
 struct Refund {
     /// The order's number.
     number: String,
-    /// What is paid back, in euros.
+    /// The amount of the refund, in euros.
     amount: i64,
 }
 
@@ -60,28 +60,25 @@ fn refund() -> RustTool {
         .approval_required_if(is_dear)
 }
 
-/// Says what happens to a task until it has ended or asks a person. Gives the question.
-async fn until_asked(
+/// Prints a task's events until it ends or asks a question. Returns the question.
+async fn run_until_question(
     runtime: &Runtime,
     user: UserId,
     task: Uuid,
 ) -> Result<Option<Uuid>, RuntimeError> {
     let mut events = runtime.follow(user, task, EventCursor::START).await?;
-    while let Some(event) = events.next().await {
+    while let Some(event) = events.next_event().await {
         let event = event?;
-        say(format_args!(
-            "{} {} {:?}",
-            event.cursor, event.state, event.change
-        ));
-        if let Some(question) = event.questions.first() {
-            say(&question.prompt);
+        print(format_args!("{} {:?}", event.cursor, event.kind));
+        if let TaskEventKind::QuestionAsked { question } = event.kind {
+            print(&question.prompt);
             return Ok(Some(question.id));
         }
     }
     Ok(None)
 }
 
-/// What the program has found out at its end.
+/// The results of the program.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     refunded: String,
@@ -98,27 +95,27 @@ async fn serve() -> Result<Outcome, Box<dyn Error>> {
         .store(StoreChoice::Memory)
         .build()
         .await?;
-    // Whoever signs the user in says who it is.
+    // In a real program, the sign-in determines the user.
     let user = UserId::parse("123e4567-e89b-12d3-a456-426614174000")?;
     let text = |ended: convoke::TaskOutcome| ended.answer.map(|answer| answer.text.clone());
 
     let incoming = Incoming::new(user, "A-2").tags(["refund"]).keep_days(90);
     let task = runtime.submit(incoming).await?;
-    let question = until_asked(&runtime, user, task).await?;
-    let asked = runtime.task(user, task).await?.cursor;
+    let question = run_until_question(&runtime, user, task).await?;
+    let cursor = runtime.task(user, task).await?.cursor;
     let approve = QuestionAnswer::approve().saying("the parcel came back");
     let refunded = runtime.answer(user, task, question, approve).await?;
 
-    // The same order with an amount that needs nobody's approval.
-    let point = ForkPoint::at(asked).set("amount", 60);
+    // The same order with an amount that needs no approval.
+    let point = ForkPoint::at(cursor).set("amount", 60);
     let fork = runtime.fork(user, task, point).await?;
     let forked = runtime.wait(user, fork).await?;
 
     let doubtful = runtime.submit(Incoming::new(user, "A-2")).await?;
-    until_asked(&runtime, user, doubtful).await?;
+    run_until_question(&runtime, user, doubtful).await?;
     runtime.cancel(user, doubtful, Some("asked twice")).await?;
     let mut events = runtime.follow(user, doubtful, EventCursor::START).await?;
-    while let Some(event) = events.next().await {
+    while let Some(event) = events.next_event().await {
         event?;
     }
     let canceled = runtime.task(user, doubtful).await?.info.state;
@@ -142,15 +139,15 @@ async fn serve() -> Result<Outcome, Box<dyn Error>> {
     })
 }
 
-#[expect(clippy::print_stdout, reason = "the program talks to whoever runs it")]
-fn say(text: impl std::fmt::Display) {
+#[expect(clippy::print_stdout, reason = "the program prints its results")]
+fn print(text: impl std::fmt::Display) {
     println!("{text}");
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let outcome = serve().await?;
-    say(format_args!("{outcome:#?}"));
+    print(format_args!("{outcome:#?}"));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What somebody asks the house to do, checked and ready to be done.
+//! A requested change of the house, validated.
 
 use rusqlite::Connection;
 use serde::Serialize;
@@ -52,7 +52,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// The tool that makes it.
+    /// The name of its tool.
     pub(crate) fn tool(&self) -> &'static str {
         match self {
             Self::SetLight { .. } => "set_light",
@@ -68,7 +68,7 @@ impl Change {
         }
     }
 
-    /// Makes it, and tells how things are afterwards.
+    /// Applies it and returns the resulting state.
     pub(crate) fn apply(&self, connection: &Connection) -> Result<Value, HomeError> {
         match self {
             Self::SetLight {

@@ -1,4 +1,4 @@
-//! The heating: one thermostat in each room but the garage.
+//! The heating: one thermostat in every room except the garage.
 
 use rusqlite::{Connection, params};
 use serde::Serialize;
@@ -7,26 +7,25 @@ use serde_json::{Value, json};
 use crate::error::{HomeError, Refusal};
 use crate::name::{Place, require};
 
-/// The lowest temperature that the heating can be set to.
+/// Minimum of the target temperature.
 pub const MIN_CELSIUS: f64 = 5.0;
 
-/// The highest temperature that the heating can be set to.
+/// Maximum of the target temperature.
 pub const MAX_CELSIUS: f64 = 30.0;
 
 const TABLE: &str = "climates";
 
-/// How warm a room is, and is to be.
+/// The heating of a room.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Climate {
-    /// Which room.
     pub room: String,
-    /// What it is set to, in degrees Celsius.
+    /// Target temperature in degrees Celsius.
     pub target: f64,
-    /// What its sensor measures.
+    /// Measured temperature in degrees Celsius.
     pub current: f64,
 }
 
-/// The heating of a place, in the order of the house.
+/// The heating of a place, by room.
 pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Climate>, HomeError> {
     if let Some(room) = place.room() {
         require(connection, room, TABLE, "heating")?;
@@ -47,7 +46,7 @@ pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Climate
     Ok(climates.collect::<Result<_, _>>()?)
 }
 
-/// Sets the heating of a place.
+/// Sets the target temperature of a place.
 pub(crate) fn set(
     connection: &Connection,
     place: &Place,
@@ -62,12 +61,12 @@ pub(crate) fn set(
             .prepare_cached("UPDATE climates SET target = ?2 WHERE room = ?1")?
             .execute(params![climate.room, celsius])?;
     }
-    let mut told = told(connection, place)?;
-    told["celsius"] = json!(celsius);
-    Ok(told)
+    let mut result = result(connection, place)?;
+    result["celsius"] = json!(celsius);
+    Ok(result)
 }
 
-/// How warm a place is, and is to be.
-pub(crate) fn told(connection: &Connection, place: &Place) -> Result<Value, HomeError> {
+/// The heating of a place, as a tool's result.
+pub(crate) fn result(connection: &Connection, place: &Place) -> Result<Value, HomeError> {
     Ok(json!({"room": place.name(), "climates": list(connection, place)?}))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong: a call that is refused, and a server that cannot run.
+//! Errors: a refused call, or a failure of the server.
 
 use convoke_serving::{CallProblem, Failure, Refuse};
 
@@ -6,73 +6,73 @@ use crate::climate::{MAX_CELSIUS, MIN_CELSIUS};
 use crate::media::MAX_WHAT_LENGTH;
 use crate::name::MAX_NAME_LENGTH;
 
-/// A call that was turned down and changed nothing. People read the sentence, programs the code.
+/// A refused call, which changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no such room.
-    #[error("There is no room {asked}. There are: {known}.")]
+    #[error("There is no room {requested}. There are: {known}.")]
     RoomNotFound {
-        /// What was asked for.
-        asked: String,
-        /// The rooms there are.
+        /// The requested name.
+        requested: String,
+        /// The existing rooms.
         known: String,
     },
-    /// The room is there, but not the device.
+    /// The room has no such device.
     #[error("There is no {device} in the {room}. There is one in: {known}.")]
     DeviceNotFound {
         /// The device, as people call it.
         device: &'static str,
-        /// The room that lacks it.
+        /// The requested room.
         room: String,
-        /// The rooms that have it.
+        /// The rooms with this device.
         known: String,
     },
     /// There is no such scene.
-    #[error("There is no scene {asked}. There are: {known}.")]
+    #[error("There is no scene {requested}. There are: {known}.")]
     SceneNotFound {
-        /// What was asked for.
-        asked: String,
-        /// The scenes there are.
+        /// The requested name.
+        requested: String,
+        /// The existing scenes.
         known: String,
     },
     /// There is no such door.
-    #[error("There is no door {asked}. There are: {known}.")]
+    #[error("There is no door {requested}. There are: {known}.")]
     DoorNotFound {
-        /// What was asked for.
-        asked: String,
-        /// The doors there are.
+        /// The requested name.
+        requested: String,
+        /// The existing doors.
         known: String,
     },
     /// The alarm has no such mode.
-    #[error("The alarm has no mode {asked}. There are: {known}.")]
+    #[error("The alarm has no mode {requested}. There are: {known}.")]
     ModeNotFound {
-        /// What was asked for.
-        asked: String,
-        /// The modes there are.
+        /// The requested mode.
+        requested: String,
+        /// The existing modes.
         known: String,
     },
     /// A name is empty or too long.
     #[error("Rooms, scenes, doors and modes must have 1 to {MAX_NAME_LENGTH} characters.")]
     Name,
-    /// Nothing was said that could be set.
+    /// Neither state nor brightness was given.
     #[error("Say whether the light is to be on, how bright, or both.")]
     NothingToSet,
-    /// A light cannot be on and have no brightness.
+    /// A light that is on needs a brightness.
     #[error("A light that is on has a brightness of 1 to 100.")]
     DarkLight,
-    /// The brightness or volume is beyond what there is.
+    /// The brightness or volume is out of range.
     #[error("The {0} must be a whole number from 0 to 100.")]
     Level(&'static str),
-    /// The step is beyond what there is.
+    /// The step is out of range.
     #[error("The step must be a whole number from -100 to 100.")]
     Step,
-    /// The temperature is beyond what the heating can do.
+    /// The temperature is out of the heating's range.
     #[error("The temperature must be from {MIN_CELSIUS} to {MAX_CELSIUS} degrees Celsius.")]
     Celsius,
-    /// What is to be played is empty or too long.
+    /// The name of the music is empty or too long.
     #[error("What is to be played must have 1 to {MAX_WHAT_LENGTH} characters.")]
     What,
-    /// The arguments or the idempotency key are wrong.
+    /// The arguments or the idempotency key are invalid.
     #[error(transparent)]
     Call(#[from] CallProblem),
 }
@@ -101,5 +101,5 @@ impl Refuse for Refusal {
     }
 }
 
-/// Why the server, or one call of it, broke down.
+/// Why the server or a call failed.
 pub type HomeError = Failure<Refusal>;

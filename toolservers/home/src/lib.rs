@@ -1,16 +1,14 @@
 //! A house as an MCP server: lights, heating, music, scenes, doors, an alarm and sensors.
 //!
-//! One SQLite file holds the state of every device. The first process that opens it furnishes seven
-//! rooms, always in the same way. The house belongs to whoever can reach the server: there are no
-//! users.
+//! One SQLite file holds the state of every device. The first process that opens it creates seven rooms,
+//! always the same. There are no users: anyone who can reach the server controls the house.
 //!
-//! Six tools look: `light_status`, `media_status`, `climate_status`, `list_scenes`, `sensor_status`
-//! and `security_status`. Ten act, and say in what they return how things are afterwards. A call
-//! that carries an `idempotencyKey` in its `_meta` takes effect once, however often it is made. No
-//! scene unlocks a door or disarms the alarm, so that whoever guards those two tools guards the
-//! house.
+//! Six tools are read-only: `light_status`, `media_status`, `climate_status`, `list_scenes`,
+//! `sensor_status` and `security_status`. Ten change something and return the resulting state. A call
+//! with an `idempotencyKey` in its `_meta` takes effect once, however often it is repeated. No scene
+//! unlocks a door or disarms the alarm, so restricting the two tools that do protects the house.
 //!
-//! [`serve`] speaks over standard input and output or streamable HTTP. Several processes may share
+//! [`serve`] speaks MCP over standard input and output or streamable HTTP. Several processes may share
 //! one file.
 
 mod change;
@@ -44,7 +42,7 @@ pub use sensor::Sensor;
 pub use server::HomeServer;
 pub use store::Store;
 
-/// Serves over streamable HTTP at this address, or over standard input and output if there is none.
+/// Serves over streamable HTTP at `http`, or over standard input and output without an address.
 pub async fn serve(db: &Path, http: Option<SocketAddr>) -> Result<(), HomeError> {
     let server = HomeServer::new(Store::open(db, Sources::real())?);
     convoke_serving::serve(server, http).await

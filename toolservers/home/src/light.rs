@@ -9,18 +9,16 @@ use crate::name::{Place, require};
 
 const TABLE: &str = "lights";
 
-/// How the light of a room is.
+/// The light of a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Light {
-    /// Where it is.
     pub room: String,
-    /// Whether it is on.
     pub on: bool,
-    /// How bright it is from 1 to 100, or will be when it is on again.
+    /// Brightness from 1 to 100, kept while the light is off.
     pub brightness: u8,
 }
 
-/// The lights of a place, in the order of the house.
+/// The lights of a place, by room.
 pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Light>, HomeError> {
     if let Some(room) = place.room() {
         require(connection, room, TABLE, "light")?;
@@ -39,8 +37,8 @@ pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Light>,
     Ok(lights.collect::<Result<_, _>>()?)
 }
 
-/// Turns the lights of a place on or off, changes their brightness, or both. A brightness lights
-/// what was dark, unless it is 0, which is another word for off.
+/// Turns the lights of a place on or off, sets their brightness, or both. A brightness turns a light on,
+/// except 0, which turns it off.
 pub(crate) fn set(
     connection: &Connection,
     place: &Place,
@@ -60,11 +58,11 @@ pub(crate) fn set(
         };
         write(connection, &light.room, on, brightness)?;
     }
-    told(connection, place)
+    result(connection, place)
 }
 
-/// Makes the lights of a place brighter or darker by so much. One that is off counts as 0, and one
-/// that comes to 0 goes off.
+/// Changes the brightness of a place's lights by this step. A light that is off counts as 0, and 0 turns
+/// it off.
 pub(crate) fn dim(connection: &Connection, place: &Place, by: i8) -> Result<Value, HomeError> {
     for light in list(connection, place)? {
         let level = if light.on { light.brightness } else { 0 };
@@ -72,7 +70,7 @@ pub(crate) fn dim(connection: &Connection, place: &Place, by: i8) -> Result<Valu
         let brightness = if level == 0 { light.brightness } else { level };
         write(connection, &light.room, level > 0, brightness)?;
     }
-    told(connection, place)
+    result(connection, place)
 }
 
 fn write(
@@ -87,8 +85,8 @@ fn write(
     Ok(())
 }
 
-/// How the lights of a place are now: whether any is on, the brightest of them, and each.
-pub(crate) fn told(connection: &Connection, place: &Place) -> Result<Value, HomeError> {
+/// The lights of a place, as a tool's result: whether any is on, the highest brightness, and each light.
+pub(crate) fn result(connection: &Connection, place: &Place) -> Result<Value, HomeError> {
     let lights = list(connection, place)?;
     let lit = || lights.iter().filter(|light| light.on);
     let brightness = lit().map(|light| light.brightness).max().unwrap_or(0);

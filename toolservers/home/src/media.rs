@@ -1,4 +1,4 @@
-//! The music: players in some of the rooms.
+//! The music players in some of the rooms.
 
 use rusqlite::{Connection, params};
 use serde::Serialize;
@@ -7,26 +7,25 @@ use serde_json::{Value, json};
 use crate::error::{HomeError, Refusal};
 use crate::name::{Place, require};
 
-/// Where music plays if nobody says where.
+/// The default room for music.
 pub const DEFAULT_PLAYER: &str = "living room";
 
-/// The longest name of what is played, in characters.
+/// Limit of the name of what is played, in characters.
 pub const MAX_WHAT_LENGTH: usize = 200;
 
 const TABLE: &str = "players";
 
-/// What a player does.
+/// The player of a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Player {
-    /// Where it is.
     pub room: String,
-    /// What it plays, if it plays.
+    /// What it plays; `None` if it is stopped.
     pub playing: Option<String>,
-    /// How loud, from 0 to 100.
+    /// Volume from 0 to 100.
     pub volume: u8,
 }
 
-/// The players of a place, in the order of the house.
+/// The players of a place, by room.
 pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Player>, HomeError> {
     if let Some(room) = place.room() {
         require(connection, room, TABLE, "player")?;
@@ -45,7 +44,7 @@ pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Player>
     Ok(players.collect::<Result<_, _>>()?)
 }
 
-/// Plays something in place of what plays there now.
+/// Plays something, replacing what is playing.
 pub(crate) fn play(connection: &Connection, place: &Place, what: &str) -> Result<Value, HomeError> {
     for player in list(connection, place)? {
         write_playing(connection, &player.room, Some(what))?;
@@ -54,7 +53,7 @@ pub(crate) fn play(connection: &Connection, place: &Place, what: &str) -> Result
     Ok(json!({"room": place.name(), "playing": what, "players": players}))
 }
 
-/// Stops what plays in a place, and tells where something did.
+/// Stops the players of a place, and returns those that were playing.
 pub(crate) fn stop(connection: &Connection, place: &Place) -> Result<Value, HomeError> {
     let mut stopped = list(connection, place)?;
     stopped.retain(|player| player.playing.is_some());
@@ -64,8 +63,7 @@ pub(crate) fn stop(connection: &Connection, place: &Place) -> Result<Value, Home
     Ok(json!({"room": place.name(), "stopped": stopped}))
 }
 
-/// Sets how loud it is in a place; where none is named, wherever something plays, or where music
-/// plays by default.
+/// Sets the volume of a place; without a place, of all players that are playing, or of the default one.
 pub(crate) fn set_volume(
     connection: &Connection,
     place: Option<&Place>,
@@ -102,7 +100,7 @@ fn write_playing(
     Ok(())
 }
 
-/// What is to be played, as it is kept: trimmed, and neither empty nor too long.
+/// Validates the name of what to play: trimmed, not empty, not too long.
 pub(crate) fn what(text: &str) -> Result<String, Refusal> {
     let what = text.trim();
     if (1..=MAX_WHAT_LENGTH).contains(&what.chars().count()) {

@@ -1,20 +1,20 @@
-//! The names of rooms, scenes and doors, as they are said and as they are kept.
+//! Names of rooms, scenes and doors, as spoken and as stored.
 
 use rusqlite::Connection;
 use serde::Serialize;
 
 use crate::error::{HomeError, Refusal};
 
-/// The longest name that is looked for, in characters.
+/// Limit of a name, in characters.
 pub const MAX_NAME_LENGTH: usize = 100;
 
-/// What stands for every room, or every door.
+/// Stands for every room or every door.
 pub(crate) const ALL: &str = "all";
 
-/// Words before a name that are no part of it: "in the kitchen".
+/// Words before a name that are not part of it: "in the kitchen".
 const LEADING: &[&str] = &["a", "at", "in", "my", "on", "our", "the", "to"];
 
-/// Where something is to happen: in one room, or in all that have the device.
+/// The rooms a call applies to: one room, or all with the device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub(crate) enum Place {
@@ -23,7 +23,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// A place as somebody says it.
+    /// Parses a spoken place.
     pub(crate) fn read(text: &str) -> Result<Self, Refusal> {
         let name = name(text)?;
         Ok(match name.as_str() {
@@ -32,12 +32,12 @@ impl Place {
         })
     }
 
-    /// A place that may be left out, which means everywhere.
+    /// Parses an optional place; the default is everywhere.
     pub(crate) fn read_or_everywhere(text: Option<&str>) -> Result<Self, Refusal> {
         text.map_or(Ok(Self::Everywhere), Self::read)
     }
 
-    /// The place as results name it.
+    /// The place's name in results.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Everywhere => ALL,
@@ -45,7 +45,7 @@ impl Place {
         }
     }
 
-    /// The one room, or none for everywhere: what the queries take.
+    /// The room, or `None` for everywhere, as a query parameter.
     pub(crate) fn room(&self) -> Option<&str> {
         match self {
             Self::Everywhere => None,
@@ -60,8 +60,8 @@ impl From<Place> for String {
     }
 }
 
-/// A name as it is kept: words in lower case with single spaces, without what people put before
-/// them, and neither empty nor too long.
+/// Normalises a name: lower case, single spaces, without leading articles and prepositions; not empty,
+/// not too long.
 pub(crate) fn name(text: &str) -> Result<String, Refusal> {
     if text.chars().count() > MAX_NAME_LENGTH {
         return Err(Refusal::Name);
@@ -78,7 +78,7 @@ pub(crate) fn name(text: &str) -> Result<String, Refusal> {
     Ok(words[first..].join(" "))
 }
 
-/// Makes sure that a room has a device, and tells which rooms have one if it has not.
+/// Checks that a room has a device, and lists the rooms that do if it has not.
 pub(crate) fn require(
     connection: &Connection,
     room: &str,
@@ -88,7 +88,7 @@ pub(crate) fn require(
     let rooms = rooms(connection)?;
     if !rooms.iter().any(|known| known == room) {
         return Err(Refusal::RoomNotFound {
-            asked: room.to_owned(),
+            requested: room.to_owned(),
             known: rooms.join(", "),
         }
         .into());
@@ -105,7 +105,7 @@ pub(crate) fn require(
     Ok(())
 }
 
-/// Every room, in the order of the house.
+/// All rooms, in the order of the house.
 fn rooms(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
     connection
         .prepare_cached("SELECT name FROM rooms ORDER BY position")?
@@ -113,7 +113,7 @@ fn rooms(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
         .collect()
 }
 
-/// The rooms that have a device. The table's name is one of this crate's own, never a caller's.
+/// The rooms with a device. `table` is a constant of this crate, never user input.
 fn rooms_with(connection: &Connection, table: &str) -> Result<Vec<String>, rusqlite::Error> {
     connection
         .prepare_cached(&format!(
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_read_as_it_is_said() {
+    fn a_spoken_name_is_normalised() {
         for said in ["Living Room", " in the living_room. ", "the LIVING-ROOM"] {
             assert_eq!(name(said).unwrap(), "living room", "{said}");
         }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn everywhere_has_several_words() {
+    fn everywhere_has_several_spellings() {
         for said in ["all", "Everywhere", "in all rooms"] {
             assert_eq!(Place::read(said).unwrap(), Place::Everywhere, "{said}");
         }

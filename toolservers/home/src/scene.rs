@@ -1,4 +1,4 @@
-//! Scenes: several devices at a word. None unlocks a door or disarms the alarm.
+//! Scenes, which set several devices at once. None unlocks a door or disarms the alarm.
 
 use rusqlite::Connection;
 use serde::Serialize;
@@ -9,39 +9,37 @@ use crate::name::Place;
 use crate::security::{self, Alarm};
 use crate::{climate, light, media};
 
-/// A scene, and what it does.
+/// A scene.
 #[derive(Debug, Clone, Serialize)]
 pub struct Scene {
-    /// What it is called.
     pub name: &'static str,
-    /// What it does, in words.
     pub description: &'static str,
     #[serde(skip)]
     steps: &'static [Step],
 }
 
-/// One thing that a scene does.
+/// One step of a scene.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// The light of a room, at this brightness; 0 is off.
+    /// The light of a room at this brightness; 0 is off.
     Light(&'static str, u8),
-    /// All lights off.
+    /// Turns all lights off.
     Dark,
-    /// The heating of a room.
+    /// The target temperature of a room.
     Heat(&'static str, f64),
-    /// The heating of all rooms.
+    /// The target temperature of all rooms.
     HeatAll(f64),
-    /// Something to listen to in a room, this loud.
+    /// What to play in a room, and its volume.
     Play(&'static str, &'static str, u8),
-    /// No music anywhere.
+    /// Stops all music.
     Silence,
-    /// All doors locked.
+    /// Locks all doors.
     Lock,
-    /// The alarm, to watch something.
+    /// Sets the alarm.
     Watch(Alarm),
 }
 
-/// Every scene, in the order in which they are told.
+/// All scenes, in display order.
 pub(crate) const ALL: &[Scene] = &[
     Scene {
         name: "movie night",
@@ -98,20 +96,20 @@ pub(crate) const ALL: &[Scene] = &[
     },
 ];
 
-/// The scene of this name.
-pub(crate) fn find(asked: &str) -> Result<&'static Scene, Refusal> {
+/// The scene with this name.
+pub(crate) fn find(requested: &str) -> Result<&'static Scene, Refusal> {
     let names = || ALL.iter().map(|scene| scene.name);
     ALL.iter()
-        .find(|scene| scene.name == asked)
+        .find(|scene| scene.name == requested)
         .ok_or_else(|| Refusal::SceneNotFound {
-            asked: asked.to_owned(),
+            requested: requested.to_owned(),
             known: names().collect::<Vec<_>>().join(", "),
         })
 }
 
-/// Does what a scene does, all of it or nothing.
-pub(crate) fn activate(connection: &Connection, asked: &str) -> Result<Value, HomeError> {
-    let scene = find(asked)?;
+/// Runs all steps of a scene, or none.
+pub(crate) fn activate(connection: &Connection, requested: &str) -> Result<Value, HomeError> {
+    let scene = find(requested)?;
     for step in scene.steps {
         step.run(connection)?;
     }

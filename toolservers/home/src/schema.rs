@@ -2,7 +2,7 @@
 
 use convoke_serving::ANSWERS_TABLE;
 
-/// What makes version n + 1 out of version n. Entries are only ever added.
+/// Entry n migrates version n to n + 1. Entries are only ever appended.
 pub(crate) const MIGRATIONS: &[&str] = &[TABLES, ANSWERS_TABLE];
 
 const TABLES: &str = "

@@ -1,4 +1,4 @@
-//! What keeps the house safe: the doors and the alarm.
+//! Security of the house: doors and alarm.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params};
@@ -9,26 +9,26 @@ use crate::error::{HomeError, Refusal};
 use crate::name::{ALL, Place, name};
 use crate::sensor;
 
-/// What the alarm watches.
+/// What the alarm monitors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Alarm {
     /// Nothing.
     Off,
-    /// The doors and windows, while people are at home.
+    /// Doors and windows, while people are at home.
     Home,
-    /// Everything, while nobody is.
+    /// Everything, while nobody is at home.
     Away,
 }
 
 impl Alarm {
     const ALL: [Self; 3] = [Self::Off, Self::Home, Self::Away];
 
-    /// A mode as somebody says it.
+    /// Parses a spoken mode.
     pub(crate) fn read(text: &str) -> Result<Self, Refusal> {
-        let asked = name(text)?;
-        Self::named(&asked).ok_or(Refusal::ModeNotFound {
-            asked,
+        let requested = name(text)?;
+        Self::named(&requested).ok_or(Refusal::ModeNotFound {
+            requested,
             known: Self::ALL.map(Self::name).join(", "),
         })
     }
@@ -58,31 +58,26 @@ impl FromSql for Alarm {
     }
 }
 
-/// A door of the house.
+/// A door.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Door {
-    /// What it is called.
     pub door: String,
-    /// Whether it is locked.
     pub locked: bool,
 }
 
-/// How safe the house is.
+/// The security state of the house.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Security {
-    /// What the alarm watches.
     pub alarm: Alarm,
-    /// Every door.
     pub doors: Vec<Door>,
-    /// The doors that are not locked.
     pub unlocked: Vec<String>,
-    /// The rooms with an open window.
+    /// Rooms with an open window.
     pub open_windows: Vec<String>,
-    /// The rooms in which somebody moves.
+    /// Rooms with motion.
     pub motion: Vec<String>,
 }
 
-/// How safe the house is.
+/// The security state of the house.
 pub(crate) fn status(connection: &Connection) -> Result<Security, HomeError> {
     let doors = doors(connection)?;
     let sensors = sensor::list(connection, &Place::Everywhere)?;
@@ -99,13 +94,13 @@ pub(crate) fn status(connection: &Connection) -> Result<Security, HomeError> {
     })
 }
 
-/// Locks one door or all of them, and tells which were not locked before.
-pub(crate) fn lock(connection: &Connection, asked: &str) -> Result<Value, HomeError> {
+/// Locks one door or all of them, and returns those that were unlocked.
+pub(crate) fn lock(connection: &Connection, requested: &str) -> Result<Value, HomeError> {
     let all = doors(connection)?;
-    let (door, mut changed) = if asked == ALL {
+    let (door, mut changed) = if requested == ALL {
         (ALL.to_owned(), all)
     } else {
-        let door = find(&all, asked)?;
+        let door = find(&all, requested)?;
         (door.door.clone(), vec![door.clone()])
     };
     changed.retain(|door| !door.locked);
@@ -115,10 +110,10 @@ pub(crate) fn lock(connection: &Connection, asked: &str) -> Result<Value, HomeEr
     Ok(json!({"door": door, "locked": true, "changed": names(&changed)}))
 }
 
-/// Unlocks one door. There is no way to unlock all at once.
-pub(crate) fn unlock(connection: &Connection, asked: &str) -> Result<Value, HomeError> {
+/// Unlocks one door. All doors cannot be unlocked at once.
+pub(crate) fn unlock(connection: &Connection, requested: &str) -> Result<Value, HomeError> {
     let all = doors(connection)?;
-    let door = find(&all, asked)?;
+    let door = find(&all, requested)?;
     write(connection, &door.door, false)?;
     let changed: Vec<&str> = door
         .locked
@@ -128,7 +123,7 @@ pub(crate) fn unlock(connection: &Connection, asked: &str) -> Result<Value, Home
     Ok(json!({"door": door.door, "locked": false, "changed": changed}))
 }
 
-/// Sets what the alarm watches, and tells which doors it found unlocked.
+/// Sets the alarm, and returns the doors that are unlocked.
 pub(crate) fn set_alarm(connection: &Connection, mode: Alarm) -> Result<Value, HomeError> {
     let was = alarm(connection)?;
     connection
@@ -156,14 +151,15 @@ fn doors(connection: &Connection) -> Result<Vec<Door>, rusqlite::Error> {
         .collect()
 }
 
-/// A door by its name, with or without the word door.
-fn find<'a>(doors: &'a [Door], asked: &str) -> Result<&'a Door, Refusal> {
-    let named = |door: &&Door| door.door == asked || door.door.strip_suffix(" door") == Some(asked);
+/// Finds a door by its name, with or without the word "door".
+fn find<'a>(doors: &'a [Door], requested: &str) -> Result<&'a Door, Refusal> {
+    let named =
+        |door: &&Door| door.door == requested || door.door.strip_suffix(" door") == Some(requested);
     doors
         .iter()
         .find(named)
         .ok_or_else(|| Refusal::DoorNotFound {
-            asked: asked.to_owned(),
+            requested: requested.to_owned(),
             known: names(doors).join(", "),
         })
 }

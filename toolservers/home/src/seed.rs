@@ -1,19 +1,19 @@
-//! What a new house begins with: seven rooms and what is in them.
+//! The initial state of a new house: seven rooms and their devices.
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::error::HomeError;
 
-/// A room on the first day.
+/// The initial state of a room.
 struct Room {
     name: &'static str,
-    /// Whether the light is on, and how bright.
+    /// Whether the light is on, and its brightness.
     light: (bool, u8),
-    /// What the heating is set to.
+    /// Target temperature.
     target: Option<f64>,
-    /// What is played, and how loud.
+    /// What is playing, and the volume.
     player: Option<(Option<&'static str>, u8)>,
-    /// Degrees and percent.
+    /// Degrees Celsius.
     temperature: f64,
     humidity: u8,
     motion: bool,
@@ -101,9 +101,8 @@ const DOORS: &[(&str, bool)] = &[
     ("garage door", true),
 ];
 
-/// Furnishes a house that has no rooms yet. Of two processes that open a new file at once, the
-/// second finds what the first has done.
-pub(crate) fn once(connection: &mut Connection) -> Result<(), HomeError> {
+/// Fills a house without rooms. If two processes open a new file at once, only the first one fills it.
+pub(crate) fn fill_if_new(connection: &mut Connection) -> Result<(), HomeError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let furnished: bool =
         transaction.query_row("SELECT EXISTS (SELECT 1 FROM rooms)", [], |row| row.get(0))?;
@@ -111,7 +110,7 @@ pub(crate) fn once(connection: &mut Connection) -> Result<(), HomeError> {
         return Ok(());
     }
     for room in ROOMS {
-        furnish(&transaction, room)?;
+        fill_room(&transaction, room)?;
     }
     for door in DOORS {
         transaction.execute("INSERT INTO doors (name, locked) VALUES (?1, ?2)", *door)?;
@@ -121,7 +120,7 @@ pub(crate) fn once(connection: &mut Connection) -> Result<(), HomeError> {
     Ok(())
 }
 
-fn furnish(connection: &Connection, room: &Room) -> Result<(), rusqlite::Error> {
+fn fill_room(connection: &Connection, room: &Room) -> Result<(), rusqlite::Error> {
     let name = room.name;
     connection.execute("INSERT INTO rooms (name) VALUES (?1)", [name])?;
     let (is_on, brightness) = room.light;

@@ -1,4 +1,4 @@
-//! The sensors: one set in each room.
+//! The sensors of each room.
 
 use rusqlite::Connection;
 use serde::Serialize;
@@ -9,22 +9,20 @@ use crate::name::{Place, require};
 
 const TABLE: &str = "sensors";
 
-/// What is measured in a room.
+/// The measurements of a room.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sensor {
-    /// Which room.
     pub room: String,
     /// Degrees Celsius.
     pub temperature: f64,
     /// Percent.
     pub humidity: u8,
-    /// Whether somebody moves there.
+    /// Whether motion is detected.
     pub motion: bool,
-    /// Whether a window is open.
     pub window_open: bool,
 }
 
-/// What is measured in a place, in the order of the house.
+/// The measurements of a place, by room.
 pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Sensor>, HomeError> {
     if let Some(room) = place.room() {
         require(connection, room, TABLE, "sensor")?;
@@ -46,7 +44,7 @@ pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Sensor>
     Ok(sensors.collect::<Result<_, _>>()?)
 }
 
-/// What is measured in a place.
-pub(crate) fn told(connection: &Connection, place: &Place) -> Result<Value, HomeError> {
+/// The measurements of a place, as a tool's result.
+pub(crate) fn result(connection: &Connection, place: &Place) -> Result<Value, HomeError> {
     Ok(json!({"room": place.name(), "sensors": list(connection, place)?}))
 }

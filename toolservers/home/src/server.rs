@@ -1,4 +1,4 @@
-//! The MCP side: arguments in, structured results out.
+//! The MCP interface: parses arguments and returns structured results.
 
 use convoke_serving::{Answer, Call, Outcome, Shared, ToolServer, about};
 use rmcp::model::{ServerConfig, Tool};
@@ -22,25 +22,24 @@ pub struct HomeServer {
 }
 
 impl HomeServer {
-    /// Serves this house.
     pub fn new(store: Store) -> Self {
         Self {
             store: Shared::new(store),
         }
     }
 
-    /// Tells something of the house.
-    fn look<A: DeserializeOwned>(
+    /// Answers a read-only call.
+    fn answer_read<A: DeserializeOwned>(
         &self,
         call: &Call,
         read: impl FnOnce(&Store, A) -> Result<Value, HomeError>,
     ) -> Outcome<Refusal> {
         let arguments = call.arguments()?;
-        let told = self.store.with(|store| read(store, arguments))?;
-        Ok(Answer::done(told))
+        let result = self.store.with(|store| read(store, arguments))?;
+        Ok(Answer::done(result))
     }
 
-    /// Makes the change that the arguments stand for.
+    /// Makes the change described by the arguments.
     fn change<A: DeserializeOwned>(
         &self,
         call: &Call,
@@ -69,18 +68,22 @@ impl ToolServer for HomeServer {
 
     fn run(&self, tool: &str, call: &Call) -> Option<Outcome<Refusal>> {
         Some(match tool {
-            "light_status" => self.look(call, |store, AnyRoom { room }| {
+            "light_status" => self.answer_read(call, |store, AnyRoom { room }| {
                 store.lights(&Place::read_or_everywhere(room.as_deref())?)
             }),
-            "climate_status" => self.look(call, |store, AnyRoom { room }| {
+            "climate_status" => self.answer_read(call, |store, AnyRoom { room }| {
                 store.climates(&Place::read_or_everywhere(room.as_deref())?)
             }),
-            "sensor_status" => self.look(call, |store, AnyRoom { room }| {
+            "sensor_status" => self.answer_read(call, |store, AnyRoom { room }| {
                 store.sensors(&Place::read_or_everywhere(room.as_deref())?)
             }),
-            "media_status" => self.look(call, |store, Nothing {}| store.players()),
-            "security_status" => self.look(call, |store, Nothing {}| Ok(json!(store.security()?))),
-            "list_scenes" => self.look(call, |_, Nothing {}| Ok(json!({"scenes": scene::ALL}))),
+            "media_status" => self.answer_read(call, |store, Nothing {}| store.players()),
+            "security_status" => {
+                self.answer_read(call, |store, Nothing {}| Ok(json!(store.security()?)))
+            }
+            "list_scenes" => {
+                self.answer_read(call, |_, Nothing {}| Ok(json!({"scenes": scene::ALL})))
+            }
             "set_light" => self.change(call, SetLight::change),
             "dim_light" => self.change(call, DimLight::change),
             "play_music" => self.change(call, PlayMusic::change),
@@ -233,7 +236,7 @@ impl SetTemperature {
     }
 }
 
-/// A number that no level can have is refused like any other that is too large.
+/// A number outside `u8` is refused like any other that is too large.
 fn percent(level: i64, of: &'static str) -> Result<u8, Refusal> {
     u8::try_from(level)
         .ok()

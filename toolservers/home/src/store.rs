@@ -13,7 +13,7 @@ use crate::schema::MIGRATIONS;
 use crate::security::Security;
 use crate::{climate, light, media, security, seed, sensor};
 
-/// There are no users here: everybody in the house shares the keys.
+/// The house has no users; all clients share the idempotency keys.
 const OWNER: &str = "everybody";
 
 /// One connection to the database.
@@ -24,43 +24,39 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the file. If it is new, it is made and the house furnished.
+    /// Opens the file. A new file is created and filled.
     pub fn open(db: &Path, sources: Sources) -> Result<Self, HomeError> {
         let mut connection = convoke_serving::open(db, MIGRATIONS, sources)?;
-        seed::once(&mut connection)?;
+        seed::fill_if_new(&mut connection)?;
         Ok(Self {
             connection,
             sources,
         })
     }
 
-    /// How the lights of a place are.
     pub(crate) fn lights(&self, place: &Place) -> Result<Value, HomeError> {
-        light::told(&self.connection, place)
+        light::result(&self.connection, place)
     }
 
-    /// How warm a place is, and is to be.
     pub(crate) fn climates(&self, place: &Place) -> Result<Value, HomeError> {
-        climate::told(&self.connection, place)
+        climate::result(&self.connection, place)
     }
 
-    /// What every player does.
     pub(crate) fn players(&self) -> Result<Value, HomeError> {
         let players = media::list(&self.connection, &Place::Everywhere)?;
         Ok(json!({"players": players}))
     }
 
-    /// What is measured in a place.
     pub(crate) fn sensors(&self, place: &Place) -> Result<Value, HomeError> {
-        sensor::told(&self.connection, place)
+        sensor::result(&self.connection, place)
     }
 
-    /// How safe the house is.
+    /// The security state of the house.
     pub fn security(&self) -> Result<Security, HomeError> {
         security::status(&self.connection)
     }
 
-    /// Makes a change, or gives the answer that it got when it was made before under this key.
+    /// Makes a change, or returns the stored answer of an earlier call with the same key.
     pub(crate) fn change(
         &mut self,
         change: &Change,

@@ -1,4 +1,4 @@
-//! The sixteen tools as clients see them: schemas, and what is true of their effects.
+//! The schemas and annotations of the sixteen tools.
 
 use convoke_serving::{closed, tool};
 use rmcp::model::{Tool, ToolAnnotations};
@@ -8,18 +8,18 @@ use crate::climate::{MAX_CELSIUS, MIN_CELSIUS};
 use crate::media::{DEFAULT_PLAYER, MAX_WHAT_LENGTH};
 use crate::name::MAX_NAME_LENGTH;
 
-/// Every tool, by device.
+/// All tools, by device.
 pub(crate) fn all() -> Vec<Tool> {
     [lights(), media(), climate(), scenes(), security()].concat()
 }
 
-fn looks() -> ToolAnnotations {
+fn read_only_annotations() -> ToolAnnotations {
     ToolAnnotations::new().open_world(false).read_only(true)
 }
 
-/// What was set before is gone, so that it is destructive in MCP's sense; a repeated call leaves
-/// the same.
-fn sets() -> ToolAnnotations {
+/// Destructive in MCP's sense, because the previous setting is lost; idempotent, because a repeated call
+/// sets the same.
+fn setting_annotations() -> ToolAnnotations {
     ToolAnnotations::new()
         .open_world(false)
         .read_only(false)
@@ -39,9 +39,9 @@ fn lights() -> Vec<Tool> {
             }),
             &["room"],
             lights_told(),
-            sets(),
+            setting_annotations(),
         ),
-        // Each call is one more step, unless it carries the idempotency key of an earlier one.
+        // Each call is a further step, unless it repeats an idempotency key.
         tool(
             "dim_light",
             "Makes the light of a room brighter or darker by so much.",
@@ -56,7 +56,7 @@ fn lights() -> Vec<Tool> {
             }),
             &["room", "by"],
             lights_told(),
-            sets().idempotent(false),
+            setting_annotations().idempotent(false),
         ),
         tool(
             "light_status",
@@ -64,7 +64,7 @@ fn lights() -> Vec<Tool> {
             &json!({"room": name("The room; all if left out.")}),
             &[],
             lights_told(),
-            looks(),
+            read_only_annotations(),
         ),
     ]
 }
@@ -95,7 +95,7 @@ fn media() -> Vec<Tool> {
                 "playing": {"type": "string"},
                 "players": list(&player()),
             })),
-            sets(),
+            setting_annotations(),
         ),
         tool(
             "stop_music",
@@ -110,7 +110,7 @@ fn media() -> Vec<Tool> {
                     "description": "The players that played, as they were.",
                 },
             })),
-            sets(),
+            setting_annotations(),
         ),
         tool(
             "set_volume",
@@ -123,7 +123,7 @@ fn media() -> Vec<Tool> {
             }),
             &["level"],
             closed(&json!({"volume": {"type": "integer"}, "players": list(&player())})),
-            sets(),
+            setting_annotations(),
         ),
         tool(
             "media_status",
@@ -131,7 +131,7 @@ fn media() -> Vec<Tool> {
             &json!({}),
             &[],
             closed(&json!({"players": list(&player())})),
-            looks(),
+            read_only_annotations(),
         ),
     ]
 }
@@ -168,7 +168,7 @@ fn climate() -> Vec<Tool> {
                 "climates": list(&climate),
                 "celsius": {"type": "number"},
             })),
-            sets(),
+            setting_annotations(),
         ),
         tool(
             "climate_status",
@@ -176,7 +176,7 @@ fn climate() -> Vec<Tool> {
             &json!({"room": name("The room; all if left out.")}),
             &[],
             closed(&json!({"room": place(), "climates": list(&climate)})),
-            looks(),
+            read_only_annotations(),
         ),
         tool(
             "sensor_status",
@@ -184,7 +184,7 @@ fn climate() -> Vec<Tool> {
             &json!({"room": name("The room; all if left out.")}),
             &[],
             closed(&json!({"room": place(), "sensors": list(&sensor)})),
-            looks(),
+            read_only_annotations(),
         ),
     ]
 }
@@ -201,7 +201,7 @@ fn scenes() -> Vec<Tool> {
                 "description": {"type": "string", "description": "What was done."},
                 "steps": {"type": "integer", "description": "How many things were done."},
             })),
-            sets(),
+            setting_annotations(),
         ),
         tool(
             "list_scenes",
@@ -214,7 +214,7 @@ fn scenes() -> Vec<Tool> {
                     "description": {"type": "string"},
                 }))),
             })),
-            looks(),
+            read_only_annotations(),
         ),
     ]
 }
@@ -238,7 +238,7 @@ fn security() -> Vec<Tool> {
             &json!({"door": name("The door, as security_status gives it, or `all`.")}),
             &["door"],
             door.clone(),
-            sets(),
+            setting_annotations(),
         ),
         tool(
             "unlock_door",
@@ -246,7 +246,7 @@ fn security() -> Vec<Tool> {
             &json!({"door": name("The door, as security_status gives it.")}),
             &["door"],
             door,
-            sets(),
+            setting_annotations(),
         ),
         tool(
             "set_alarm",
@@ -262,7 +262,7 @@ fn security() -> Vec<Tool> {
                     "description": "The doors that are not locked.",
                 },
             })),
-            sets(),
+            setting_annotations(),
         ),
         tool(
             "security_status",
@@ -279,7 +279,7 @@ fn security() -> Vec<Tool> {
                 "open_windows": names,
                 "motion": names,
             })),
-            looks(),
+            read_only_annotations(),
         ),
     ]
 }
@@ -297,7 +297,7 @@ fn percent(description: &str) -> Value {
     json!({"type": "integer", "minimum": 0, "maximum": 100, "description": description})
 }
 
-/// The place as results name it.
+/// The place, as results name it.
 fn place() -> Value {
     json!({"type": "string", "description": "The room, or `all`."})
 }

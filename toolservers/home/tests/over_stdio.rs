@@ -1,10 +1,6 @@
-//! The server as a child process of the real client, alone and with another on the same file.
+//! The server as a child process of the real client, alone and with another one on the same file.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 #[path = "../../serving/tests/client/mod.rs"]
 mod client;
@@ -29,7 +25,7 @@ async fn call(
 }
 
 #[tokio::test]
-async fn what_was_set_outlives_the_server() {
+async fn settings_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let db = folder.path().join("home.db");
     let dim = json!({"room": "the Living Room", "by": -25});
@@ -49,7 +45,7 @@ async fn what_was_set_outlives_the_server() {
 }
 
 #[tokio::test]
-async fn processes_that_share_a_house_make_one_change_for_one_key() {
+async fn processes_that_share_a_house_make_one_change_per_key() {
     let folder = tempfile::tempdir().unwrap();
     let servers = servers(&folder.path().join("home.db"), &["one", "two"]);
     for round in 1..=4 {
@@ -93,20 +89,24 @@ async fn every_tool_answers_as_its_schema_says() {
     for (tool, arguments) in calls {
         let reply = call(&servers, "home", tool, arguments, tool).await;
         assert!(!reply.is_error, "{tool}: {reply:?}");
-        let told = tools.iter().find(|told| told.name == tool).unwrap();
-        assert_eq!(told.input_schema["additionalProperties"], false, "{tool}");
-        let schema = told.output_schema.as_deref().unwrap();
+        let result = tools.iter().find(|result| result.name == tool).unwrap();
+        assert_eq!(result.input_schema["additionalProperties"], false, "{tool}");
+        let schema = result.output_schema.as_deref().unwrap();
         assert_eq!(schema["additionalProperties"], false, "{tool}");
         let fits = jsonschema::validate(schema, &reply.content);
         assert!(fits.is_ok(), "{tool}: {fits:?}");
-        let looks = tool.ends_with("_status") || tool == "list_scenes";
-        assert_eq!(told.annotations.read_only, Some(looks), "{tool}");
+        let read_only_annotations = tool.ends_with("_status") || tool == "list_scenes";
+        assert_eq!(
+            result.annotations.read_only,
+            Some(read_only_annotations),
+            "{tool}"
+        );
     }
     servers.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_room_that_does_not_exist_is_refused_with_those_that_do() {
+async fn an_unknown_room_is_refused_with_the_existing_ones() {
     let folder = tempfile::tempdir().unwrap();
     let servers = servers(&folder.path().join("home.db"), &["home"]);
     let cellar = json!({"room": "cellar", "on": true});

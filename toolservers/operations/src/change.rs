@@ -1,4 +1,4 @@
-//! What is done about a service, and the record of it.
+//! Changes of services, and their records.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
@@ -9,22 +9,21 @@ use crate::error::{OperationsError, Refusal};
 use crate::moment::Moment;
 use crate::service::{self, Deployment, Status};
 
-/// The longest reason, in characters.
+/// Limit of a reason, in characters.
 pub const MAX_REASON_LENGTH: usize = 500;
 
-/// How many changes are listed at most, the newest of them, so that a list always fits into a
-/// message.
+/// Limit of listed changes, newest first kept, so that a list fits into a message.
 pub const MAX_LISTED_CHANGES: u32 = 1000;
 
 const COLUMNS: &str = "id, key, service, kind, detail, reason, at_ms";
 
-/// What was done.
+/// The kinds of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// All processes of a service were started anew.
+    /// All processes of a service were restarted.
     Restart,
-    /// An earlier version took the place of the present one.
+    /// An earlier version replaced the current one.
     RollBack,
 }
 
@@ -48,26 +47,22 @@ impl FromSql for Kind {
     }
 }
 
-/// The record of something that was done.
+/// The record of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What programs call it.
     pub id: i64,
-    /// The idempotency key under which it was done, if there was one.
+    /// The idempotency key of the call, if it had one.
     pub key: Option<String>,
-    /// To which service.
     pub service: String,
-    /// What.
     pub kind: Kind,
-    /// What exactly.
+    /// Details of the change.
     pub detail: String,
-    /// Why, in the words of whoever asked for it.
+    /// The reason given by the caller.
     pub reason: String,
-    /// When.
     pub at: Moment,
 }
 
-/// What somebody on call asks for.
+/// A requested change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Action {
@@ -97,8 +92,8 @@ impl Action {
     }
 }
 
-/// Does what is asked for and records it. Whether it helped is for `service_status` to tell, as it
-/// is with real services.
+/// Makes the change and records it. Whether it helped is visible in `service_status`, like with real
+/// services.
 pub(crate) fn apply(
     connection: &Connection,
     action: &Action,
@@ -139,9 +134,9 @@ pub(crate) fn apply(
     Ok(answer)
 }
 
-/// Returns how often the service was restarted.
+/// Returns the number of restarts of the service.
 fn restart(connection: &Connection, service: &str) -> Result<u32, OperationsError> {
-    start_anew(connection, service)?;
+    clear_stuck_processes(connection, service)?;
     let restarts = connection
         .prepare_cached(
             "UPDATE services SET restarts = restarts + 1 WHERE name = ?1 RETURNING restarts",
@@ -164,7 +159,7 @@ fn roll_back(
     if !service::was_deployed(connection, &service, &version)? {
         return Err(Refusal::VersionUnknown { service, version }.into());
     }
-    start_anew(connection, &service)?;
+    clear_stuck_processes(connection, &service)?;
     connection
         .prepare_cached("UPDATE services SET version = ?2 WHERE name = ?1")?
         .execute([&service, &version])?;
@@ -182,8 +177,8 @@ fn roll_back(
     })
 }
 
-/// New processes are not stuck, whichever version they run.
-fn start_anew(connection: &Connection, service: &str) -> Result<(), rusqlite::Error> {
+/// New processes are not stuck, whatever their version.
+fn clear_stuck_processes(connection: &Connection, service: &str) -> Result<(), rusqlite::Error> {
     connection
         .prepare_cached("DELETE FROM faults WHERE service = ?1 AND kind = 'process'")?
         .execute([service])?;
@@ -216,7 +211,7 @@ fn record(
     })
 }
 
-/// The change that was made under this key: the last one, if the key was used again after its time.
+/// The change made with this key; the latest one if an expired key was used again.
 pub(crate) fn find(connection: &Connection, key: &str) -> Result<Option<Change>, OperationsError> {
     let found = connection
         .prepare_cached(&format!(
@@ -253,7 +248,7 @@ fn change(row: &Row<'_>) -> Result<Change, rusqlite::Error> {
     })
 }
 
-/// A reason as it is kept: trimmed, and neither empty nor too long.
+/// Validates a reason: trimmed, not empty, not too long.
 pub(crate) fn reason(text: &str) -> Result<String, Refusal> {
     let reason = text.trim();
     if (1..=MAX_REASON_LENGTH).contains(&reason.chars().count()) {

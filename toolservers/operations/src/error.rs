@@ -1,4 +1,4 @@
-//! What can go wrong: a call that is refused, and a server that cannot run.
+//! Errors: a refused call, or a failure of the server.
 
 use convoke_serving::{CallProblem, Failure, Refuse};
 
@@ -6,41 +6,31 @@ use crate::change::MAX_REASON_LENGTH;
 use crate::mention::MAX_TEXT_LENGTH;
 use crate::service::{MAX_NAME_LENGTH, MAX_WINDOW_MINUTES};
 
-/// A call that was turned down and changed nothing. People read the sentence, programs the code.
+/// A refused call, which changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no such service.
     #[error("There is no service {0}.")]
     ServiceNotFound(String),
-    /// The service runs this version already.
+    /// The service already runs this version.
     #[error("{service} runs version {version} already.")]
-    VersionCurrent {
-        /// The service.
-        service: String,
-        /// The version that it runs.
-        version: String,
-    },
-    /// The service never ran this version.
+    VersionCurrent { service: String, version: String },
+    /// The service has never run this version.
     #[error("Version {version} of {service} was never deployed.")]
-    VersionUnknown {
-        /// The service.
-        service: String,
-        /// The version that was asked for.
-        version: String,
-    },
-    /// A service or a version is empty or too long.
+    VersionUnknown { service: String, version: String },
+    /// A service's name or a version is empty or too long.
     #[error("Services and versions must have 1 to {MAX_NAME_LENGTH} characters.")]
     Name,
-    /// The text in which a service is looked for is too long.
+    /// The text to search for a service is too long.
     #[error("The text must have at most {MAX_TEXT_LENGTH} characters.")]
     Text,
     /// The reason is empty or too long.
     #[error("The reason must have 1 to {MAX_REASON_LENGTH} characters.")]
     Reason,
-    /// The window is empty or too long.
+    /// The time window is empty or too long.
     #[error("The window must be of 1 to {MAX_WINDOW_MINUTES} minutes.")]
     Window,
-    /// The arguments or the idempotency key are wrong.
+    /// The arguments or the idempotency key are invalid.
     #[error(transparent)]
     Call(#[from] CallProblem),
 }
@@ -64,5 +54,5 @@ impl Refuse for Refusal {
     }
 }
 
-/// Why the server, or one call of it, broke down.
+/// Why the server or a call failed.
 pub type OperationsError = Failure<Refusal>;

@@ -1,26 +1,26 @@
-//! How the machine does that the server runs on.
+//! Health of the machine that runs the server.
 
 use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
 
-/// Facts of this machine. What cannot be read is left out, since half of the facts are better than
-/// an error.
+/// Measurements of this machine. Unreadable ones are absent, because partial data is better than an
+/// error.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HostHealth {
-    /// How many processes wanted to run, on average over the last minute.
+    /// Load average of the last minute.
     pub load_1: Option<f64>,
-    /// The same over the last five minutes.
+    /// Load average of the last five minutes.
     pub load_5: Option<f64>,
-    /// How much of the memory cannot be had by a new process.
+    /// Percentage of memory that is not available.
     pub memory_used_percent: Option<f64>,
-    /// How much of the disk that holds the folder is used.
+    /// Percentage used of the disk that contains the folder.
     pub disk_used_percent: Option<f64>,
 }
 
 impl HostHealth {
-    /// Reads the facts; the disk is the one that holds this folder.
+    /// Measures the machine; the disk is the one with this folder.
     pub(crate) fn read(folder: &Path) -> Self {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -48,14 +48,14 @@ fn kilobytes(meminfo: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// As `df` counts it: what is kept for the administrator is neither used nor free.
+/// Computed like `df`: space reserved for root is neither used nor free.
 fn disk_used(folder: &Path) -> Option<f64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     let used = disk.f_blocks.saturating_sub(disk.f_bfree);
     percent(used, used.saturating_add(disk.f_bavail))
 }
 
-/// With one digit behind the point.
+/// Rounded to one decimal.
 fn percent(part: u64, whole: u64) -> Option<f64> {
     let thousandths = u128::from(part) * 1000 / u128::from(whole).max(1);
     let thousandths = u32::try_from(thousandths).ok()?;
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_are_read_as_linux_writes_them() {
+    fn measurements_are_parsed_from_linux_files() {
         let loadavg = "0.52 1.25 0.99 2/713 12345\n";
         assert_eq!(load_average(loadavg, 0), Some(0.52));
         assert_eq!(load_average(loadavg, 1), Some(1.25));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_out() {
+    fn unreadable_measurements_are_absent() {
         assert_eq!(load_average("", 0), None);
         assert_eq!(load_average("much", 0), None);
         assert_eq!(memory_used("MemTotal: 0 kB\nMemAvailable: 0 kB\n"), None);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_has_a_disk_that_is_neither_empty_nor_overfull() {
+    fn the_disk_usage_of_a_folder_is_plausible() {
         let folder = tempfile::tempdir().unwrap();
         let used = HostHealth::read(folder.path()).disk_used_percent.unwrap();
         assert!((0.0..=100.0).contains(&used), "{used}");

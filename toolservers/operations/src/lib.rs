@@ -1,16 +1,16 @@
-//! On-call work as an MCP server: services that fail, what was deployed, and what is done about it.
+//! On-call work as an MCP server: failing services, their deployments, and changes to fix them.
 //!
-//! A folder holds `operations.db`, a log for each service in `logs`, and `reports`, which is empty
-//! and for others to write to. The first process that opens the folder fills it with four services,
-//! of which three are in trouble: each for a reason of its own, so that what helps one does not help
-//! another. The times are relative to that moment; everything else is always the same.
+//! A folder contains `operations.db`, a log for each service in `logs`, and an empty folder `reports`
+//! for other programs. The first process that opens the folder creates four services, three of which
+//! have problems with different causes, so that each needs a different fix. Times are relative to that
+//! moment; everything else is always the same.
 //!
-//! Six tools look: `find_service`, `service_status`, `recent_deployments`, `host_health`,
-//! `find_change` and `list_changes`. Two act: `restart_service` and `roll_back`. A call that carries
-//! an `idempotencyKey` in its `_meta` takes effect once, however often it is made, and the change
-//! that it made can be found by that key.
+//! Six tools are read-only: `find_service`, `service_status`, `recent_deployments`, `host_health`,
+//! `find_change` and `list_changes`. Two make changes: `restart_service` and `roll_back`. A call with an
+//! `idempotencyKey` in its `_meta` takes effect once, however often it is repeated, and its change can
+//! be found by that key.
 //!
-//! [`serve`] speaks over standard input and output or streamable HTTP. Several processes may share
+//! [`serve`] speaks MCP over standard input and output or streamable HTTP. Several processes may share
 //! one folder.
 
 mod change;
@@ -42,7 +42,7 @@ pub use service::{
 };
 pub use store::{DATABASE, LOGS, REPORTS, Store};
 
-/// Serves over streamable HTTP at this address, or over standard input and output if there is none.
+/// Serves over streamable HTTP at `http`, or over standard input and output without an address.
 pub async fn serve(folder: &Path, http: Option<SocketAddr>) -> Result<(), OperationsError> {
     let server = OperationsServer::new(Store::open(folder, Sources::real())?);
     convoke_serving::serve(server, http).await

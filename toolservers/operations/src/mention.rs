@@ -1,12 +1,12 @@
-//! Which service a request speaks of.
+//! Finds the service that a request mentions.
 
 use crate::error::Refusal;
 
-/// The longest text in which a service is looked for, in characters.
+/// Limit of the text, in characters.
 pub const MAX_TEXT_LENGTH: usize = 10_000;
 
-/// The one service that the text names as a whole word, in whichever case. None if it names none,
-/// and none if it names several: whoever asked has to say which.
+/// The service that the text mentions as a whole word, ignoring case. `None` if it mentions none or
+/// several; then the caller has to ask.
 pub(crate) fn mentioned<'a>(text: &str, names: &'a [String]) -> Result<Option<&'a str>, Refusal> {
     if text.chars().count() > MAX_TEXT_LENGTH {
         return Err(Refusal::Text);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_end_is_refused() {
+    fn a_text_that_is_too_long_is_refused() {
         let text = "a".repeat(MAX_TEXT_LENGTH + 1);
         assert_eq!(mentioned(&text, &names()), Err(Refusal::Text));
     }

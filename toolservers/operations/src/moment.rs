@@ -1,4 +1,4 @@
-//! A point in time as the database holds it: in milliseconds, so that points compare as numbers.
+//! A point in time as stored: in milliseconds, so that times compare as numbers.
 
 use jiff::Timestamp;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
@@ -7,17 +7,17 @@ use serde::{Serialize, Serializer};
 
 const MINUTE_MS: i64 = 60_000;
 
-/// A point in time, written RFC 3339 in UTC wherever it leaves the server.
+/// A point in time, serialized as RFC 3339 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Timestamp);
 
 impl Moment {
-    /// The point in time, without what the database would not keep of it.
+    /// Truncates to the precision of the database.
     pub(crate) fn new(at: Timestamp) -> Self {
         Self(Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at))
     }
 
-    /// So many seconds before this one.
+    /// This many seconds earlier.
     pub(crate) fn before(self, seconds: i64) -> Self {
         let ms = self
             .0
@@ -26,7 +26,7 @@ impl Moment {
         Self(Timestamp::from_millisecond(ms).unwrap_or(self.0))
     }
 
-    /// The whole minutes from here to then; none if the clock was turned back.
+    /// Whole minutes until `then`; 0 if the clock was set back.
     pub(crate) fn minutes_until(self, then: Self) -> i64 {
         let ms = then
             .0
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn minutes_are_whole_and_never_below_none() {
+    fn minutes_are_whole_and_never_negative() {
         let now = Moment::new("2026-10-19T12:00:00.123456Z".parse().unwrap());
         assert_eq!(now.to_string(), "2026-10-19T12:00:00.123Z");
         let earlier = now.before(119);

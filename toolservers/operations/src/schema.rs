@@ -2,7 +2,7 @@
 
 use convoke_serving::ANSWERS_TABLE;
 
-/// What makes version n + 1 out of version n. Entries are only ever added.
+/// Entry n migrates version n to n + 1. Entries are only ever appended.
 pub(crate) const MIGRATIONS: &[&str] = &[TABLES, ANSWERS_TABLE];
 
 const TABLES: &str = "
@@ -21,7 +21,7 @@ const TABLES: &str = "
     -- What is wrong with a service, which nobody who is on call can see: they see its state.
     CREATE TABLE faults (
         service    TEXT PRIMARY KEY REFERENCES services (name),
-        -- A bad release shows while its version runs; a stuck process is gone once it is started
+        -- A bad release shows while its version runs; a stuck process is gone fill_if_new it is started
         -- anew; for a failing dependency nothing can be done here.
         kind       TEXT NOT NULL CHECK (kind IN ('release', 'process', 'dependency')),
         version    TEXT,

@@ -1,4 +1,4 @@
-//! What a new folder begins with: four services, what was deployed, what is wrong, and their logs.
+//! The initial state of a new folder: four services, deployments, faults and logs.
 
 use std::fs;
 use std::path::Path;
@@ -12,23 +12,23 @@ use crate::moment::Moment;
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;
 
-/// A service at the moment at which the folder is made.
+/// The initial state of a service.
 struct Service {
     name: &'static str,
     replicas: u32,
-    /// What is measured while nothing is wrong.
+    /// Measurements without a fault.
     error_rate: f64,
     p95_ms: u32,
-    /// How many seconds ago the present state began.
+    /// Seconds since the current state began.
     since: i64,
-    /// The deployments, oldest first: the version, the one before, and how many seconds ago.
+    /// Deployments, oldest first: version, previous version, and seconds ago.
     deployments: &'static [(&'static str, &'static str, i64)],
     fault: Option<Fault>,
-    /// The log, with seconds before the folder's making instead of times.
+    /// The log, with seconds before creation instead of times.
     log: &'static str,
 }
 
-/// What is wrong with a service. The kinds are told in the database's tables.
+/// The fault of a service. The database schema lists the kinds.
 struct Fault {
     kind: &'static str,
     version: Option<&'static str>,
@@ -38,7 +38,7 @@ struct Fault {
 }
 
 const SERVICES: &[Service] = &[
-    // The new release reads a column that no migration made: going back to the former one helps.
+    // The new release reads a column that no migration created: rolling back helps.
     Service {
         name: "checkout",
         replicas: 4,
@@ -55,7 +55,7 @@ const SERVICES: &[Service] = &[
         }),
         log: include_str!("../seed/checkout.log"),
     },
-    // The warehouse that it asks does not answer: nothing that can be done here helps.
+    // The warehouse it depends on does not answer: no change here helps.
     Service {
         name: "inventory",
         replicas: 2,
@@ -82,7 +82,7 @@ const SERVICES: &[Service] = &[
         fault: None,
         log: include_str!("../seed/payments.log"),
     },
-    // Two workers wait for each other: new processes do not.
+    // Two workers are deadlocked: a restart helps.
     Service {
         name: "search",
         replicas: 3,
@@ -101,9 +101,9 @@ const SERVICES: &[Service] = &[
     },
 ];
 
-/// Fills a folder that is new and leaves any other as it is. The logs are written under the lock of
-/// the transaction, so that whoever finds the services finds the logs too.
-pub(crate) fn once(
+/// Fills a new folder and leaves others unchanged. Writes the logs under the lock of the transaction, so
+/// that a process that sees the services also finds the logs.
+pub(crate) fn fill_if_new(
     connection: &mut Connection,
     logs: &Path,
     now: Moment,
@@ -112,7 +112,7 @@ pub(crate) fn once(
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Read again under the lock: another process may have been faster.
+    // Read again under the lock: another process may have filled it.
     if is_filled(&transaction)? {
         return Ok(());
     }
@@ -169,7 +169,7 @@ fn insert(connection: &Connection, service: &Service, now: Moment) -> Result<(),
     Ok(())
 }
 
-/// A log with times instead of seconds ago. A line without seconds belongs to the one before it.
+/// Replaces seconds by times. A line without seconds belongs to the previous one.
 fn dated(log: &str, now: Moment) -> String {
     log.lines()
         .map(|line| match seconds_ago(line) {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_logs_hold_what_readers_must_redact() {
+    fn the_logs_contain_secrets_for_readers_to_redact() {
         let all: String = SERVICES.iter().map(|service| service.log).collect();
         for secret in [
             "customer@example.org",
@@ -236,8 +236,8 @@ mod tests {
             for migration in crate::schema::MIGRATIONS {
                 connection.execute_batch(migration).unwrap();
             }
-            once(&mut connection, folder.path(), now()).unwrap();
-            once(&mut connection, folder.path(), now().before(DAY)).unwrap();
+            fill_if_new(&mut connection, folder.path(), now()).unwrap();
+            fill_if_new(&mut connection, folder.path(), now().before(DAY)).unwrap();
             fs::read_to_string(folder.path().join("checkout.log")).unwrap()
         });
         assert_eq!(logs[0], logs[1]);

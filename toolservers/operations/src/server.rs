@@ -1,4 +1,4 @@
-//! The MCP side: arguments in, structured results out.
+//! The MCP interface: parses arguments and returns structured results.
 
 use convoke_serving::{Answer, Call, Outcome, Shared, ToolServer, about};
 use rmcp::model::{ServerConfig, Tool};
@@ -20,7 +20,6 @@ pub struct OperationsServer {
 }
 
 impl OperationsServer {
-    /// Serves this folder.
     pub fn new(store: Store) -> Self {
         Self {
             store: Shared::new(store),
@@ -46,7 +45,7 @@ impl OperationsServer {
     fn recent_deployments(&self, call: &Call) -> Outcome<Refusal> {
         let window: Window = call.arguments()?;
         let service = name(&window.service)?;
-        // A number that no window can have is refused like any other that is too large.
+        // A number outside `u32` is refused like any other that is too large.
         let minutes = u32::try_from(window.minutes).map_err(|_| Refusal::Window)?;
         let deployments = self
             .store
@@ -76,20 +75,20 @@ impl OperationsServer {
     }
 
     fn restart_service(&self, call: &Call) -> Outcome<Refusal> {
-        let asked: Restart = call.arguments()?;
+        let request: Restart = call.arguments()?;
         let action = Action::Restart {
-            service: name(&asked.service)?,
-            reason: reason(&asked.reason)?,
+            service: name(&request.service)?,
+            reason: reason(&request.reason)?,
         };
         self.act(call, &action)
     }
 
     fn roll_back(&self, call: &Call) -> Outcome<Refusal> {
-        let asked: RollBack = call.arguments()?;
+        let request: RollBack = call.arguments()?;
         let action = Action::RollBack {
-            service: name(&asked.service)?,
-            to_version: name(&asked.to_version)?,
-            reason: reason(&asked.reason)?,
+            service: name(&request.service)?,
+            to_version: name(&request.to_version)?,
+            reason: reason(&request.reason)?,
         };
         self.act(call, &action)
     }

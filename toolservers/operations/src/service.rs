@@ -1,4 +1,4 @@
-//! Services, how they are, and what was deployed.
+//! Services, their status and their deployments.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -7,25 +7,25 @@ use serde::Serialize;
 use crate::error::{OperationsError, Refusal};
 use crate::moment::Moment;
 
-/// The longest name of a service or a version, in characters.
+/// Limit of a service's name and of a version, in characters.
 pub const MAX_NAME_LENGTH: usize = 100;
 
-/// How far deployments are looked back for if nothing else is said, in minutes.
+/// Default time window for deployments, in minutes.
 pub const DEFAULT_WINDOW_MINUTES: u32 = 120;
 
-/// How far deployments can be looked back for, in minutes: a year.
+/// Limit of the time window for deployments, in minutes: a year.
 pub const MAX_WINDOW_MINUTES: u32 = 365 * 24 * 60;
 
-/// How many deployments are listed at most, so that a list always fits into a message.
+/// Limit of listed deployments, so that a list fits into a message.
 pub const MAX_LISTED_DEPLOYMENTS: u32 = 100;
 
-/// How a service is.
+/// The state of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It answers as it should.
+    /// It answers normally.
     Healthy,
-    /// It answers, but too slowly or too often with an error.
+    /// It answers too slowly, or with too many errors.
     Degraded,
     /// It does not answer.
     Down,
@@ -42,50 +42,45 @@ impl FromSql for State {
     }
 }
 
-/// A service as somebody on call sees it.
+/// The status of a service.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Status {
-    /// Its name.
     pub service: String,
-    /// How it is.
     pub state: State,
-    /// What runs.
+    /// The running version.
     pub version: String,
-    /// How many processes run it.
+    /// Number of processes.
     pub replicas: u32,
-    /// Which part of the requests fails, from 0 to 1.
+    /// Fraction of failed requests, from 0 to 1.
     pub error_rate: f64,
-    /// How long 95 of 100 requests take at most.
+    /// The 95th percentile of response times.
     pub p95_ms: u32,
-    /// When the present state began.
+    /// Start of the current state.
     pub since: Moment,
-    /// How many minutes ago that was.
+    /// Minutes since then.
     pub minutes: i64,
 }
 
-/// A version that took another's place.
+/// A deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Deployment {
-    /// What programs call it.
     pub id: i64,
-    /// What was deployed.
+    /// The deployed version.
     pub version: String,
-    /// What ran before.
+    /// The version it replaced.
     pub previous: String,
-    /// When.
     pub at: Moment,
-    /// How many minutes ago that was.
+    /// Minutes since then.
     pub minutes_ago: i64,
 }
 
-/// Every service, by name.
+/// The names of all services.
 pub(crate) fn names(connection: &Connection) -> Result<Vec<String>, OperationsError> {
     let mut statement = connection.prepare_cached("SELECT name FROM services ORDER BY name")?;
     let names = statement.query_map([], |row| row.get(0))?;
     Ok(names.collect::<Result<_, _>>()?)
 }
 
-/// How a service is.
 pub(crate) fn status(
     connection: &Connection,
     service: &str,
@@ -113,7 +108,7 @@ pub(crate) fn status(
         .ok_or_else(|| Refusal::ServiceNotFound(service.to_owned()).into())
 }
 
-/// What was deployed in the last so many minutes, newest first.
+/// Deployments in the time window, newest first.
 pub(crate) fn deployments(
     connection: &Connection,
     service: &str,
@@ -123,7 +118,7 @@ pub(crate) fn deployments(
     if !(1..=MAX_WINDOW_MINUTES).contains(&minutes) {
         return Err(Refusal::Window.into());
     }
-    // A service that does not exist is another thing than one that was left alone.
+    // An unknown service is an error, in contrast to one without deployments.
     status(connection, service, now)?;
     let mut statement = connection.prepare_cached(
         "SELECT id, version, previous, at_ms FROM deployments
@@ -143,7 +138,7 @@ pub(crate) fn deployments(
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Whether the service ever ran this version.
+/// Whether the service has ever run this version.
 pub(crate) fn was_deployed(
     connection: &Connection,
     service: &str,
@@ -157,7 +152,7 @@ pub(crate) fn was_deployed(
         .query_row([service, version], |row| row.get(0))
 }
 
-/// The name of a service or a version as it is looked for: trimmed, and neither empty nor too long.
+/// Validates a service's name or a version: trimmed, not empty, not too long.
 pub(crate) fn name(text: &str) -> Result<String, Refusal> {
     let name = text.trim();
     if (1..=MAX_NAME_LENGTH).contains(&name.chars().count()) {

@@ -1,4 +1,4 @@
-//! The folder: a database, the logs of the services, and a place for reports.
+//! The folder: database, logs and reports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use crate::schema::MIGRATIONS;
 use crate::seed;
 use crate::service::{self, Deployment, Status};
 
-/// The database's file in the folder.
+/// File name of the database.
 pub const DATABASE: &str = "operations.db";
 
-/// The folder's folder with a log for each service.
+/// Subfolder with a log for each service.
 pub const LOGS: &str = "logs";
 
-/// The folder's folder for what others write.
+/// Subfolder for files of other programs.
 pub const REPORTS: &str = "reports";
 
-/// There are no users here: whoever is on call shares the keys with everybody who is.
+/// There are no users; all clients share the idempotency keys.
 const OWNER: &str = "everybody";
 
 /// One connection to the folder's database.
@@ -35,14 +35,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the folder. If it is new, it is made and filled.
+    /// Opens the folder. A new folder is created and filled.
     pub fn open(folder: &Path, sources: Sources) -> Result<Self, OperationsError> {
         for inner in [LOGS, REPORTS] {
             let path = folder.join(inner);
             fs::create_dir_all(&path).map_err(|source| Failure::Folder { path, source })?;
         }
         let mut connection = convoke_serving::open(&folder.join(DATABASE), MIGRATIONS, sources)?;
-        seed::once(
+        seed::fill_if_new(
             &mut connection,
             &folder.join(LOGS),
             Moment::new((sources.now)()),
@@ -54,22 +54,21 @@ impl Store {
         })
     }
 
-    /// Where the folder is.
+    /// The folder's path.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Every service, by name.
+    /// The names of all services.
     pub fn services(&self) -> Result<Vec<String>, OperationsError> {
         service::names(&self.connection)
     }
 
-    /// How a service is.
     pub fn status(&self, service: &str) -> Result<Status, OperationsError> {
         service::status(&self.connection, service, self.now())
     }
 
-    /// What was deployed in the last so many minutes, newest first.
+    /// Deployments in the time window, newest first.
     pub fn deployments(
         &self,
         service: &str,
@@ -78,7 +77,7 @@ impl Store {
         service::deployments(&self.connection, service, minutes, self.now())
     }
 
-    /// The change that was made under this key.
+    /// The change made with this key.
     pub fn find_change(&self, key: &str) -> Result<Option<Change>, OperationsError> {
         if !(1..=MAX_KEY_LENGTH).contains(&key.chars().count()) {
             return Err(CallProblem::Key.into());
@@ -94,8 +93,7 @@ impl Store {
         change::list(&self.connection, service)
     }
 
-    /// Does what is asked for, or gives the answer that it got when it was done before under this
-    /// key.
+    /// Makes a change, or returns the stored answer of an earlier call with the same key.
     pub(crate) fn act(
         &mut self,
         action: &Action,

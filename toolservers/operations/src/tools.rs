@@ -1,4 +1,4 @@
-//! The eight tools as clients see them: schemas, and what is true of their effects.
+//! The schemas and annotations of the eight tools.
 
 use convoke_serving::{MAX_KEY_LENGTH, closed, tool};
 use rmcp::model::{Tool, ToolAnnotations};
@@ -8,7 +8,7 @@ use crate::change::MAX_REASON_LENGTH;
 use crate::mention::MAX_TEXT_LENGTH;
 use crate::service::{DEFAULT_WINDOW_MINUTES, MAX_NAME_LENGTH, MAX_WINDOW_MINUTES};
 
-/// Every tool: first those that look, in the order in which they are needed, then those that act.
+/// All tools: read-only ones in the order of typical use, then those that make changes.
 pub(crate) fn all() -> Vec<Tool> {
     vec![
         find_service(),
@@ -22,13 +22,13 @@ pub(crate) fn all() -> Vec<Tool> {
     ]
 }
 
-fn looks() -> ToolAnnotations {
+fn read_only_annotations() -> ToolAnnotations {
     ToolAnnotations::new().open_world(false).read_only(true)
 }
 
-/// Requests under way are lost and what ran is gone, so that both acts are destructive; and each
-/// call is one more, unless it carries the idempotency key of an earlier one.
-fn acts() -> ToolAnnotations {
+/// Destructive, because running requests and the current processes are lost; not idempotent, because
+/// each call is a further change unless it repeats an idempotency key.
+fn acting_annotations() -> ToolAnnotations {
     ToolAnnotations::new()
         .open_world(false)
         .read_only(false)
@@ -56,7 +56,7 @@ fn find_service() -> Tool {
                 "description": "Every service there is.",
             },
         })),
-        looks(),
+        read_only_annotations(),
     )
 }
 
@@ -82,7 +82,7 @@ fn service_status() -> Tool {
             "since": moment(),
             "minutes": {"type": "integer", "description": "How many minutes ago the state began."},
         })),
-        looks(),
+        read_only_annotations(),
     )
 }
 
@@ -102,7 +102,7 @@ fn recent_deployments() -> Tool {
         }),
         &["service"],
         closed(&json!({"deployments": {"type": "array", "items": deployment()}})),
-        looks(),
+        read_only_annotations(),
     )
 }
 
@@ -119,7 +119,7 @@ fn host_health() -> Tool {
             "memory_used_percent": number,
             "disk_used_percent": number,
         })),
-        looks(),
+        read_only_annotations(),
     )
 }
 
@@ -139,7 +139,7 @@ fn find_change() -> Tool {
         }),
         &["key"],
         closed(&json!({"found": {"type": "boolean"}, "change": nullable})),
-        looks(),
+        read_only_annotations(),
     )
 }
 
@@ -150,7 +150,7 @@ fn list_changes() -> Tool {
         &json!({"service": service()}),
         &[],
         closed(&json!({"changes": {"type": "array", "items": change()}})),
-        looks(),
+        read_only_annotations(),
     )
 }
 
@@ -164,7 +164,7 @@ fn restart_service() -> Tool {
             "change": change(),
             "restarts": {"type": "integer", "description": "How often it was restarted by now."},
         })),
-        acts(),
+        acting_annotations(),
     )
 }
 
@@ -181,7 +181,7 @@ fn roll_back() -> Tool {
         &json!({"service": service(), "to_version": to_version, "reason": reason()}),
         &["service", "to_version", "reason"],
         closed(&json!({"change": change(), "deployment": deployment()})),
-        acts(),
+        acting_annotations(),
     )
 }
 

@@ -1,10 +1,6 @@
-//! The rules of every tool, over streamable HTTP and the real client.
+//! The tools over streamable HTTP with the real client.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -58,17 +54,17 @@ impl Operations {
         reply
     }
 
-    /// Every result is what the tool's own schema says.
+    /// Checks a result against the tool's output schema.
     async fn assert_fits(&self, tool: &str, content: &Value) {
         let tools = self.servers.tools("operations").await.unwrap();
-        let told = tools.iter().find(|told| told.name == tool).unwrap();
-        let schema = told.output_schema.as_deref().unwrap();
+        let result = tools.iter().find(|result| result.name == tool).unwrap();
+        let schema = result.output_schema.as_deref().unwrap();
         assert_eq!(schema["additionalProperties"], false, "{schema}");
         let fits = jsonschema::validate(schema, content);
         assert!(fits.is_ok(), "{tool}: {fits:?}");
     }
 
-    async fn told(&self, tool: &str, arguments: Value) -> Value {
+    async fn result(&self, tool: &str, arguments: Value) -> Value {
         let reply = self.call(tool, arguments, "looks").await;
         assert!(!reply.is_error, "{reply:?}");
         reply.content
@@ -83,18 +79,18 @@ fn refused(reply: &ToolReply, code: &str) {
 }
 
 #[tokio::test]
-async fn a_bad_release_is_found_rolled_back_and_seen_to_be_well() {
+async fn a_bad_release_is_found_and_rolled_back() {
     let operations = operations().await;
     let request = json!({"text": "Checkout is slow, please look!"});
-    let found = operations.told("find_service", request).await;
+    let found = operations.result("find_service", request).await;
     assert_eq!(found["service"], "checkout");
     assert_eq!(found["services"].as_array().unwrap().len(), 4);
 
     let checkout = json!({"service": "checkout"});
-    let status = operations.told("service_status", checkout.clone()).await;
+    let status = operations.result("service_status", checkout.clone()).await;
     assert_eq!(status["state"], "degraded");
     let recent = operations
-        .told("recent_deployments", checkout.clone())
+        .result("recent_deployments", checkout.clone())
         .await;
     let bad = &recent["deployments"][0];
     assert_eq!(
@@ -109,17 +105,17 @@ async fn a_bad_release_is_found_rolled_back_and_seen_to_be_well() {
     assert_eq!(operations.call("roll_back", back.clone(), "k").await, done);
     assert_eq!(done.content["deployment"]["version"], "2.4.0");
 
-    let status = operations.told("service_status", checkout.clone()).await;
+    let status = operations.result("service_status", checkout.clone()).await;
     assert_eq!(
         (&status["state"], &status["version"]),
         (&json!("healthy"), &json!("2.4.0"))
     );
-    let change = operations.told("find_change", json!({"key": "k"})).await;
+    let change = operations.result("find_change", json!({"key": "k"})).await;
     assert_eq!(
         change,
         json!({"found": true, "change": done.content["change"]})
     );
-    let changes = operations.told("list_changes", checkout).await;
+    let changes = operations.result("list_changes", checkout).await;
     assert_eq!(changes, json!({"changes": [done.content["change"]]}));
     let again = operations.call("roll_back", back, "another key").await;
     refused(&again, "operations.version_current");
@@ -149,16 +145,16 @@ async fn refusals_have_a_code_and_a_sentence() {
         refused(&operations.call(tool, arguments, tool).await, code);
     }
     let none = operations
-        .told("find_change", json!({"key": "roll_back"}))
+        .result("find_change", json!({"key": "roll_back"}))
         .await;
     assert_eq!(none, json!({"found": false, "change": null}));
     operations.servers.shutdown().await;
 }
 
 #[tokio::test]
-async fn the_machine_tells_what_it_can() {
+async fn the_machine_reports_what_it_can_measure() {
     let operations = operations().await;
-    let health = operations.told("host_health", json!({})).await;
+    let health = operations.result("host_health", json!({})).await;
     let facts = [
         "load_1",
         "load_5",
@@ -176,36 +172,36 @@ async fn the_machine_tells_what_it_can() {
 }
 
 #[tokio::test]
-async fn the_tools_say_truly_what_they_do() {
+async fn the_annotations_of_the_tools_are_correct() {
     let operations = operations().await;
     let tools = operations.servers.tools("operations").await.unwrap();
-    let said: Vec<_> = tools
+    let annotations: Vec<_> = tools
         .iter()
         .map(|tool| {
             assert!(tool.output_schema.is_some(), "{tool:?}");
-            let told = tool.annotations;
-            assert_eq!(told.open_world, Some(false));
+            let result = tool.annotations;
+            assert_eq!(result.open_world, Some(false));
             (
                 tool.name.as_str(),
-                told.read_only,
-                told.destructive,
-                told.idempotent,
+                result.read_only,
+                result.destructive,
+                result.idempotent,
             )
         })
         .collect();
-    let looks = |name| (name, Some(true), None, None);
-    let acts = |name| (name, Some(false), Some(true), Some(false));
+    let read_only_annotations = |name| (name, Some(true), None, None);
+    let acting_annotations = |name| (name, Some(false), Some(true), Some(false));
     assert_eq!(
-        said,
+        annotations,
         [
-            looks("find_service"),
-            looks("service_status"),
-            looks("recent_deployments"),
-            looks("host_health"),
-            looks("find_change"),
-            looks("list_changes"),
-            acts("restart_service"),
-            acts("roll_back"),
+            read_only_annotations("find_service"),
+            read_only_annotations("service_status"),
+            read_only_annotations("recent_deployments"),
+            read_only_annotations("host_health"),
+            read_only_annotations("find_change"),
+            read_only_annotations("list_changes"),
+            acting_annotations("restart_service"),
+            acting_annotations("roll_back"),
         ]
     );
     operations.servers.shutdown().await;

@@ -1,10 +1,6 @@
-//! The server as a child process of the real client, alone and with another on the same folder.
+//! The server as a child process of the real client, alone and with another one on the same folder.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 #[path = "../../serving/tests/client/mod.rs"]
 mod client;
@@ -29,7 +25,7 @@ async fn call(
 }
 
 #[tokio::test]
-async fn what_was_done_outlives_the_server() {
+async fn changes_survive_a_restart() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("operations");
     let restart = json!({"service": "search", "reason": "it is down"});
@@ -60,7 +56,7 @@ async fn what_was_done_outlives_the_server() {
 }
 
 #[tokio::test]
-async fn processes_that_share_a_folder_make_one_change_for_one_key() {
+async fn processes_that_share_a_folder_make_one_change_per_key() {
     let home = tempfile::tempdir().unwrap();
     let servers = servers(&home.path().join("operations"), &["one", "two"]);
     for round in 0..5 {

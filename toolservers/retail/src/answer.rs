@@ -1,4 +1,4 @@
-//! A result, and the sentence that tells it.
+//! A query's result, and the sentence that describes it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_json::Value;
 use crate::parameters::Parameters;
 use crate::space::Sentence;
 
-/// How many rows the sentence tells; the others are only in the result.
-const ROWS_TOLD: usize = 12;
+/// Limit of rows in the sentence; the result has all of them.
+const DESCRIBED_ROWS: usize = 12;
 
-/// What a query gave.
+/// A query's result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) columns: Vec<String>,
@@ -17,7 +17,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The names of products that it tells of, each once.
+    /// The product names in it, without duplicates.
     pub(crate) fn products(&self) -> Vec<String> {
         let mut products: Vec<String> = Vec::new();
         let Some(place) = self.columns.iter().position(|column| column == "product") else {
@@ -38,7 +38,7 @@ impl Table {
 }
 
 /// The sentence for a result.
-pub(crate) fn tell(sentence: &Sentence, parameters: &Parameters, table: &Table) -> String {
+pub(crate) fn describe(sentence: &Sentence, parameters: &Parameters, table: &Table) -> String {
     if table.rows.is_empty() {
         return fill(sentence.none, parameters, table, 0);
     }
@@ -46,17 +46,17 @@ pub(crate) fn tell(sentence: &Sentence, parameters: &Parameters, table: &Table) 
     if sentence.each.is_empty() {
         return format!("{lead}.");
     }
-    let told = table.rows.len().min(ROWS_TOLD);
-    let mut rows: Vec<String> = (0..told)
+    let described_rows = table.rows.len().min(DESCRIBED_ROWS);
+    let mut rows: Vec<String> = (0..described_rows)
         .map(|row| fill(sentence.each, parameters, table, row))
         .collect();
-    if table.rows.len() > told {
-        rows.push(format!("and {} more", table.rows.len() - told));
+    if table.rows.len() > described_rows {
+        rows.push(format!("and {} more", table.rows.len() - described_rows));
     }
     format!("{lead}: {}.", rows.join("; "))
 }
 
-/// Puts parameters and a row's cells where the template names them.
+/// Fills parameters and a row's cells into the template.
 fn fill(template: &str, parameters: &Parameters, table: &Table, row: usize) -> String {
     let mut text = String::new();
     let mut rest = template;
@@ -67,7 +67,7 @@ fn fill(template: &str, parameters: &Parameters, table: &Table, row: usize) -> S
         text.push_str(before);
         let (name, form) = name.split_once(':').unwrap_or((name, ""));
         let value = parameters
-            .told(name)
+            .as_words(name)
             .or_else(|| Some(spoken(table.cell(row, name)?, form == "money")));
         text.push_str(&value.unwrap_or_default());
         rest = after;
@@ -92,7 +92,7 @@ fn spoken(value: &Value, money: bool) -> String {
     }
 }
 
-/// A number with a comma after every third digit before the point.
+/// A number with thousands separators.
 fn grouped(number: &str) -> String {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let (sign, digits) = whole
@@ -142,7 +142,7 @@ mod tests {
             ..Parameters::default()
         };
         assert_eq!(
-            tell(&SENTENCE, &parameters, &table),
+            describe(&SENTENCE, &parameters, &table),
             "Sold in home: Desk Lamp 1,200 units for 1,234,567.50 EUR; Boat Shoes 7 units for \
              -1,000.00 EUR."
         );
@@ -151,14 +151,14 @@ mod tests {
 
     #[test]
     fn no_rows_have_a_sentence_of_their_own() {
-        let told = tell(&SENTENCE, &Parameters::default(), &table(Vec::new()));
-        assert_eq!(told, "Nothing was sold.");
+        let text = describe(&SENTENCE, &Parameters::default(), &table(Vec::new()));
+        assert_eq!(text, "Nothing was sold.");
     }
 
     #[test]
-    fn many_rows_are_not_all_told() {
+    fn long_results_are_described_in_part() {
         let row = vec![json!("Desk Lamp"), json!(1), json!(1)];
-        let told = tell(&SENTENCE, &Parameters::default(), &table(vec![row; 20]));
-        assert!(told.ends_with("and 8 more."), "{told}");
+        let text = describe(&SENTENCE, &Parameters::default(), &table(vec![row; 20]));
+        assert!(text.ends_with("and 8 more."), "{text}");
     }
 }

@@ -1,17 +1,17 @@
-//! What can go wrong: a question that is refused, and a server that cannot run.
+//! Errors: a refused question, or a failure of the server.
 
 use convoke_serving::{CallProblem, Refuse};
 
-/// The longest question, in characters.
+/// Limit of a question, in characters.
 pub const MAX_QUERY_LENGTH: usize = 2_000;
 
-/// How many lines a question may ask for.
+/// Limit of rows that a question may ask for.
 pub const MAX_LIMIT: i64 = 50;
 
-/// A call that was turned down. People read the sentence, programs the code.
+/// A refused call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is nothing in the question.
+    /// The question is empty.
     #[error("The question is empty.")]
     QueryEmpty,
     /// The question is too long.
@@ -20,31 +20,31 @@ pub enum Refusal {
     /// No certified query answers the question.
     #[error("{reason} You can ask, for example: {}", examples.join(" "))]
     NoCertifiedQuery {
-        /// What is missing.
+        /// Why none does.
         reason: String,
         /// Up to three questions that the space answers.
         examples: Vec<&'static str>,
     },
-    /// The question points at products that it does not name.
+    /// The question refers to products without naming them.
     #[error("Which products? Name them as the catalogue does, for example: {example}")]
     ProductsNeeded {
-        /// A question of this kind that names them.
+        /// An example that names them.
         example: &'static str,
     },
-    /// The question names several of what a query takes one of.
+    /// The question names several values where the query takes one.
     #[error("Ask for one {0} at a time.")]
     OneAtATime(&'static str),
-    /// The question asks for a time that the data does not cover.
+    /// The question is about a period that the data does not cover.
     #[error("The data covers {first} to {last}, and {asked} is not in it.")]
     Period {
-        /// What was asked for.
+        /// The requested period.
         asked: String,
         /// The first day of the data.
         first: String,
         /// The last day of the data.
         last: String,
     },
-    /// The question asks for no line, or for too many.
+    /// The requested number of rows is 0 or too large.
     #[error("Ask for 1 to {MAX_LIMIT} lines.")]
     Limit,
     /// There is no such conversation.
@@ -56,13 +56,13 @@ pub enum Refusal {
     /// There is no such message in the conversation.
     #[error("There is no message with this id in this conversation.")]
     MessageNotFound,
-    /// The query was begun and could not be carried out.
+    /// The query failed.
     #[error("The query could not be carried out; ask again.")]
     QueryFailed,
-    /// Too many queries are under way.
+    /// Too many queries are running.
     #[error("Too many queries are under way; ask again in a moment.")]
     Busy,
-    /// The arguments are wrong.
+    /// The arguments are invalid.
     #[error(transparent)]
     Call(#[from] CallProblem),
 }
@@ -91,21 +91,21 @@ impl Refuse for Refusal {
     }
 }
 
-/// Why one call came to nothing.
+/// Why a call failed.
 pub(crate) type Failure = convoke_serving::Failure<Refusal>;
 
-/// Why the server broke down.
+/// Why the server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RetailError {
     /// The database or the connection failed.
     #[error(transparent)]
     Serving(#[from] convoke_serving::Failure<Refusal>),
-    /// The certified queries contradict each other.
+    /// The certified queries are inconsistent.
     #[error("the certified queries of {space} cannot be told apart: {problem}")]
     Space {
         /// The space.
         space: &'static str,
-        /// What is wrong with its queries.
+        /// The problem with its queries.
         problem: String,
     },
 }

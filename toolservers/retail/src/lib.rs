@@ -1,21 +1,21 @@
-//! A shop as an MCP server: a year of carts, orders, stock, prices and campaigns, and five spaces
-//! that answer questions about it.
+//! A shop as an MCP server: one year of carts, orders, stock, prices and campaigns, and five spaces that
+//! answer questions about it.
 //!
-//! One SQLite file holds about 100,000 rows. The first process that opens it makes them from a fixed
-//! seed, so that every machine has the same. The data ends on [`LAST_DAY`], which is "today" for
-//! every question: an answer never changes.
+//! One SQLite file holds about 100,000 rows. The first process that opens it generates them from a fixed
+//! seed, so they are the same on every machine. The data ends on [`LAST_DAY`], which is "today" for
+//! every question, so answers never change.
 //!
-//! A space is a domain with certified queries. A question is read for its parameters (periods,
-//! products, regions and the like), and what is left decides which query is meant. Only certified
-//! SQL is ever run, with everything that a question says bound as a value. What no query surely
-//! answers is declined with examples of what can be asked.
+//! A space is a domain with certified queries. Parameters (periods, products, regions and the like) are
+//! extracted from a question, and the rest selects a query. Only certified SQL runs, with all values
+//! from the question bound as parameters. A question that matches no query with confidence is declined,
+//! with examples of what can be asked.
 //!
-//! For each space there is `query_space_<id>` and `poll_response_<id>`. A query that takes longer
-//! than [`Options::answer_within`] is polled for. Conversations and messages are rows of the file,
-//! so that polling goes on after a restart, and a follow-up such as "and last month?" runs the last
-//! query again with what changed.
+//! Each space has the tools `query_space_<id>` and `poll_response_<id>`. A query that takes longer than
+//! [`Options::answer_within`] is polled. Conversations and messages are rows of the file, so that
+//! polling continues after a restart, and a follow-up such as "and last month?" runs the last query
+//! again with the changed parameters.
 //!
-//! [`serve`] speaks over standard input and output or streamable HTTP. Several processes may share
+//! [`serve`] speaks MCP over standard input and output or streamable HTTP. Several processes may share
 //! one file.
 
 mod answer;
@@ -45,9 +45,9 @@ pub use calendar::{FIRST_DAY, LAST_DAY};
 pub use error::{MAX_LIMIT, MAX_QUERY_LENGTH, Refusal, RetailError};
 pub use running::{MAX_ROWS, MAX_RUNNING};
 pub use server::{Options, RetailServer};
-pub use store::{KEEP_CONVERSATIONS, Store};
+pub use store::{CONVERSATION_LIFETIME, Store};
 
-/// Serves over streamable HTTP at this address, or over standard input and output if there is none.
+/// Serves over streamable HTTP at `http`, or over standard input and output without an address.
 pub async fn serve(
     db: &Path,
     http: Option<SocketAddr>,

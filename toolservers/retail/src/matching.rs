@@ -1,24 +1,24 @@
-//! Finds the certified query that a question asks for, or says that there is none. Nothing is
-//! guessed: what is not surely meant is declined.
+//! Selects the certified query for a question, or none. It does not guess: uncertain questions are
+//! declined.
 
 use convoke_decide::{Entry, LocalDecider, Options};
 
 use crate::error::{Refusal, RetailError};
-use crate::parameters::{Parameters, Unfit};
+use crate::parameters::{ParameterError, Parameters};
 use crate::reading::{self, Reading};
 use crate::space::{CertifiedQuery, Space};
 use crate::spaces;
 use crate::store::Message;
 use crate::words::words;
 
-/// The least confidence at which a query is run. The tests beside hold it to declining whatever
-/// belongs elsewhere; a higher one only declines more of what could be answered.
+/// Minimum confidence for running a query. Tests check that questions for other spaces are declined; a
+/// higher value declines more questions that could be answered.
 const THRESHOLD: f64 = 0.4;
 
-/// How many example questions a refusal names.
+/// Number of example questions in a refusal.
 const EXAMPLES: usize = 3;
 
-/// What is asked in vain in any space.
+/// Questions that no space answers.
 const OUT_OF_SCOPE: &[&str] = &[
     "hello",
     "hi there",
@@ -84,14 +84,14 @@ const OUT_OF_SCOPE: &[&str] = &[
     "asdf qwer",
 ];
 
-/// Finds queries in every space.
+/// Selects queries in every space.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     deciders: Vec<(&'static str, LocalDecider)>,
 }
 
 impl Matcher {
-    /// Learns the examples of every space, each against those of all others.
+    /// Trains on the examples of every space, each against those of all others.
     pub(crate) fn new() -> Result<Self, RetailError> {
         let deciders = spaces::ALL.iter().map(|space| {
             let decider = decider(space).map_err(|problem| RetailError::Space {
@@ -105,7 +105,7 @@ impl Matcher {
         })
     }
 
-    /// The query that a question asks for, and what to run it with.
+    /// The query for a question, with its parameters.
     pub(crate) fn understand(
         &self,
         space: &'static Space,
@@ -118,21 +118,21 @@ impl Matcher {
         } else {
             self.find(space, question, &reading)
         };
-        let asked = match (found, last) {
-            (Some(query), last) => Some((query, begun(query, &reading, last)?)),
+        let selected = match (found, last) {
+            (Some(query), last) => Some((query, initial_parameters(query, &reading, last)?)),
             (None, Some(last)) if reading.may_only_change() => space
                 .query(&last.query_id)
                 .map(|query| (query, last.parameters.clone())),
             _ => None,
         };
-        let Some((query, base)) = asked else {
+        let Some((query, base)) = selected else {
             return Err(no_query(space, ""));
         };
-        let parameters = base.changed(query, &reading.given);
+        let parameters = base.changed(query, &reading.given_parameters);
         let parameters = parameters.map_err(|unfit| match unfit {
-            Unfit::Refused(refusal) => refusal,
-            Unfit::NoProducts => products_needed(query),
-            Unfit::NotTaken(name) => {
+            ParameterError::Refused(refusal) => refusal,
+            ParameterError::NoProducts => products_needed(query),
+            ParameterError::NotTaken(name) => {
                 let by = format!(" by {name}");
                 no_query(space, &by)
             }
@@ -140,7 +140,7 @@ impl Matcher {
         Ok((query, parameters))
     }
 
-    /// The query that a question asks for by itself.
+    /// The query for a question without regard to the conversation.
     fn find(
         &self,
         space: &'static Space,
@@ -156,14 +156,15 @@ impl Matcher {
     }
 }
 
-/// What a new question begins with: what is usual, and the products that it points at.
-fn begun(
+/// The initial parameters of a new question: the defaults, and the products it refers to.
+fn initial_parameters(
     query: &CertifiedQuery,
     reading: &Reading,
     last: Option<&Message>,
 ) -> Result<Parameters, Refusal> {
-    let mut parameters = Parameters::usual(query);
-    if !reading.given.products.is_empty() || !reading.points_at_products(query.products) {
+    let mut parameters = Parameters::defaults(query);
+    if !reading.given_parameters.products.is_empty() || !reading.points_at_products(query.products)
+    {
         return Ok(parameters);
     }
     if query.takes("products") {
@@ -178,13 +179,14 @@ fn begun(
     Ok(parameters)
 }
 
-/// The products that a message was about: those that its answer told, else those it was asked for.
+/// The products of a message: those in its answer, else those in its question.
 fn products_of(message: &Message) -> Vec<String> {
-    let told = message
+    let described = message
         .result
         .as_ref()
         .map(|result| result.table.products());
-    told.filter(|products| !products.is_empty())
+    described
+        .filter(|products| !products.is_empty())
         .unwrap_or_else(|| message.parameters.products.clone())
 }
 
@@ -194,7 +196,7 @@ fn products_needed(query: &CertifiedQuery) -> Refusal {
     }
 }
 
-/// That a space has no answer, and what it can be asked instead.
+/// The refusal of a question, with examples of what the space answers.
 fn no_query(space: &Space, by: &str) -> Refusal {
     let examples = space.queries.iter().take(EXAMPLES);
     Refusal::NoCertifiedQuery {
@@ -214,7 +216,7 @@ fn decider(space: &'static Space) -> Result<LocalDecider, String> {
         .iter()
         .map(|query| entry(space, query))
         .collect();
-    // What belongs elsewhere is what people most likely ask in vain here.
+    // Questions for other spaces are the most likely ones to decline.
     let elsewhere = spaces::ALL.iter().filter(|other| other.id != space.id);
     let elsewhere =
         elsewhere.flat_map(|other| other.queries.iter().flat_map(|query| query.examples));
@@ -250,8 +252,8 @@ fn entry(space: &Space, query: &CertifiedQuery) -> Entry {
     }
 }
 
-/// Whether a text holds a statement instead of a question. It would not be run in any case; but who
-/// sends SQL is not asking for a certified query.
+/// Whether a text is a statement instead of a question. It would not run in any case, but SQL does not
+/// ask for a certified query.
 fn speaks_sql(question: &str) -> bool {
     let words = words(question);
     let follows = |first: &str, second: &str| {

@@ -1,4 +1,4 @@
-//! What a certified query is run with: checked against what it takes, and bound by name.
+//! The parameters of a certified query: validated, and bound by name.
 
 use rusqlite::types::Value;
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,15 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::LAST_DAY;
 use crate::error::{MAX_LIMIT, Refusal};
 use crate::period::Period;
-use crate::reading::Given;
+use crate::reading::GivenParameters;
 use crate::space::{CertifiedQuery, Products};
 use crate::vocabulary::Closed;
 
-/// How many lines are told if the question does not say.
+/// The default number of rows.
 pub(crate) const DEFAULT_LIMIT: i64 = 5;
 
-/// The parameters of one run. What the query does not take, or what was not limited, is left out.
+/// The parameters of one run. Those that the query does not take, or that are not restricted, are
+/// absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Parameters {
@@ -35,19 +36,19 @@ pub(crate) struct Parameters {
     pub(crate) products: Vec<String>,
 }
 
-/// Why a query cannot be run as it was asked for.
+/// Why a query cannot run with the given parameters.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unfit {
-    /// It takes no such parameter. To leave it out would answer another question.
+pub(crate) enum ParameterError {
+    /// The query has no such parameter. Ignoring it would answer another question.
     NotTaken(&'static str),
-    /// It is about products, and none was named.
+    /// It needs products, and none was named.
     NoProducts,
     Refused(Refusal),
 }
 
 impl Parameters {
-    /// What the query takes if nothing is said.
-    pub(crate) fn usual(query: &CertifiedQuery) -> Self {
+    /// The query's defaults.
+    pub(crate) fn defaults(query: &CertifiedQuery) -> Self {
         Self {
             period: query.takes_period().then(|| Period::named(query.period)),
             limit: query.takes("limit").then_some(DEFAULT_LIMIT),
@@ -55,58 +56,64 @@ impl Parameters {
         }
     }
 
-    /// These, changed by what a question says.
-    pub(crate) fn changed(mut self, query: &CertifiedQuery, given: &Given) -> Result<Self, Unfit> {
+    /// Applies the parameters of a question.
+    pub(crate) fn changed(
+        mut self,
+        query: &CertifiedQuery,
+        given_parameters: &GivenParameters,
+    ) -> Result<Self, ParameterError> {
         for closed in Closed::ALL {
-            let values = given.closed.get(&closed).map(Vec::as_slice);
+            let values = given_parameters.closed.get(&closed).map(Vec::as_slice);
             match values.unwrap_or_default() {
                 [] => {}
                 [value] if query.implies == Some(*value) => {}
-                // A query that tells of every channel tells of those that are compared.
+                // A query that compares channels shows all of the named ones.
                 [_, _, ..] if query.compares(closed.name()) => {}
-                _ if !query.takes(closed.name()) => return Err(Unfit::NotTaken(closed.name())),
+                _ if !query.takes(closed.name()) => {
+                    return Err(ParameterError::NotTaken(closed.name()));
+                }
                 [value] => *self.value_mut(closed) = Some((*value).to_owned()),
-                _ => return Err(Unfit::Refused(Refusal::OneAtATime(closed.name()))),
+                _ => return Err(ParameterError::Refused(Refusal::OneAtATime(closed.name()))),
             }
         }
-        if let Some(period) = &given.period {
+        if let Some(period) = &given_parameters.period {
             if query.takes_period() {
-                self.period = Some(period.clone().covered().map_err(Unfit::Refused)?);
+                self.period = Some(period.clone().covered().map_err(ParameterError::Refused)?);
             } else if !period.holds_today() {
-                // What is only known of today cannot be told of another time.
-                return Err(Unfit::NotTaken("period"));
+                // Data about today only cannot be given for another period.
+                return Err(ParameterError::NotTaken("period"));
             }
         }
-        if let Some(limit) = given.limit
+        if let Some(limit) = given_parameters.limit
             && query.takes("limit")
         {
             if !(1..=MAX_LIMIT).contains(&limit) {
-                return Err(Unfit::Refused(Refusal::Limit));
+                return Err(ParameterError::Refused(Refusal::Limit));
             }
             self.limit = Some(limit);
         }
-        if !given.products.is_empty() {
+        if !given_parameters.products.is_empty() {
             if !query.takes("products") {
-                return Err(Unfit::NotTaken("product"));
+                return Err(ParameterError::NotTaken("product"));
             }
-            self.products = given
+            self.products = given_parameters
                 .products
                 .iter()
                 .map(|name| (*name).to_owned())
                 .collect();
-            // Whoever names seven products wants to hear of seven.
+            // Seven named products need seven rows.
             let named = i64::try_from(self.products.len()).unwrap_or(MAX_LIMIT);
-            if given.limit.is_none() && self.limit.is_some() {
+            if given_parameters.limit.is_none() && self.limit.is_some() {
                 self.limit = self.limit.max(Some(named.min(MAX_LIMIT)));
             }
         }
         if query.products == Products::Needed && self.products.is_empty() {
-            return Err(Unfit::NoProducts);
+            return Err(ParameterError::NoProducts);
         }
         Ok(self)
     }
 
-    /// The value of one of the SQL's parameters.
+    /// The value of an SQL parameter.
     pub(crate) fn bound(&self, name: &str) -> Value {
         let text = |value: &Option<String>| value.clone().map_or(Value::Null, Value::Text);
         let day = |day: jiff::civil::Date| Value::Text(day.to_string());
@@ -132,7 +139,7 @@ impl Parameters {
         }
     }
 
-    /// What it was limited to, in words that follow a noun.
+    /// The restrictions, as words that follow a noun.
     pub(crate) fn filters(&self) -> String {
         let parts = [
             self.category
@@ -154,15 +161,15 @@ impl Parameters {
         parts.into_iter().flatten().collect()
     }
 
-    /// The period in words, with its days.
+    /// The period as words, with its days.
     pub(crate) fn during(&self) -> String {
         self.period.as_ref().map_or_else(String::new, |period| {
             format!(" {} ({} to {})", period.words, period.from, period.to)
         })
     }
 
-    /// A single parameter in words.
-    pub(crate) fn told(&self, name: &str) -> Option<String> {
+    /// One parameter as words.
+    pub(crate) fn as_words(&self, name: &str) -> Option<String> {
         match name {
             "filters" => Some(self.filters()),
             "during" => Some(self.during()),
@@ -188,22 +195,26 @@ mod tests {
     use crate::reading::read;
     use crate::spaces;
 
-    fn asked(space: &str, query: &str, question: &str) -> Result<Parameters, Unfit> {
+    fn parameters_of(
+        space: &str,
+        query: &str,
+        question: &str,
+    ) -> Result<Parameters, ParameterError> {
         let space = spaces::by_id(space).unwrap();
         let query = space.query(query).unwrap();
-        Parameters::usual(query).changed(query, &read(question, space).given)
+        Parameters::defaults(query).changed(query, &read(question, space).given_parameters)
     }
 
     #[test]
-    fn what_is_not_said_is_as_usual_and_told() {
-        let usual = asked("sales", "best_selling_products", "bestsellers").unwrap();
-        assert_eq!(usual.limit, Some(5));
+    fn defaults_are_used_and_described() {
+        let defaults = parameters_of("sales", "best_selling_products", "bestsellers").unwrap();
+        assert_eq!(defaults.limit, Some(5));
         assert_eq!(
-            usual.during(),
+            defaults.during(),
             " in the last 30 days (2026-09-01 to 2026-09-30)"
         );
         assert_eq!(
-            serde_json::json!(usual),
+            serde_json::json!(defaults),
             serde_json::json!({
                 "period": "in the last 30 days",
                 "from": "2026-09-01",
@@ -214,19 +225,19 @@ mod tests {
     }
 
     #[test]
-    fn what_a_query_does_not_take_is_not_left_out_silently() {
-        let region = asked("inventory", "low_stock_products", "low stock in the north");
-        assert_eq!(region, Err(Unfit::NotTaken("region")));
-        let past = asked("inventory", "low_stock_products", "low stock last month");
-        assert_eq!(past, Err(Unfit::NotTaken("period")));
-        assert!(asked("inventory", "low_stock_products", "low stock today").is_ok());
-        let product = asked("sales", "revenue_by_region", "Merino Socks by region");
-        assert_eq!(product, Err(Unfit::NotTaken("product")));
+    fn an_unsupported_parameter_is_not_ignored() {
+        let region = parameters_of("inventory", "low_stock_products", "low stock in the north");
+        assert_eq!(region, Err(ParameterError::NotTaken("region")));
+        let past = parameters_of("inventory", "low_stock_products", "low stock last month");
+        assert_eq!(past, Err(ParameterError::NotTaken("period")));
+        assert!(parameters_of("inventory", "low_stock_products", "low stock today").is_ok());
+        let product = parameters_of("sales", "revenue_by_region", "Merino Socks by region");
+        assert_eq!(product, Err(ParameterError::NotTaken("product")));
     }
 
     #[test]
-    fn values_that_are_compared_are_all_told_of() {
-        let two = asked(
+    fn compared_values_are_all_described() {
+        let two = parameters_of(
             "customer_behavior",
             "abandonment_by_channel",
             "Do app users abandon more carts than web users?",
@@ -235,29 +246,37 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
-        let two = asked(
+    fn impossible_parameters_are_refused() {
+        let two = parameters_of(
             "sales",
             "total_revenue",
             "revenue in the north and the south",
         );
-        assert_eq!(two, Err(Unfit::Refused(Refusal::OneAtATime("region"))));
+        assert_eq!(
+            two,
+            Err(ParameterError::Refused(Refusal::OneAtATime("region")))
+        );
         for many in [
             "top 0 products",
             "top 51 products",
             "top 99999999999999999999",
         ] {
-            let asked = asked("sales", "best_selling_products", many);
-            assert_eq!(asked, Err(Unfit::Refused(Refusal::Limit)), "{many}");
+            let parameters = parameters_of("sales", "best_selling_products", many);
+            assert_eq!(
+                parameters,
+                Err(ParameterError::Refused(Refusal::Limit)),
+                "{many}"
+            );
         }
-        let none = asked("inventory", "stock_of_products", "are they in stock");
-        assert_eq!(none, Err(Unfit::NoProducts));
+        let none = parameters_of("inventory", "stock_of_products", "are they in stock");
+        assert_eq!(none, Err(ParameterError::NoProducts));
     }
 
     #[test]
-    fn as_many_lines_are_told_as_products_are_named() {
+    fn the_number_of_rows_follows_the_named_products() {
         let named = "Merino Socks, Desk Lamp, Smart Watch, Power Bank, Boat Shoes, Silk Blouse";
-        let asked = asked("customer_behavior", "most_abandoned_products", named).unwrap();
-        assert_eq!(asked.limit, Some(6));
+        let parameters =
+            parameters_of("customer_behavior", "most_abandoned_products", named).unwrap();
+        assert_eq!(parameters.limit, Some(6));
     }
 }

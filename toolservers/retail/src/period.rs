@@ -1,4 +1,4 @@
-//! Periods of time as people name them: "last month", "in July", "since April", "Q1".
+//! Periods as people name them: "last month", "in July", "since April", "Q1".
 
 use std::ops::Range;
 
@@ -25,15 +25,15 @@ const MONTHS: [(&str, &str); 12] = [
     ("december", "dec"),
 ];
 
-/// Words after which even `may` and `march` are months.
+/// Words after which `may` and `march` are months.
 const BEFORE_A_MONTH: [&str; 12] = [
     "in", "of", "during", "for", "since", "from", "until", "till", "and", "to", "last", "this",
 ];
 
-/// A span of days with the words that mean it.
+/// A range of days and the words for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Period {
-    /// As an answer says it: "in the last 30 days".
+    /// The words in an answer: "in the last 30 days".
     #[serde(rename = "period")]
     pub(crate) words: String,
     pub(crate) from: Date,
@@ -41,7 +41,7 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// The period that these words mean. Those in the code can all be read; a test holds them to it.
+    /// The period for constant words; a test checks that all of them parse.
     pub(crate) fn named(text: &str) -> Self {
         let found = find(&words(text), |_| false);
         found.map_or_else(
@@ -50,7 +50,7 @@ impl Period {
         )
     }
 
-    /// What of it the data covers, or a refusal if that is nothing.
+    /// The part that the data covers, or a refusal if there is none.
     pub(crate) fn covered(self) -> Result<Self, Refusal> {
         if self.to < FIRST_DAY || self.from > LAST_DAY {
             return Err(Refusal::Period {
@@ -71,14 +71,14 @@ impl Period {
     }
 }
 
-/// The first period in these words, and where it stands. Words that are taken are passed over.
+/// The first period in these words, and its position. Skips words that are already used.
 pub(crate) fn find(
     words: &[String],
-    taken: impl Fn(usize) -> bool,
+    word_uses: impl Fn(usize) -> bool,
 ) -> Option<(Range<usize>, Period)> {
     (0..words.len()).find_map(|start| {
         let free = (start..words.len())
-            .take_while(|place| !taken(*place))
+            .take_while(|place| !word_uses(*place))
             .count();
         let words = &words[start..start + free];
         let (length, period) = read(words)?;
@@ -86,7 +86,7 @@ pub(crate) fn find(
     })
 }
 
-/// The period that begins with the first of these words, and how many words it takes.
+/// The period at the start of these words, and its number of words.
 fn read(words: &[String]) -> Option<(usize, Period)> {
     let word = |place: usize| words.get(place).map_or("", String::as_str);
     match word(0) {
@@ -127,7 +127,7 @@ fn read(words: &[String]) -> Option<(usize, Period)> {
             Some((1 + length, span("after the data", tomorrow, tomorrow)))
         }
         "ytd" => Some((1, span("this year", LAST_DAY.first_of_year(), LAST_DAY))),
-        // Without a preposition these two are more often other words.
+        // Without a preposition, these two are usually other words.
         "may" | "march" => month(words, 0).filter(|(length, _)| *length > 1),
         before if BEFORE_A_MONTH.contains(&before) && matches!(word(1), "may" | "march") => {
             let (length, found) = month(words, 1)?;
@@ -166,7 +166,7 @@ fn back(words: &[String]) -> Option<(usize, Period)> {
                 yesterday(this),
             ))
         }
-        // A shop's "past year" is the twelve months behind, its "last year" the calendar's.
+        // For a shop, "past year" is the last twelve months, and "last year" the calendar year.
         "year" if matches!(word(0), "past" | "recent") => {
             Some(("in the last 12 months", months_back(12), LAST_DAY))
         }
@@ -201,16 +201,16 @@ fn back(words: &[String]) -> Option<(usize, Period)> {
     Some((place + 1, span(&named, from, LAST_DAY)))
 }
 
-/// A month's name, with its year if one follows.
+/// A month's name, with a following year.
 fn month(words: &[String], place: usize) -> Option<(usize, Period)> {
     let name = words.get(place)?;
     let index = MONTHS.iter().position(|(whole, short)| {
         name == whole || name == short || (*short == "sep" && name == "sept")
     })?;
     let month = i8::try_from(index + 1).ok()?;
-    let given = words.get(place + 1).and_then(|word| as_year(word));
-    // The data covers each month once: this is the year in which it does.
-    let year = given.unwrap_or(if month >= FIRST_DAY.month() {
+    let given_parameters = words.get(place + 1).and_then(|word| as_year(word));
+    // The data contains each month once; this is its year.
+    let year = given_parameters.unwrap_or(if month >= FIRST_DAY.month() {
         FIRST_DAY.year()
     } else {
         LAST_DAY.year()
@@ -218,7 +218,7 @@ fn month(words: &[String], place: usize) -> Option<(usize, Period)> {
     let first = Date::new(year, month, 1).ok()?;
     let (whole, _) = MONTHS[index];
     let named = format!("{}{} {year}", whole[..1].to_uppercase(), &whole[1..]);
-    let length = 1 + usize::from(given.is_some());
+    let length = 1 + usize::from(given_parameters.is_some());
     Some((length, span(&named, first, first.last_of_month())))
 }
 
@@ -242,15 +242,15 @@ fn quarter(words: &[String]) -> Option<(usize, Period)> {
         _ => return None,
     };
     let of = usize::from(word(length) == "of");
-    let given = words.get(length + of).and_then(|word| as_year(word));
-    let year = given.unwrap_or(if index == 3 {
+    let given_parameters = words.get(length + of).and_then(|word| as_year(word));
+    let year = given_parameters.unwrap_or(if index == 3 {
         FIRST_DAY.year()
     } else {
         LAST_DAY.year()
     });
     let from = Date::new(year, index * 3 + 1, 1).ok()?;
     let to = from.saturating_add(2.months()).last_of_month();
-    let length = if given.is_some() {
+    let length = if given_parameters.is_some() {
         length + of + 1
     } else {
         length
@@ -259,7 +259,7 @@ fn quarter(words: &[String]) -> Option<(usize, Period)> {
     Some((length, span(&named, from, to)))
 }
 
-/// A whole year by its number.
+/// A year as a number.
 fn year(words: &[String], place: usize) -> Option<(usize, Period)> {
     let year = as_year(words.get(place)?)?;
     let from = Date::new(year, 1, 1).ok()?;
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_are_read_as_people_mean_them_on_the_last_day() {
+    fn periods_are_relative_to_the_last_day() {
         for (text, name, from, to) in [
             ("sales yesterday", "yesterday", "2026-09-29", "2026-09-29"),
             ("last week", "last week", "2026-09-21", "2026-09-27"),
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_only_look_like_months_are_none() {
+    fn ambiguous_words_are_not_months() {
         for text in [
             "may I see the stock",
             "march on",
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_data_does_not_cover_is_refused_and_the_rest_is_cut() {
+    fn uncovered_periods_are_refused_and_partial_ones_cut() {
         for text in ["in July 2024", "next month", "in 2023", "the next 2 weeks"] {
             let (_, period) = find(&words(text), |_| false).unwrap();
             assert!(period.covered().is_err(), "{text}");

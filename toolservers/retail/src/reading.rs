@@ -1,6 +1,6 @@
-//! Reads a question: takes out what names a product, a period, a number of lines or a value, and
-//! leaves what the question is about. What is left is what a certified query is looked for with, so
-//! that no query has to be learnt once for every month and region.
+//! Parses a question: extracts products, a period, a number of rows and values, and keeps the rest as
+//! its topic. The query is selected by the topic, so that queries need not be learned for every month
+//! and region.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::space::{Products, Space};
 use crate::vocabulary::{self, Closed};
 use crate::words::{number, words};
 
-/// What stands for the products that were named.
+/// Replacement of product names in the topic.
 const THESE_PRODUCTS: [&str; 2] = ["these", "products"];
 
-/// Words that lead to a value and mean nothing without it.
+/// Words before a value that mean nothing without it.
 const LEADING: [&str; 19] = [
     "in", "for", "during", "over", "within", "on", "via", "through", "by", "at", "the", "our",
     "from", "of", "across", "among", "with", "to", "as",
 ];
 
-/// What may stand between the names of products.
+/// Words allowed between product names.
 const JOINING: [&str; 8] = ["and", "or", "plus", "the", "also", "as", "a", "an"];
 
-/// What a follow-up may say around what it changes.
+/// Words of a follow-up around the changed parameters.
 const CONNECTING: [&str; 44] = [
     "what", "what's", "about", "how", "and", "or", "for", "in", "on", "of", "at", "the", "a",
     "only", "just", "please", "same", "again", "but", "now", "instead", "with", "then", "also",
@@ -30,7 +30,7 @@ const CONNECTING: [&str; 44] = [
     "okay", "ok", "as", "well", "across", "within", "so", "that", "ones",
 ];
 
-/// What a follow-up may name beside, which by itself could be a question.
+/// Nouns that a follow-up may contain, although they could start a question.
 const NAMING: [&str; 28] = [
     "show",
     "me",
@@ -62,12 +62,12 @@ const NAMING: [&str; 28] = [
     "look",
 ];
 
-/// What stands for something that was named before.
+/// Words that refer to something named before.
 const POINTING: [&str; 8] = [
     "them", "they", "these", "those", "it", "its", "their", "such",
 ];
 
-/// What can be counted out: "5 products", "the 3 best".
+/// Nouns that can be counted: "5 products", "the 3 best".
 const COUNTED: [&str; 34] = [
     "products",
     "items",
@@ -105,87 +105,87 @@ const COUNTED: [&str; 34] = [
     "more",
 ];
 
-/// What stands before a number of lines.
+/// Words before a number of rows.
 const COUNTING: [&str; 8] = [
     "top", "first", "best", "worst", "bottom", "limit", "only", "leading",
 ];
 
-/// What a question says of a query's parameters, unchecked.
+/// The parameters in a question, not validated.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Given {
+pub(crate) struct GivenParameters {
     pub(crate) period: Option<Period>,
-    /// Each value that was named, by parameter; several of one are a problem of their own.
+    /// Named values by parameter; several of one are rejected later.
     pub(crate) closed: BTreeMap<Closed, Vec<&'static str>>,
     pub(crate) limit: Option<i64>,
     pub(crate) products: Vec<&'static str>,
 }
 
-impl Given {
+impl GivenParameters {
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A question that was read.
+/// A parsed question.
 #[derive(Debug, Clone)]
 pub(crate) struct Reading {
-    pub(crate) given: Given,
-    /// The question without its parameters; named products are `these products`.
+    pub(crate) given_parameters: GivenParameters,
+    /// The topic: the question without its parameters, with products replaced by `these products`.
     pub(crate) about: String,
-    /// The words that name no parameter.
+    /// Words that are not parameters.
     rest: Vec<String>,
 }
 
-/// What a word was taken for.
+/// What a word was used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
+enum WordUse {
     Product,
     Category,
-    /// Left out of what the question is about.
+    /// Not part of the topic.
     Out,
-    /// A value's word that the question is about as well: "loyal customers".
+    /// A value that is also part of the topic: "loyal customers".
     Kept,
 }
 
-/// Reads a question that was asked in this space.
+/// Parses a question to this space.
 pub(crate) fn read(question: &str, space: &Space) -> Reading {
     let words = words(question);
-    let mut taken: Vec<Option<Taken>> = vec![None; words.len()];
-    let mut given = Given::default();
-    take_products(&words, &mut taken, &mut given);
-    if let Some((range, period)) = period::find(&words, |place| taken[place].is_some()) {
-        taken[range].fill(Some(Taken::Out));
-        given.period = Some(period);
+    let mut word_uses: Vec<Option<WordUse>> = vec![None; words.len()];
+    let mut given_parameters = GivenParameters::default();
+    take_products(&words, &mut word_uses, &mut given_parameters);
+    if let Some((range, period)) = period::find(&words, |place| word_uses[place].is_some()) {
+        word_uses[range].fill(Some(WordUse::Out));
+        given_parameters.period = Some(period);
     }
-    take_limit(&words, &mut taken, &mut given);
-    take_values(&words, &mut taken, &mut given, space);
+    take_limit(&words, &mut word_uses, &mut given_parameters);
+    take_values(&words, &mut word_uses, &mut given_parameters, space);
     let rest = words
         .iter()
-        .zip(&taken)
-        .filter(|(_, taken)| taken.is_none());
+        .zip(&word_uses)
+        .filter(|(_, word_uses)| word_uses.is_none());
     Reading {
-        about: about(&words, &taken),
+        about: about(&words, &word_uses),
         rest: rest.map(|(word, _)| word.clone()).collect(),
-        given,
+        given_parameters,
     }
 }
 
 impl Reading {
-    /// Whether it says nothing but what is to change.
+    /// Whether it contains only changes of parameters.
     pub(crate) fn only_changes(&self) -> bool {
         let connects = |word: &String| CONNECTING.contains(&word.as_str());
-        !self.given.is_empty() && self.rest.iter().all(connects)
+        !self.given_parameters.is_empty() && self.rest.iter().all(connects)
     }
 
-    /// Whether it could be a follow-up, if it is no question of its own.
+    /// Whether it may be a follow-up, if it is not a question of its own.
     pub(crate) fn may_only_change(&self) -> bool {
         let known =
             |word: &String| CONNECTING.contains(&word.as_str()) || NAMING.contains(&word.as_str());
-        !self.given.is_empty() && self.rest.iter().all(known)
+        !self.given_parameters.is_empty() && self.rest.iter().all(known)
     }
 
-    /// Whether it speaks of products without naming them. Where a query makes no sense without
-    /// products, any pronoun stands for them; elsewhere it may stand for customers or carts.
+    /// Whether it refers to products without naming them. For a query that needs products, any pronoun
+    /// does; for others, a pronoun may mean customers or carts.
     pub(crate) fn points_at_products(&self, products: Products) -> bool {
         let pronoun = |word: &String| POINTING.contains(&word.as_str());
         let named = |pair: &[String]| {
@@ -202,8 +202,12 @@ impl Reading {
     }
 }
 
-/// The longest names first; singular and plural of the last word are one.
-fn take_products(words: &[String], taken: &mut [Option<Taken>], given: &mut Given) {
+/// Longest names first; the last word matches in singular and plural.
+fn take_products(
+    words: &[String],
+    word_uses: &mut [Option<WordUse>],
+    given_parameters: &mut GivenParameters,
+) {
     let mut place = 0;
     while place < words.len() {
         let found = catalogue::names()
@@ -213,15 +217,15 @@ fn take_products(words: &[String], taken: &mut [Option<Taken>], given: &mut Give
             place += 1;
             continue;
         };
-        taken[place..place + length].fill(Some(Taken::Product));
-        if !given.products.contains(&name) {
-            given.products.push(name);
+        word_uses[place..place + length].fill(Some(WordUse::Product));
+        if !given_parameters.products.contains(&name) {
+            given_parameters.products.push(name);
         }
         place += length;
     }
 }
 
-/// How many of these words are the name, if they begin with it.
+/// The number of words of the name, if the words start with it.
 fn length_of(name: &str, words: &[String]) -> Option<usize> {
     let length = name.split(' ').count();
     let mut parts = name.split(' ').zip(words).enumerate();
@@ -234,31 +238,40 @@ fn length_of(name: &str, words: &[String]) -> Option<usize> {
     (fits && words.len() >= length).then_some(length)
 }
 
-fn take_limit(words: &[String], taken: &mut [Option<Taken>], given: &mut Given) {
+fn take_limit(
+    words: &[String],
+    word_uses: &mut [Option<WordUse>],
+    given_parameters: &mut GivenParameters,
+) {
     for place in 0..words.len() {
-        let Some(number) = number(&words[place]).filter(|_| taken[place].is_none()) else {
+        let Some(number) = number(&words[place]).filter(|_| word_uses[place].is_none()) else {
             continue;
         };
         let before = place
             .checked_sub(1)
             .map_or("", |before| words[before].as_str());
         let after = words.get(place + 1).map_or("", String::as_str);
-        let after_is_free = taken.get(place + 1).is_none_or(Option::is_none);
-        // "Which one" counts nothing.
+        let after_is_free = word_uses.get(place + 1).is_none_or(Option::is_none);
+        // "Which one" is not a number of rows.
         let counted = COUNTED.contains(&after) && after_is_free && words[place] != "one";
         if COUNTING.contains(&before) || counted {
-            taken[place] = Some(Taken::Out);
-            given.limit = Some(number);
+            word_uses[place] = Some(WordUse::Out);
+            given_parameters.limit = Some(number);
             return;
         }
     }
 }
 
-fn take_values(words: &[String], taken: &mut [Option<Taken>], given: &mut Given, space: &Space) {
+fn take_values(
+    words: &[String],
+    word_uses: &mut [Option<WordUse>],
+    given_parameters: &mut GivenParameters,
+    space: &Space,
+) {
     let mut place = 0;
     while place < words.len() {
         let free = (place..words.len())
-            .take_while(|place| taken[*place].is_none())
+            .take_while(|place| word_uses[*place].is_none())
             .count();
         let found = Closed::ALL.into_iter().find_map(|closed| {
             let here = &words[place..place + free];
@@ -269,12 +282,12 @@ fn take_values(words: &[String], taken: &mut [Option<Taken>], given: &mut Given,
             place += 1;
             continue;
         };
-        taken[place..place + length].fill(Some(match closed {
-            Closed::Category => Taken::Category,
-            Closed::Segment => Taken::Kept,
-            _ => Taken::Out,
+        word_uses[place..place + length].fill(Some(match closed {
+            Closed::Category => WordUse::Category,
+            Closed::Segment => WordUse::Kept,
+            _ => WordUse::Out,
         }));
-        let values = given.closed.entry(closed).or_default();
+        let values = given_parameters.closed.entry(closed).or_default();
         if !values.contains(&value) {
             values.push(value);
         }
@@ -283,25 +296,25 @@ fn take_values(words: &[String], taken: &mut [Option<Taken>], given: &mut Given,
 }
 
 /// The question without its parameters.
-fn about(words: &[String], taken: &[Option<Taken>]) -> String {
+fn about(words: &[String], word_uses: &[Option<WordUse>]) -> String {
     let mut about: Vec<&str> = Vec::new();
-    for (place, (word, mark)) in words.iter().zip(taken).enumerate() {
-        let again = place > 0 && taken[place - 1] == *mark;
+    for (place, (word, mark)) in words.iter().zip(word_uses).enumerate() {
+        let again = place > 0 && word_uses[place - 1] == *mark;
         match mark {
-            None | Some(Taken::Kept) => about.push(word),
-            Some(_) if again && *mark != Some(Taken::Product) => {}
-            Some(Taken::Product) => {
+            None | Some(WordUse::Kept) => about.push(word),
+            Some(_) if again && *mark != Some(WordUse::Product) => {}
+            Some(WordUse::Product) => {
                 let known = about
                     .iter()
                     .rposition(|word| !JOINING.contains(word))
                     .filter(|last| *last > 0 && about[last - 1..=*last] == THESE_PRODUCTS);
                 match known {
-                    // One of several names: they are told together.
+                    // Several names become one placeholder.
                     Some(last) => about.truncate(last + 1),
                     None => about.extend(THESE_PRODUCTS),
                 }
             }
-            Some(Taken::Category) => {
+            Some(WordUse::Category) => {
                 let noun = words.get(place + 1).map_or("", String::as_str);
                 let named = matches!(
                     noun,
@@ -316,7 +329,7 @@ fn about(words: &[String], taken: &[Option<Taken>]) -> String {
                     about.push("products");
                 }
             }
-            Some(Taken::Out) => drop_leading(&mut about),
+            Some(WordUse::Out) => drop_leading(&mut about),
         }
     }
     about.join(" ")
@@ -338,7 +351,11 @@ mod tests {
     }
 
     fn values(reading: &Reading, closed: Closed) -> &[&'static str] {
-        reading.given.closed.get(&closed).map_or(&[], Vec::as_slice)
+        reading
+            .given_parameters
+            .closed
+            .get(&closed)
+            .map_or(&[], Vec::as_slice)
     }
 
     #[test]
@@ -347,31 +364,37 @@ mod tests {
             "What was the revenue for footwear in the northern region last month in the app?",
         );
         assert_eq!(read.about, "what was the revenue");
-        assert_eq!(read.given.period.as_ref().unwrap().words, "last month");
+        assert_eq!(
+            read.given_parameters.period.as_ref().unwrap().words,
+            "last month"
+        );
         assert_eq!(values(&read, Closed::Category), ["footwear"]);
         assert_eq!(values(&read, Closed::Region), ["north"]);
         assert_eq!(values(&read, Closed::Channel), ["app"]);
         let read = sales("the top ten shoes");
         assert_eq!(read.about, "the top products");
-        assert_eq!(read.given.limit, Some(10));
+        assert_eq!(read.given_parameters.limit, Some(10));
     }
 
     #[test]
-    fn names_of_products_are_found_anywhere_and_told_together() {
+    fn product_names_are_found_anywhere_and_grouped() {
         let read = sales("how many trail-running shoes, MERINO SOCKS and a Desk Lamp did we sell?");
         assert_eq!(
-            read.given.products,
+            read.given_parameters.products,
             ["Trail Running Shoes", "Merino Socks", "Desk Lamp"]
         );
         assert_eq!(read.about, "how many these products did we sell");
         assert_eq!(values(&read, Closed::Category), [""; 0]);
         let read = sales("units sold of Merino Socks and Linen Shirts");
-        assert_eq!(read.given.products, ["Merino Socks", "Linen Shirt"]);
+        assert_eq!(
+            read.given_parameters.products,
+            ["Merino Socks", "Linen Shirt"]
+        );
         assert_eq!(read.about, "units sold of these products");
     }
 
     #[test]
-    fn a_follow_up_is_told_from_a_question() {
+    fn a_follow_up_is_distinguished_from_a_question() {
         for text in [
             "what about last month?",
             "and in the north?",
@@ -388,10 +411,15 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_counts_nothing_is_no_limit() {
-        assert_eq!(sales("how much did 20 percent bring").given.limit, None);
-        assert_eq!(sales("which one sold best").given.limit, None);
-        assert_eq!(sales("the 3 best products").given.limit, Some(3));
-        assert_eq!(sales("products, last 30 days").given.limit, None);
+    fn a_number_without_a_noun_is_not_a_limit() {
+        assert_eq!(
+            sales("how much did 20 percent bring")
+                .given_parameters
+                .limit,
+            None
+        );
+        assert_eq!(sales("which one sold best").given_parameters.limit, None);
+        assert_eq!(sales("the 3 best products").given_parameters.limit, Some(3));
+        assert_eq!(sales("products, last 30 days").given_parameters.limit, None);
     }
 }

@@ -1,4 +1,4 @@
-//! Runs certified queries, each on a thread of its own with its own connection that can only read.
+//! Runs certified queries, each on its own thread with a read-only connection.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,25 +14,25 @@ use crate::answer::Table;
 use crate::error::Refusal;
 use crate::parameters::Parameters;
 
-/// How many queries run at once.
+/// Limit of concurrent queries.
 pub const MAX_RUNNING: usize = 32;
 
-/// How many rows a result has at most.
+/// Limit of rows in a result.
 pub const MAX_ROWS: usize = 50;
 
-/// The queries that this process runs, by message.
+/// The queries running in this process, by message.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Running(Arc<Inside>);
+pub(crate) struct Running(Arc<RunningState>);
 
 #[derive(Debug, Default)]
-struct Inside {
+struct RunningState {
     messages: Mutex<HashSet<String>>,
     ended: Condvar,
 }
 
 impl Running {
-    /// Begins to work on a message, unless that is under way. The work tells nobody when it is
-    /// done: whoever waits looks at what it left behind.
+    /// Starts the work on a message, unless it is running. The work stores its result; waiting callers
+    /// read it from there.
     pub(crate) fn begin(
         &self,
         message: &str,
@@ -48,12 +48,12 @@ impl Running {
             }
             messages.insert(message.to_owned());
         }
-        let ending = Ending {
+        let ending = RunningGuard {
             running: self.clone(),
             message: message.to_owned(),
         };
         let thread = std::thread::Builder::new().name("retail query".to_owned());
-        // If there is no thread to be had, `ending` is dropped here and takes the message back.
+        // If no thread is available, dropping `ending` removes the message from the running ones.
         thread
             .spawn(move || {
                 work();
@@ -66,11 +66,11 @@ impl Running {
         Ok(())
     }
 
-    /// Waits until a message is done with, but not longer than this.
+    /// Waits until the work on a message has ended, at most this long.
     pub(crate) fn wait(&self, message: &str, at_most: Duration) {
         let messages = self.messages();
         let under_way = |messages: &mut HashSet<String>| messages.contains(message);
-        // Whether it ended or the time did is seen by who looks at the message.
+        // The caller checks the message to see whether it ended.
         drop(
             self.0
                 .ended
@@ -86,13 +86,13 @@ impl Running {
     }
 }
 
-/// Takes a message back when its work ends, even by a panic.
-struct Ending {
+/// Removes a message from the running ones when its work ends, even by a panic.
+struct RunningGuard {
     running: Running,
     message: String,
 }
 
-impl Drop for Ending {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.running.messages().remove(&self.message);
         self.running.0.ended.notify_all();
@@ -108,7 +108,7 @@ impl Reader {
         Self(file.to_owned())
     }
 
-    /// Runs the SQL. Whatever a question said reaches it only as a bound value.
+    /// Runs the SQL. Values from a question are only bound as parameters.
     pub(crate) fn run(&self, sql: &str, parameters: &Parameters) -> Result<Table, rusqlite::Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.0, flags)?;
@@ -154,7 +154,7 @@ mod tests {
     const LONG: Duration = Duration::from_mins(1);
 
     #[test]
-    fn a_message_that_is_under_way_is_not_begun_again() {
+    fn a_running_message_is_not_started_again() {
         let running = Running::default();
         let (go, gate) = mpsc::channel::<()>();
         running.begin("one", move || gate.recv().unwrap()).unwrap();

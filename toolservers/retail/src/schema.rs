@@ -1,11 +1,11 @@
-//! The database's tables: the year of the shop, which never changes, and the conversations about it.
+//! The database's tables: the shop's data, which never changes, and the conversations.
 
 use convoke_serving::ANSWERS_TABLE;
 
-/// What makes version n + 1 out of version n. Entries are only ever added.
+/// Entry n migrates version n to n + 1. Entries are only ever appended.
 pub(crate) const MIGRATIONS: &[&str] = &[SHOP, CONVERSATIONS, ANSWERS_TABLE];
 
-/// Days are ISO texts, which sort by time; money is whole cents.
+/// Days are ISO texts, which sort chronologically; money is in cents.
 const SHOP: &str = "
     CREATE TABLE products (
         id             INTEGER PRIMARY KEY,
@@ -114,7 +114,7 @@ const CONVERSATIONS: &str = "
         query_id     TEXT NOT NULL,
         parameters   TEXT NOT NULL,
         status       TEXT NOT NULL CHECK (status IN ('running', 'completed', 'failed')),
-        -- Columns, rows and the sentence, once it is completed.
+        -- Columns, rows and the sentence, fill_if_new it is completed.
         result       TEXT
     ) STRICT;
     CREATE INDEX messages_by_conversation ON messages (conversation, position);

@@ -1,4 +1,4 @@
-//! The MCP side: questions in, structured answers out.
+//! The MCP interface: answers questions with structured results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rmcp::model::{ServerConfig, Tool};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::answer::tell;
+use crate::answer::describe;
 use crate::error::{Failure, MAX_QUERY_LENGTH, Refusal, RetailError};
 use crate::matching::Matcher;
 use crate::running::{Reader, Running};
@@ -17,11 +17,11 @@ use crate::spaces;
 use crate::store::{Finished, Message, Status, Store};
 use crate::tools;
 
-/// How the server answers.
+/// Options of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How long a call waits for its query. One that takes longer is asked for again, by polling.
-    /// 1.5 seconds unless said otherwise; with none, every answer is polled for.
+    /// How long a call waits for its query; slower ones are polled. Default 1.5 seconds; with zero,
+    /// every answer is polled.
     pub answer_within: Duration,
 }
 
@@ -44,7 +44,6 @@ pub struct RetailServer {
 }
 
 impl RetailServer {
-    /// Serves this data.
     pub fn new(store: Store, options: Options) -> Result<Self, RetailError> {
         Ok(Self {
             reader: Reader::new(store.file()),
@@ -55,16 +54,16 @@ impl RetailServer {
         })
     }
 
-    /// Answers a question, or begins to.
-    fn ask(&self, space: &'static Space, asked: &Question) -> Outcome<Refusal> {
-        let question = asked.query.trim();
+    /// Answers a question, or starts to.
+    fn ask(&self, space: &'static Space, request: &Question) -> Outcome<Refusal> {
+        let question = request.query.trim();
         if question.is_empty() {
             return Err(Refusal::QueryEmpty.into());
         }
         if question.chars().count() > MAX_QUERY_LENGTH {
             return Err(Refusal::QueryTooLong.into());
         }
-        let conversation = asked.conversation_id.as_deref();
+        let conversation = request.conversation_id.as_deref();
         let last = self.store.with(|store| {
             conversation.map_or(Ok(None), |id| {
                 store.require(space.id, id)?;
@@ -78,11 +77,11 @@ impl RetailServer {
         self.answer(certified, message)
     }
 
-    /// Gives the answer to a question that was asked before.
-    fn poll(&self, space: &'static Space, asked: &Poll) -> Outcome<Refusal> {
+    /// Answers an earlier question, if its query has ended.
+    fn poll(&self, space: &'static Space, request: &Poll) -> Outcome<Refusal> {
         let message = self.store.with(|store| {
-            store.require(space.id, &asked.conversation_id)?;
-            store.message(&asked.conversation_id, &asked.message_id)
+            store.require(space.id, &request.conversation_id)?;
+            store.message(&request.conversation_id, &request.message_id)
         })?;
         let certified = space
             .query(&message.query_id)
@@ -90,14 +89,14 @@ impl RetailServer {
         self.answer(certified, message)
     }
 
-    /// Runs the query of a message unless it was run, and tells how far it is. Running it again
-    /// does no harm, so that a message that a dead process left is simply taken up.
+    /// Runs the query of a message unless it has a result, and returns its state. Queries are read-only,
+    /// so a message left by a killed process is simply run again.
     fn answer(&self, query: &'static CertifiedQuery, message: Message) -> Outcome<Refusal> {
         let mut message = message;
         if message.status == Status::Running {
             self.begin(query, &message)?;
             let within = self.options.answer_within;
-            // Without time to wait, nothing is looked at: it was running when it was asked for.
+            // Without time to wait, the status is not read again.
             if !within.is_zero() {
                 self.running.wait(&message.id, within);
                 message = self
@@ -108,7 +107,7 @@ impl RetailServer {
         if message.status == Status::Failed {
             return Err(Refusal::QueryFailed.into());
         }
-        Ok(Answer::done(told(query, &message)))
+        Ok(Answer::done(as_words(query, &message)))
     }
 
     fn begin(&self, query: &'static CertifiedQuery, message: &Message) -> Result<(), Refusal> {
@@ -116,21 +115,21 @@ impl RetailServer {
         let (id, parameters) = (message.id.clone(), message.parameters.clone());
         self.running.begin(&message.id, move || {
             let finished = reader.run(query.sql, &parameters).map(|table| Finished {
-                answer: tell(&query.answer, &parameters, &table),
+                answer: describe(&query.answer, &parameters, &table),
                 table,
             });
             if let Err(error) = &finished {
                 tracing::error!(%error, query = query.id, "a certified query failed");
             }
-            let kept = store.with(|store| store.end(&id, finished.as_ref().ok()));
-            if let Err(error) = kept {
+            let stored = store.with(|store| store.end(&id, finished.as_ref().ok()));
+            if let Err(error) = stored {
                 tracing::error!(%error, "an answer could not be kept");
             }
         })
     }
 }
 
-fn told(query: &CertifiedQuery, message: &Message) -> Value {
+fn as_words(query: &CertifiedQuery, message: &Message) -> Value {
     let (status, answer, columns, rows) = match &message.result {
         Some(Finished { answer, table }) => (
             "completed",
@@ -171,12 +170,12 @@ impl ToolServer for RetailServer {
 
     fn run(&self, tool: &str, call: &Call) -> Option<Outcome<Refusal>> {
         if let Some(space) = spaces::ALL.iter().find(|space| space.query_tool == tool) {
-            let asked = call.arguments().map_err(Failure::from);
-            return Some(asked.and_then(|asked| self.ask(space, &asked)));
+            let request = call.arguments().map_err(Failure::from);
+            return Some(request.and_then(|request| self.ask(space, &request)));
         }
         let space = spaces::ALL.iter().find(|space| space.poll_tool == tool)?;
-        let asked = call.arguments().map_err(Failure::from);
-        Some(asked.and_then(|asked| self.poll(space, &asked)))
+        let request = call.arguments().map_err(Failure::from);
+        Some(request.and_then(|request| self.poll(space, &request)))
     }
 }
 

@@ -1,26 +1,26 @@
-//! Spaces and their certified queries: the only SQL that is ever run for a question.
+//! Spaces and their certified queries, the only SQL that runs for questions.
 
 use crate::vocabulary::{self, CATEGORIES, Closed, REGIONS, SEGMENTS, WAREHOUSES};
 
-/// What one domain can be asked.
+/// One domain and its queries.
 #[derive(Debug)]
 pub(crate) struct Space {
     /// The domain's name.
     pub(crate) id: &'static str,
-    /// What its data is about, in a sentence for clients.
+    /// Its data, in a sentence for clients.
     pub(crate) about: &'static str,
-    /// The tools that ask it and come back for the answer.
+    /// The tools that ask and poll.
     pub(crate) query_tool: &'static str,
     pub(crate) poll_tool: &'static str,
-    /// What `channel` means here.
+    /// The values of `channel` in this space.
     pub(crate) channels: &'static [vocabulary::Value],
     pub(crate) queries: &'static [CertifiedQuery],
-    /// What people may ask it in vain, beside what belongs to other spaces.
+    /// Examples of questions that it does not answer, besides those of other spaces.
     pub(crate) out_of_scope: &'static [&'static str],
 }
 
 impl Space {
-    /// What a closed parameter can be here.
+    /// The values of a closed parameter in this space.
     pub(crate) fn values(&self, closed: Closed) -> &'static [vocabulary::Value] {
         match closed {
             Closed::Category => CATEGORIES,
@@ -36,47 +36,47 @@ impl Space {
     }
 }
 
-/// A query that somebody stands for.
+/// A query whose SQL and meaning have been reviewed.
 #[derive(Debug)]
 pub(crate) struct CertifiedQuery {
     pub(crate) id: &'static str,
     pub(crate) description: &'static str,
-    /// Its parameters are bound by name. Which it names is what it takes.
+    /// SQL with parameters bound by name. The names it uses are the parameters it takes.
     pub(crate) sql: &'static str,
-    /// The period if the question names none, for a query that takes one.
+    /// The default period, for a query that takes one.
     pub(crate) period: &'static str,
     pub(crate) products: Products,
-    /// A value that a question names because the query is about it, such as new customers.
+    /// A value that questions name because the query is about it, such as new customers.
     pub(crate) implies: Option<&'static str>,
-    /// Questions that it answers. They are learnt without their parameters.
+    /// Example questions. Their parameters are removed for training.
     pub(crate) examples: &'static [&'static str],
     pub(crate) sentences: &'static [&'static str],
     pub(crate) answer: Sentence,
 }
 
-/// Whether a query is about products that the question names.
+/// Whether a query is about named products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Products {
-    /// It takes them if it names the parameter.
+    /// Optional, if it has the parameter.
     MayBeNamed,
-    /// It makes no sense without them.
+    /// Required.
     Needed,
 }
 
-/// How a result is told. `{name}` is a column of the first row or a parameter; `{name:money}` is
-/// an amount.
+/// How a result is described. `{name}` is a column of the first row or a parameter; `{name:money}` is an
+/// amount.
 #[derive(Debug)]
 pub(crate) struct Sentence {
-    /// What comes before the rows, or all of it.
+    /// The text before the rows, or all of it.
     pub(crate) lead: &'static str,
-    /// How one row is told; nothing if the lead tells all.
+    /// The text of one row; empty if the lead is all.
     pub(crate) each: &'static str,
-    /// What is said if there are no rows.
+    /// The text for an empty result.
     pub(crate) none: &'static str,
 }
 
 impl CertifiedQuery {
-    /// What a query has that says nothing else.
+    /// Defaults of a query's fields.
     pub(crate) const PLAIN: Self = Self {
         id: "",
         description: "",
@@ -93,7 +93,7 @@ impl CertifiedQuery {
         },
     };
 
-    /// Whether the SQL names this parameter.
+    /// Whether the SQL uses this parameter.
     pub(crate) fn takes(&self, parameter: &str) -> bool {
         let mut found = self.sql.match_indices(parameter);
         found.any(|(at, _)| {
@@ -103,7 +103,7 @@ impl CertifiedQuery {
         })
     }
 
-    /// Whether it has a line for every value of a parameter.
+    /// Whether it has a row for every value of a parameter.
     pub(crate) fn compares(&self, parameter: &str) -> bool {
         self.answer.each.contains(&format!("{{{parameter}}}"))
     }

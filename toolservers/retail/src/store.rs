@@ -1,4 +1,4 @@
-//! Conversations and their messages, beside the data that they are about.
+//! Conversations and messages, stored with the data.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::error::{Failure, Refusal};
 use crate::parameters::Parameters;
 use crate::schema::MIGRATIONS;
 
-/// How long a conversation can be gone on with.
-pub const KEEP_CONVERSATIONS: Duration = Duration::from_hours(7 * 24);
+/// How long a conversation can be continued.
+pub const CONVERSATION_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
 /// One connection to the database.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Store {
     file: PathBuf,
 }
 
-/// How far a message is.
+/// The status of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Running,
@@ -32,7 +32,7 @@ pub(crate) enum Status {
     Failed,
 }
 
-/// A question, the query that answers it, and the answer once there is one.
+/// A question, its query, and the result once there is one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Message {
     pub(crate) id: String,
@@ -43,7 +43,7 @@ pub(crate) struct Message {
     pub(crate) result: Option<Finished>,
 }
 
-/// What came of a query.
+/// The outcome of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Finished {
     pub(crate) answer: String,
@@ -53,10 +53,10 @@ pub(crate) struct Finished {
 const COLUMNS: &str = "id, conversation, query_id, parameters, status, result";
 
 impl Store {
-    /// Opens the file. If it is new, it is made and filled with the year of the shop.
+    /// Opens the file. A new file is created and filled.
     pub fn open(db: &Path, sources: Sources) -> Result<Self, convoke_serving::Failure<Refusal>> {
         let mut connection = convoke_serving::open(db, MIGRATIONS, sources)?;
-        data::once(&mut connection)?;
+        data::fill_if_new(&mut connection)?;
         let store = Self {
             connection,
             sources,
@@ -70,7 +70,7 @@ impl Store {
         &self.file
     }
 
-    /// Makes sure that a conversation is one of this space.
+    /// Checks that a conversation belongs to this space.
     pub(crate) fn require(&self, space: &str, conversation: &str) -> Result<(), Failure> {
         let found: Option<String> = self
             .connection
@@ -108,7 +108,7 @@ impl Store {
             .ok_or_else(|| Refusal::MessageNotFound.into())
     }
 
-    /// Writes a question down before its query is run, in a new conversation if it names none.
+    /// Stores a question before its query runs, in a new conversation if none is given.
     pub(crate) fn begin(
         &mut self,
         space: &str,
@@ -149,8 +149,8 @@ impl Store {
         Ok(message)
     }
 
-    /// Keeps what came of a message. Two processes that ran it found the same: the first one's is
-    /// kept.
+    /// Stores the outcome of a message. If two processes ran it, the results are equal and the first one
+    /// is kept.
     pub(crate) fn end(&self, id: &str, finished: Option<&Finished>) -> Result<(), Failure> {
         let status = if finished.is_some() {
             "completed"
@@ -167,7 +167,7 @@ impl Store {
     }
 
     fn sweep(&self) -> Result<(), rusqlite::Error> {
-        let kept_ms = i64::try_from(KEEP_CONVERSATIONS.as_millis()).unwrap_or(i64::MAX);
+        let kept_ms = i64::try_from(CONVERSATION_LIFETIME.as_millis()).unwrap_or(i64::MAX);
         let before = (self.sources.now)()
             .as_millisecond()
             .saturating_sub(kept_ms);
@@ -189,7 +189,7 @@ impl Store {
     }
 }
 
-/// A row as a message, or what is wrong with what is stored.
+/// Reads a row as a message; the inner error reports invalid stored data.
 fn message(row: &Row<'_>) -> Result<Result<Message, Failure>, rusqlite::Error> {
     let parameters: String = row.get(3)?;
     let status: String = row.get(4)?;

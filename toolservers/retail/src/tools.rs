@@ -1,4 +1,4 @@
-//! The ten tools as clients see them: each space can be asked, and asked again for its answer.
+//! The schemas of the ten tools: one to ask and one to poll for each space.
 
 use convoke_serving::{closed, tool};
 use rmcp::model::{Tool, ToolAnnotations};
@@ -10,7 +10,7 @@ use crate::space::Space;
 use crate::spaces;
 use crate::vocabulary::Closed;
 
-/// Every tool, by space.
+/// All tools, by space.
 pub(crate) fn all() -> Vec<Tool> {
     spaces::ALL
         .iter()
@@ -80,7 +80,7 @@ fn answer(space: &Space) -> Value {
     }))
 }
 
-/// What the SQL was run with. Only what was limited is there.
+/// The parameters of the SQL; unrestricted ones are absent.
 fn parameters(space: &Space) -> Value {
     let value = |closed: Closed| {
         let values: Vec<&str> = space
@@ -101,7 +101,7 @@ fn parameters(space: &Space) -> Value {
         "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
         "products": {"type": "array", "items": {"type": "string"}},
     });
-    // An enumeration of nothing is no schema.
+    // JSON Schema does not allow an empty enumeration.
     if !space.channels.is_empty() {
         properties["channel"] = value(Closed::Channel);
     }

@@ -1,6 +1,6 @@
-//! The closed parameters of a question, and the words that mean their values.
+//! The closed parameters of questions, and the words for their values.
 
-/// A parameter that has one of a few values.
+/// A parameter with a fixed set of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Closed {
     Category,
@@ -19,7 +19,7 @@ impl Closed {
         Self::Warehouse,
     ];
 
-    /// As SQL, results and refusals call it.
+    /// Its name in SQL, results and refusals.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Category => "category",
@@ -31,7 +31,7 @@ impl Closed {
     }
 }
 
-/// A value and the words that mean it, beside its own name.
+/// A value and the words for it, besides its own name.
 pub(crate) type Value = (&'static str, &'static [&'static str]);
 
 pub(crate) const CATEGORIES: &[Value] = &[
@@ -66,7 +66,7 @@ pub(crate) const SEGMENTS: &[Value] = &[
     ("lapsed", &["inactive", "churned", "dormant"]),
 ];
 
-/// Where people shop. A bare `store` is the whole shop more often than one of its channels.
+/// Sales channels. A bare `store` usually means the whole shop.
 pub(crate) const SHOP_CHANNELS: &[Value] = &[
     (
         "web",
@@ -86,7 +86,7 @@ pub(crate) const SHOP_CHANNELS: &[Value] = &[
     ),
 ];
 
-/// Where campaigns run.
+/// Campaign channels.
 pub(crate) const CAMPAIGN_CHANNELS: &[Value] = &[
     (
         "email",
@@ -135,7 +135,7 @@ pub(crate) const WAREHOUSES: &[Value] = &[
     ),
 ];
 
-/// Whom `new` and `regular` make a segment of; before anything else they are mere adjectives.
+/// Nouns before which `new` and `regular` name a segment; elsewhere they are adjectives.
 const PEOPLE: [&str; 12] = [
     "customer",
     "customers",
@@ -151,7 +151,7 @@ const PEOPLE: [&str; 12] = [
     "visitors",
 ];
 
-/// The value that begins with the first of these words, and how many words it takes.
+/// The value at the start of these words, and its number of words.
 pub(crate) fn read(
     closed: Closed,
     values: &[Value],
@@ -176,16 +176,16 @@ pub(crate) fn read(
     }
     let (length, value) = best?;
     let next = words.get(length).map_or("", String::as_str);
-    let meant = match value {
+    let is_value = match value {
         "new" | "regular" => PEOPLE.contains(&next),
-        // "Display the campaigns", "search for products": at the beginning these are verbs.
+        // "Display the campaigns", "search for products": at the start these are verbs.
         "display" | "search" => {
             !first || next.is_empty() || matches!(next, "campaign" | "campaigns")
         }
         _ => true,
     };
     let length = length + usize::from(next == closed.name());
-    meant.then_some((length, value))
+    is_value.then_some((length, value))
 }
 
 #[cfg(test)]
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn adjectives_and_verbs_are_no_values() {
+    fn adjectives_and_verbs_are_not_values() {
         assert_eq!(value(Closed::Segment, SEGMENTS, "new products"), None);
         assert_eq!(
             value(Closed::Segment, SEGMENTS, "new customers"),

@@ -1,6 +1,6 @@
-//! The words of a question, as parameters and queries are looked for in them.
+//! Splits a question into words.
 
-/// Numbers that people write out.
+/// Numbers as words.
 const NUMBERS: [(&str, i64); 22] = [
     ("one", 1),
     ("two", 2),
@@ -26,7 +26,7 @@ const NUMBERS: [(&str, i64); 22] = [
     ("dozen", 12),
 ];
 
-/// Cuts a text into lower-case words. An apostrophe inside a word stays, every other punctuation
+/// Splits a text into lower-case words. An apostrophe inside a word is kept; other punctuation
 /// separates.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let text = text.replace('\u{2019}', "'").to_lowercase();
@@ -42,7 +42,7 @@ pub(crate) fn number(word: &str) -> Option<i64> {
     let written = NUMBERS.iter().find(|(name, _)| *name == word);
     written.map(|(_, number)| *number).or_else(|| {
         let digits = word.chars().all(|character| character.is_ascii_digit());
-        // More digits than any number here has are a large number too.
+        // A number with too many digits is a large number too.
         digits.then(|| word.parse().unwrap_or(i64::MAX))
     })
 }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_cut_at_everything_but_apostrophes() {
+    fn words_are_split_at_everything_but_apostrophes() {
         assert_eq!(
             words("What’s the price of E-Reader, \"Mother's Day\"?"),
             [

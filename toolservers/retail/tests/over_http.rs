@@ -1,10 +1,6 @@
-//! The rules of asking and polling, over streamable HTTP and the real client.
+//! Asking and polling over streamable HTTP with the real client.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -64,14 +60,14 @@ fn refused(reply: &ToolReply, code: &str) {
 }
 
 #[tokio::test]
-async fn every_answer_is_polled_for_if_nobody_waits() {
+async fn every_answer_is_polled_without_time_to_wait() {
     let retail = retail(Duration::ZERO).await;
     let query = json!({"query": "Which products are bought together?"});
-    let begun = retail.call("query_space_sales", query).await.content;
-    assert_eq!(begun["status"], "running");
+    let started = retail.call("query_space_sales", query).await.content;
+    assert_eq!(started["status"], "running");
     let message = json!({
-        "conversation_id": begun["conversation_id"],
-        "message_id": begun["message_id"],
+        "conversation_id": started["conversation_id"],
+        "message_id": started["message_id"],
     });
     let done = loop {
         let polled = retail.call("poll_response_sales", message.clone()).await;
@@ -79,7 +75,7 @@ async fn every_answer_is_polled_for_if_nobody_waits() {
         if polled.content["status"] == "completed" {
             break polled.content;
         }
-        assert_eq!(polled.content, begun);
+        assert_eq!(polled.content, started);
     };
     assert_eq!(done["query_id"], "bought_together");
     assert_eq!(
@@ -90,7 +86,7 @@ async fn every_answer_is_polled_for_if_nobody_waits() {
 }
 
 #[tokio::test]
-async fn what_one_space_finds_can_be_asked_of_the_next() {
+async fn results_of_one_space_can_be_used_in_the_next() {
     let retail = retail(Duration::from_mins(2)).await;
     let query = json!({"query": "What are the top 3 products that customers abandon most?"});
     let left = retail

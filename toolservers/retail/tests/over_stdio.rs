@@ -1,10 +1,6 @@
-//! The server as a child process of the real client, alone and with another on the same file.
+//! The server as a child process of the real client, alone and with another one on the same file.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 #[path = "../../serving/tests/client/mod.rs"]
 mod client;
@@ -14,7 +10,7 @@ use std::path::Path;
 use convoke_mcp::{ToolReply, ToolServers};
 use serde_json::{Map, Value, json};
 
-/// Each space with a question that its data answers.
+/// A question for each space that its data answers.
 const QUESTIONS: [(&str, &str); 5] = [
     (
         "customer_behavior",
@@ -37,7 +33,7 @@ async fn call(servers: &ToolServers, server: &str, tool: &str, arguments: Value)
     client::call(servers, server, tool, arguments, Map::new(), "k").await
 }
 
-/// The answer to a question, polled for if it is slow.
+/// The answer to a question, polled if it is slow.
 async fn ask(servers: &ToolServers, server: &str, space: &str, arguments: Value) -> ToolReply {
     let mut reply = call(servers, server, &format!("query_space_{space}"), arguments).await;
     while reply.content["status"] == "running" {
@@ -57,15 +53,15 @@ async fn every_tool_answers_as_its_schema_says() {
     let tools = servers.tools("retail").await.unwrap();
     assert_eq!(tools.len(), 2 * QUESTIONS.len());
     for (space, question) in QUESTIONS {
-        let asked = ask(&servers, "retail", space, json!({"query": question})).await;
-        assert!(!asked.is_error, "{question}: {asked:?}");
+        let reply = ask(&servers, "retail", space, json!({"query": question})).await;
+        assert!(!reply.is_error, "{question}: {reply:?}");
         assert!(
-            !asked.content["rows"].as_array().unwrap().is_empty(),
+            !reply.content["rows"].as_array().unwrap().is_empty(),
             "{question}"
         );
         let message = json!({
-            "conversation_id": asked.content["conversation_id"],
-            "message_id": asked.content["message_id"],
+            "conversation_id": reply.content["conversation_id"],
+            "message_id": reply.content["message_id"],
         });
         let polled = call(
             &servers,
@@ -74,19 +70,25 @@ async fn every_tool_answers_as_its_schema_says() {
             message,
         )
         .await;
-        assert_eq!(polled.content, asked.content);
+        assert_eq!(polled.content, reply.content);
         for tool in [
             format!("query_space_{space}"),
             format!("poll_response_{space}"),
         ] {
-            let told = tools.iter().find(|told| told.name == tool).unwrap();
-            assert_eq!(told.input_schema["additionalProperties"], false, "{tool}");
-            let schema = told.output_schema.as_deref().unwrap();
+            let described = tools
+                .iter()
+                .find(|described| described.name == tool)
+                .unwrap();
+            assert_eq!(
+                described.input_schema["additionalProperties"], false,
+                "{tool}"
+            );
+            let schema = described.output_schema.as_deref().unwrap();
             assert_eq!(schema["additionalProperties"], false, "{tool}");
-            let fits = jsonschema::validate(schema, &asked.content);
+            let fits = jsonschema::validate(schema, &reply.content);
             assert!(fits.is_ok(), "{tool}: {fits:?}");
-            assert_eq!(told.annotations.read_only, Some(true), "{tool}");
-            assert_eq!(told.annotations.open_world, Some(false), "{tool}");
+            assert_eq!(described.annotations.read_only, Some(true), "{tool}");
+            assert_eq!(described.annotations.open_world, Some(false), "{tool}");
         }
     }
     servers.shutdown().await;
@@ -98,17 +100,17 @@ async fn a_conversation_outlives_the_server() {
     let db = folder.path().join("retail.db");
     let first = servers(&db, &["retail"]);
     let revenue = json!({"query": "Revenue by region last quarter", "conversation_id": null});
-    let asked = ask(&first, "retail", "sales", revenue).await.content;
+    let reply = ask(&first, "retail", "sales", revenue).await.content;
     first.shutdown().await;
 
     let second = servers(&db, &["retail"]);
     let message = json!({
-        "conversation_id": asked["conversation_id"],
-        "message_id": asked["message_id"],
+        "conversation_id": reply["conversation_id"],
+        "message_id": reply["message_id"],
     });
     let polled = call(&second, "retail", "poll_response_sales", message).await;
-    assert_eq!(polled.content, asked);
-    let more = json!({"query": "only electronics", "conversation_id": asked["conversation_id"]});
+    assert_eq!(polled.content, reply);
+    let more = json!({"query": "only electronics", "conversation_id": reply["conversation_id"]});
     let more = ask(&second, "retail", "sales", more).await.content;
     assert_eq!(more["query_id"], "revenue_by_region");
     assert_eq!(more["parameters"]["category"], "electronics");
@@ -138,7 +140,7 @@ async fn processes_that_share_a_new_file_fill_it_once() {
 }
 
 #[tokio::test]
-async fn a_question_of_another_space_is_declined_with_what_can_be_asked() {
+async fn a_question_for_another_space_is_declined_with_examples() {
     let folder = tempfile::tempdir().unwrap();
     let servers = servers(&folder.path().join("retail.db"), &["retail"]);
     let other = json!({"query": "Which campaign performs best?"});

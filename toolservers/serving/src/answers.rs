@@ -1,5 +1,5 @@
-//! One effect for one key: the answer to a call is kept with the effect, in the same transaction,
-//! and given again when the call is.
+//! Idempotency: the answer to a call is stored with its effect, in the same transaction, and returned
+//! again when the call is repeated.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use sha2::{Digest, Sha256};
 use crate::failure::{CallProblem, Failure, Refuse};
 use crate::sources::Sources;
 
-/// The name under which a call's `_meta` carries the key.
+/// The key of the idempotency key in a call's `_meta`.
 pub const IDEMPOTENCY_KEY: &str = "idempotencyKey";
 
-/// How long answers are kept. A call that is repeated later than this is a new one.
-pub const KEEP_KEYS: Duration = Duration::from_hours(7 * 24);
+/// How long answers are kept. A call repeated later counts as new.
+pub const KEY_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
-/// The longest key, in characters.
+/// Limit of a key, in characters.
 pub const MAX_KEY_LENGTH: usize = 200;
 
-/// A migration that makes the table of answers. Files in use were made with it, so that it never
-/// changes: what comes later is a migration of its own.
+/// The migration that creates the table of answers. Existing files were created with it, so it never
+/// changes; further changes are separate migrations.
 pub const ANSWERS_TABLE: &str = "
     -- What was answered to a call under a key, written with the effect of that call.
     CREATE TABLE answers (
@@ -36,17 +36,16 @@ pub const ANSWERS_TABLE: &str = "
     CREATE INDEX answers_by_age ON answers (created_ms);
 ";
 
-/// What a tool answers: a result, or a refusal that belongs to the state of the data.
+/// A tool's answer: a result, or a refusal because of the state of the data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// The result, or a refusal's code and sentence.
+    /// The result, or the code and message of a refusal.
     pub content: Value,
     /// Whether it is a refusal.
     pub is_error: bool,
 }
 
 impl Answer {
-    /// The call was carried out.
     pub fn done(content: Value) -> Self {
         Self {
             content,
@@ -54,7 +53,6 @@ impl Answer {
         }
     }
 
-    /// The call was turned down.
     pub fn refused(refusal: &impl Refuse) -> Self {
         Self {
             content: refusal.to_value(),
@@ -63,7 +61,7 @@ impl Answer {
     }
 }
 
-/// A call as its key identifies it.
+/// A call identified by its key.
 #[derive(Debug)]
 pub struct Keyed<'a> {
     owner: &'a str,
@@ -73,8 +71,8 @@ pub struct Keyed<'a> {
 }
 
 impl<'a> Keyed<'a> {
-    /// A call under a key. Keys are each owner's own: nobody can meet another's. The arguments are
-    /// those that were checked, so that two spellings of one call are one call.
+    /// A call with a key. Keys belong to their owner. The arguments are the parsed ones, so that
+    /// different spellings of one call are equal.
     pub fn new(
         owner: &'a str,
         key: &'a str,
@@ -92,7 +90,7 @@ impl<'a> Keyed<'a> {
         })
     }
 
-    /// The answer that this call got before, if it was made before.
+    /// The stored answer, if the call was made before.
     fn earlier<R: Refuse>(&self, connection: &Connection) -> Result<Option<Answer>, Failure<R>> {
         let found = connection
             .prepare_cached(
@@ -118,7 +116,7 @@ impl<'a> Keyed<'a> {
         Ok(Some(Answer { content, is_error }))
     }
 
-    /// Keeps the answer beside the effect that it reports.
+    /// Stores the answer with the effect it reports.
     fn keep(
         &self,
         connection: &Connection,
@@ -143,16 +141,16 @@ impl<'a> Keyed<'a> {
     }
 }
 
-/// Makes a change, or gives the answer that it got when it was made before under its key. A change
-/// that is refused leaves nothing behind but the refusal under its key.
+/// Makes a change, or returns the stored answer of an earlier call with the same key. A refused change
+/// is rolled back, except for the stored refusal.
 pub fn change_once<R: Refuse>(
     connection: &mut Connection,
     sources: Sources,
     keyed: Option<&Keyed<'_>>,
     apply: impl FnOnce(&Connection) -> Result<Value, Failure<R>>,
 ) -> Result<Answer, Failure<R>> {
-    // The lock is taken before anything is read, so that of two calls under one key the second
-    // finds the first one's answer.
+    // Takes the write lock before reading, so that the second of two calls with one key finds the answer
+    // of the first.
     let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(keyed) = keyed
         && let Some(answer) = keyed.earlier(&transaction)?
@@ -178,11 +176,11 @@ pub fn change_once<R: Refuse>(
     Ok(answer)
 }
 
-/// Forgets the answers that are older than [`KEEP_KEYS`].
+/// Deletes answers older than [`KEY_LIFETIME`].
 pub(crate) fn sweep(connection: &Connection, now_ms: i64) -> Result<usize, rusqlite::Error> {
-    let kept_ms = i64::try_from(KEEP_KEYS.as_millis()).unwrap_or(i64::MAX);
+    let kept_ms = i64::try_from(KEY_LIFETIME.as_millis()).unwrap_or(i64::MAX);
     let before = now_ms.saturating_sub(kept_ms);
-    // Most starts find nothing to forget, and those should not wait for the lock of a writer.
+    // Usually nothing is expired, and then opening must not wait for the write lock.
     let any: bool = connection.query_row(
         "SELECT EXISTS (SELECT 1 FROM answers WHERE created_ms < ?1)",
         [before],

@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use crate::answers::{Answer, IDEMPOTENCY_KEY};
 use crate::failure::{CallProblem, Failure, Refuse};
 
-/// What came of a call.
+/// The outcome of a call.
 pub type Outcome<R> = Result<Answer, Failure<R>>;
 
-/// What a client asks of one tool.
+/// A client's request to one tool.
 #[derive(Debug, Clone, Default)]
 pub struct Call {
     arguments: Map<String, Value>,
@@ -22,12 +22,12 @@ pub struct Call {
 }
 
 impl Call {
-    /// The arguments as the tool takes them.
+    /// Parses the arguments.
     pub fn arguments<A: DeserializeOwned>(&self) -> Result<A, CallProblem> {
         A::deserialize(&self.arguments).map_err(|error| CallProblem::Arguments(error.to_string()))
     }
 
-    /// The idempotency key, if the call carries one. Its length is checked where it is used.
+    /// The idempotency key, if the call has one. Its length is checked when it is used.
     pub fn key(&self) -> Result<Option<&str>, CallProblem> {
         self.key
             .as_ref()
@@ -36,8 +36,8 @@ impl Call {
     }
 }
 
-/// Lets a server carry out a call, and puts what came of it as MCP wants it. `run` gets the tool's
-/// name and the call, and gives `None` if there is no such tool.
+/// Runs a call and converts the outcome to MCP. `run` gets the tool's name and the call, and returns
+/// `None` for an unknown tool.
 pub(crate) async fn answer<R: Refuse>(
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
@@ -48,7 +48,7 @@ pub(crate) async fn answer<R: Refuse>(
         arguments: request.arguments.unwrap_or_default(),
         key: context.meta.get(IDEMPOTENCY_KEY).cloned(),
     };
-    // The disk, or another process that is writing, must not hold up the conversation.
+    // Disk access and write locks must not block the connection.
     let outcome = tokio::task::spawn_blocking(move || run(&request.name, &call))
         .await
         .map_err(|error| internal::<R>(&error))?;
@@ -63,8 +63,7 @@ pub(crate) async fn answer<R: Refuse>(
     }
 }
 
-/// The structured answer, and beside it what older clients read: JSON for a result, the sentence
-/// for a refusal.
+/// The structured answer, with a text for older clients: JSON for a result, the message for a refusal.
 fn result(answer: Answer) -> CallToolResult {
     let Answer { content, is_error } = answer;
     if is_error {
@@ -77,7 +76,7 @@ fn result(answer: Answer) -> CallToolResult {
     }
 }
 
-/// The cause goes to the operator's log; the client learns that it was not its fault.
+/// Logs the cause for the operator; the client only learns that the server failed.
 fn internal<R: Refuse>(error: &dyn std::error::Error) -> ErrorData {
     tracing::error!(%error, "a call failed");
     let sentence = format!("the {} server is out of order; see its log", R::SERVER);
@@ -94,7 +93,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only whether it can be read matters")]
+    #[expect(dead_code, reason = "only deserializing matters")]
     struct One {
         name: String,
     }
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_the_tool_does_not_take_are_told() {
+    fn invalid_arguments_are_reported() {
         assert!(call(&json!({"name": "a"}), None).arguments::<One>().is_ok());
         for wrong in [json!({}), json!({"name": 1}), json!({"name": "a", "b": 1})] {
             let problem = call(&wrong, None).arguments::<One>().unwrap_err();
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_a_text() {
+    fn a_key_must_be_a_text() {
         let none = json!({});
         assert_eq!(call(&none, None).key(), Ok(None));
         assert_eq!(call(&none, Some(json!("k"))).key(), Ok(Some("k")));

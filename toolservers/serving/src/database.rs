@@ -1,4 +1,4 @@
-//! A database file that several processes may share, brought to its newest version.
+//! A database file that several processes may share, migrated to the newest version.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use crate::answers;
 use crate::failure::{Failure, Refuse};
 use crate::sources::Sources;
 
-/// How long a call waits for another process that is writing.
+/// How long a call waits for another process's write lock.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long to wait before write-ahead logging is tried again.
+/// Pause before the next attempt to enable write-ahead logging.
 const WAL_PAUSE: Duration = Duration::from_millis(5);
 
-/// Opens or makes the file, brings it to the newest version, and forgets old keys.
+/// Opens or creates the file, migrates it to the newest version, and deletes expired keys.
 ///
-/// Entry n of the migrations makes version n + 1 out of version n, so that entries are only ever
-/// added. Together they must make the [`ANSWERS_TABLE`](crate::ANSWERS_TABLE).
+/// Entry n of the migrations turns version n into n + 1, so entries are only ever appended. Together
+/// they must create the [`ANSWERS_TABLE`](crate::ANSWERS_TABLE).
 pub fn open<R: Refuse>(
     file: &Path,
     migrations: &[&str],
@@ -34,8 +34,8 @@ pub fn open<R: Refuse>(
     Ok(connection)
 }
 
-/// Turns write-ahead logging on. `SQLite` does not wait for others while it changes the mode, so
-/// that of two processes that open a new file at once, one has to try again.
+/// Enables write-ahead logging. `SQLite` does not wait for locks while it changes the mode, so of two
+/// processes that open a new file at once, one has to retry.
 fn enter_wal(connection: &Connection) -> Result<(), rusqlite::Error> {
     let mut waited = Duration::ZERO;
     loop {
@@ -53,14 +53,14 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
-/// Brings the file to the newest version. Two processes that start at once take turns.
+/// Migrates the file to the newest version, under the write lock.
 fn migrate<R: Refuse>(connection: &mut Connection, migrations: &[&str]) -> Result<(), Failure<R>> {
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     if version(connection)? == known {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Read again under the lock: another process may have been faster.
+    // Read again under the lock: another process may have migrated it.
     let found = version(&transaction)?;
     let done = usize::try_from(found).unwrap_or(usize::MAX);
     let Some(missing) = migrations.get(done..) else {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_newer_server_is_left_alone() {
+    fn a_file_of_a_newer_server_is_not_changed() {
         let mut connection = Connection::open_in_memory().unwrap();
         connection.pragma_update(None, "user_version", 99).unwrap();
         let error = migrate::<Refusal>(&mut connection, MIGRATIONS).unwrap_err();

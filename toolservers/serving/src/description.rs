@@ -1,11 +1,11 @@
-//! How a server and its tools are described to clients.
+//! Descriptions of a server and its tools for clients.
 
 use std::sync::Arc;
 
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-/// A server that has tools and nothing else.
+/// The configuration of a server that only offers tools.
 pub fn about(
     name: &'static str,
     version: &'static str,
@@ -16,7 +16,7 @@ pub fn about(
         .with_instructions(instructions)
 }
 
-/// A tool that takes these properties and no others, and answers with a value of this schema.
+/// A tool with these properties and no others, and a result of this schema.
 pub fn tool(
     name: &'static str,
     description: &'static str,
@@ -36,7 +36,7 @@ pub fn tool(
         .with_annotations(annotations)
 }
 
-/// The schema of an object that has all of these properties and no others.
+/// The schema of an object with exactly these properties, all required.
 pub fn closed(properties: &Value) -> Value {
     let required: Vec<&String> = properties
         .as_object()
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_object_requires_what_it_names_and_allows_nothing_else() {
+    fn a_closed_object_requires_its_properties_and_allows_no_others() {
         let schema = closed(&json!({"found": {"type": "boolean"}, "change": {}}));
         assert_eq!(schema["required"], json!(["found", "change"]));
         assert_eq!(schema["additionalProperties"], false);

@@ -1,4 +1,4 @@
-//! What can go wrong: a call that is refused, and a server that cannot run.
+//! Errors: a refused call, or a failure of the server.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -7,39 +7,39 @@ use serde_json::{Value, json};
 
 use crate::answers::MAX_KEY_LENGTH;
 
-/// What can be wrong with any call, whichever tool it is for.
+/// Problems that any call may have, whatever its tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallProblem {
-    /// The arguments are not those of the tool.
+    /// The arguments do not match the tool's.
     #[error("The arguments do not fit: {0}.")]
     Arguments(String),
-    /// The idempotency key is no text, empty or too long.
+    /// The idempotency key is not a text, is empty or too long.
     #[error("The idempotency key must be a text of 1 to {MAX_KEY_LENGTH} characters.")]
     Key,
-    /// The idempotency key was used for another call.
+    /// The idempotency key belongs to another call.
     #[error("This idempotency key was used for another call.")]
     KeyReused,
 }
 
-/// The ways in which a server turns calls down, having changed nothing. People read the sentence,
-/// which is what the error displays; programs read the code.
+/// The refusals of a server, none of which changes anything. The message (`Display`) is for people, the
+/// code for programs.
 pub trait Refuse: std::error::Error + From<CallProblem> + Send + Sync + 'static {
-    /// What the codes of this server begin with.
+    /// Prefix of the server's codes.
     const SERVER: &'static str;
 
-    /// Stable and greppable, such as `todo.title`.
+    /// Stable code, such as `todo.title`.
     fn code(&self) -> &'static str;
 
-    /// What the tool answers.
+    /// The tool's answer.
     fn to_value(&self) -> Value {
         json!({"code": self.code(), "message": self.to_string()})
     }
 }
 
-/// Why a server, or one call of it, came to nothing.
+/// Why a server or a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure<R: Refuse> {
-    /// The call was turned down and changed nothing.
+    /// The call was refused and changed nothing.
     #[error(transparent)]
     Refused(R),
     /// The database could not be read or written.
@@ -50,32 +50,31 @@ pub enum Failure<R: Refuse> {
         "the database has schema version {found}, and this server knows up to {known}; update it"
     )]
     NewerSchema {
-        /// The version of the file.
+        /// Schema version of the file.
         found: i64,
-        /// The newest version that this server knows.
+        /// Newest version that this server supports.
         known: i64,
     },
-    /// What is stored is not what was written.
+    /// A stored value is invalid.
     #[error("the database holds a value that cannot be read: {0}")]
     Corrupt(String),
-    /// A file or folder beside the database could not be made.
+    /// A file or folder next to the database could not be created.
     #[error("{path} could not be made: {source}")]
     Folder {
-        /// What was to be made.
+        /// The path.
         path: PathBuf,
-        /// Why it could not.
         source: std::io::Error,
     },
     /// The address could not be bound or served.
     #[error("HTTP could not be served: {0}")]
     Http(#[from] std::io::Error),
-    /// The conversation with the client failed.
+    /// The connection with the client failed.
     #[error("the client could not be served: {0}")]
     Serve(String),
 }
 
 impl<R: Refuse> Failure<R> {
-    /// Stable: the server's name and what failed, such as `todo.database`.
+    /// Stable code: the server's name and the kind of failure, such as `todo.database`.
     pub fn code(&self) -> Cow<'static, str> {
         let what = match self {
             Self::Refused(refusal) => return refusal.code().into(),
@@ -102,7 +101,7 @@ impl<R: Refuse> From<CallProblem> for Failure<R> {
     }
 }
 
-/// Ways of refusing for the tests of this crate.
+/// Refusals for the tests of this crate.
 #[cfg(test)]
 pub(crate) mod example {
     use super::{CallProblem, Refuse};
@@ -135,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_begins_with_the_servers_name_whatever_went_wrong() {
+    fn every_code_starts_with_the_servers_name() {
         let refused: Failure<Refusal> = Refusal::Full.into();
         assert_eq!(refused.code(), "drawer.full");
         assert_eq!(refused.to_string(), "The drawer is full.");

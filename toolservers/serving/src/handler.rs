@@ -1,4 +1,4 @@
-//! What MCP asks of every server, answered from what is particular about one.
+//! Implements MCP's server interface for a [`ToolServer`].
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, ListToolsResult, PaginatedRequestParams,
@@ -10,22 +10,22 @@ use rmcp::{RoleServer, ServerHandler};
 use crate::call::{Call, Outcome, answer};
 use crate::failure::Refuse;
 
-/// A server's tools, and what carries them out.
+/// A server's tools and their implementation.
 pub trait ToolServer: Clone + Send + Sync + 'static {
-    /// How it turns a call down.
+    /// The server's refusals.
     type Refusal: Refuse;
 
-    /// What it is, in words for clients.
+    /// Name, version and instructions for clients.
     fn about() -> ServerConfig;
 
-    /// Every tool, in the order in which people need them.
+    /// All tools, in the order of typical use.
     fn tools() -> Vec<Tool>;
 
-    /// Runs a tool. `None` means that there is no such tool.
+    /// Runs a tool; `None` if there is no such tool.
     fn run(&self, tool: &str, call: &Call) -> Option<Outcome<Self::Refusal>>;
 }
 
-/// A tool server as MCP sees it.
+/// Adapts a tool server to MCP.
 #[derive(Debug, Clone)]
 pub(crate) struct Handler<S>(pub(crate) S);
 

@@ -11,10 +11,10 @@ use tokio::net::TcpListener;
 
 use crate::handler::{Handler, ToolServer};
 
-/// The path that speaks MCP.
+/// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
 
-/// A bound address, about to be served.
+/// A server bound to an address, before it runs.
 #[derive(Debug)]
 pub struct HttpServer<S> {
     listener: TcpListener,
@@ -23,7 +23,7 @@ pub struct HttpServer<S> {
 }
 
 impl<S: ToolServer> HttpServer<S> {
-    /// Takes the address; port 0 takes any free one.
+    /// Binds the address; port 0 selects a free one.
     pub async fn bind(server: S, addr: SocketAddr) -> Result<Self, io::Error> {
         let listener = TcpListener::bind(addr).await?;
         let addr = listener.local_addr()?;
@@ -37,7 +37,7 @@ impl<S: ToolServer> HttpServer<S> {
         })
     }
 
-    /// The address that was taken.
+    /// The bound address.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
@@ -58,8 +58,9 @@ impl<S: ToolServer> HttpServer<S> {
     }
 }
 
-/// No sessions, as all state is in the database: a restart goes unnoticed. Only requests that name
-/// this machine are served, and none from a page in a browser, so that no web site can reach in.
+/// Stateless, because all state is in the database: clients do not notice a restart. Serves only
+/// requests that name this machine, and none from browser pages, so that no web site can reach the
+/// server.
 fn config(ip: IpAddr) -> StreamableHttpServerConfig {
     let mut hosts = vec![
         "localhost".to_owned(),

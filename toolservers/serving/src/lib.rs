@@ -1,10 +1,10 @@
-//! What every tool server here needs, and none should write again.
+//! Shared parts of all tool servers.
 //!
-//! A server keeps its state in one SQLite file ([`open`]), which several processes may share. Its
-//! tools are described with [`tool`] and carried out by a [`ToolServer`]: out comes a
-//! structured result, or a refusal with a stable code ([`Refuse`]). Whatever changes the state goes
-//! through [`change_once`], so that a call under an idempotency key takes effect once. [`serve`]
-//! speaks MCP over standard input and output, or over streamable HTTP.
+//! A server keeps its state in one SQLite file ([`open`]), which several processes may share. Its tools
+//! are described with [`tool`] and implemented by a [`ToolServer`], which returns a structured result or
+//! a refusal with a stable code ([`Refuse`]). Every change goes through [`change_once`], so that a call
+//! with an idempotency key takes effect once. [`serve`] speaks MCP over standard input and output, or
+//! over streamable HTTP.
 
 mod answers;
 mod call;
@@ -20,7 +20,7 @@ mod stdio;
 use std::net::SocketAddr;
 
 pub use answers::{
-    ANSWERS_TABLE, Answer, IDEMPOTENCY_KEY, KEEP_KEYS, Keyed, MAX_KEY_LENGTH, change_once,
+    ANSWERS_TABLE, Answer, IDEMPOTENCY_KEY, KEY_LIFETIME, Keyed, MAX_KEY_LENGTH, change_once,
 };
 pub use call::{Call, Outcome};
 pub use database::{BUSY_TIMEOUT, open};
@@ -32,7 +32,7 @@ pub use shared::Shared;
 pub use sources::Sources;
 pub use stdio::serve_stdio;
 
-/// Serves over streamable HTTP at this address, or over standard input and output if there is none.
+/// Serves over streamable HTTP at `http`, or over standard input and output without an address.
 pub async fn serve<S: ToolServer>(
     server: S,
     http: Option<SocketAddr>,

@@ -1,8 +1,8 @@
-//! One store for all the clients of a server.
+//! One store for all clients of a server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A store that is used by one call at a time, however many handlers hold it.
+/// A store that is used by one call at a time.
 #[derive(Debug)]
 pub struct Shared<S>(Arc<Mutex<S>>);
 
@@ -13,14 +13,13 @@ impl<S> Clone for Shared<S> {
 }
 
 impl<S> Shared<S> {
-    /// Shares this store.
     pub fn new(store: S) -> Self {
         Self(Arc::new(Mutex::new(store)))
     }
 
-    /// Acts on the store as soon as nobody else does.
+    /// Runs `act` with exclusive access to the store.
     pub fn with<T>(&self, act: impl FnOnce(&mut S) -> T) -> T {
-        // A panic in the middle of a transaction rolls it back, so that the store stays sound.
+        // A panic in a transaction rolls it back, so the store stays valid.
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,23 +1,20 @@
-//! Where time and ids come from, so that tests can say which they are.
+//! Sources of time and ids, replaceable in tests.
 
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// Where time and ids come from.
+/// Sources of time and ids.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources {
-    /// The present time.
+    /// The current time.
     pub now: fn() -> Timestamp,
-    /// An id that nobody has.
+    /// A new unique id.
     pub id: fn() -> Uuid,
 }
 
 impl Sources {
     /// The system's clock, and ids that sort by time.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a tool server is an edge of its own: nothing is replayed here"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "tool servers are not replayed")]
     pub fn real() -> Self {
         Self {
             now: Timestamp::now,

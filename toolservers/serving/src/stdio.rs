@@ -10,7 +10,7 @@ use crate::handler::{Handler, ToolServer};
 pub async fn serve_stdio<S: ToolServer>(server: S) -> Result<(), Failure<S::Refusal>> {
     let running = match Handler(server).serve(rmcp::transport::stdio_pipes()).await {
         Ok(running) => running,
-        // A client that only asks what the server is, or thinks better of it, has done no wrong.
+        // A client that disconnects early is not an error.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(Failure::Serve(error.to_string())),
     };

@@ -1,35 +1,35 @@
-//! What can go wrong: a call that is refused, and a server that cannot run.
+//! Errors: a refused call, or a failure of the server.
 
 use convoke_serving::{CallProblem, Failure, Refuse};
 
 use crate::store::MAX_TASKS_PER_USER;
 use crate::task::MAX_TITLE_LENGTH;
 
-/// A call that was turned down and changed nothing. People read the sentence, programs the code.
+/// A refused call, which changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The user has no such task, or it is another user's: the words are the same.
+    /// The user has no such task. Another user's task gives the same message.
     #[error("There is no task {0}.")]
     NotFound(String),
-    /// The user id is no UUID.
+    /// The user id is not a UUID.
     #[error("The user id must be a UUID.")]
     UserId,
-    /// The task id is no UUID.
+    /// The task id is not a UUID.
     #[error("The task id must be a UUID, as list_tasks gives it.")]
     TaskId,
     /// The title is empty or too long.
     #[error("The title must have 1 to {MAX_TITLE_LENGTH} characters.")]
     Title,
-    /// The arguments or the idempotency key are wrong.
+    /// The arguments or the idempotency key are invalid.
     #[error(transparent)]
     Call(#[from] CallProblem),
-    /// The user has as many tasks as a user may have.
+    /// The user has reached the limit of tasks.
     #[error("There are {MAX_TASKS_PER_USER} tasks already; delete some first.")]
     TooManyTasks,
 }
 
 impl Refusal {
-    /// Stable and greppable.
+    /// Stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "todo.task_not_found",
@@ -52,5 +52,5 @@ impl Refuse for Refusal {
     }
 }
 
-/// Why the server, or one call of it, broke down.
+/// Why the server or a call failed.
 pub type TodoError = Failure<Refusal>;

@@ -1,11 +1,11 @@
 //! A to-do list for each user, as an MCP server over SQLite.
 //!
-//! Five tools: `add_task`, `list_tasks`, `complete_task`, `delete_task` and `update_task`. Every one
-//! takes the `user_id` whose tasks it works on; whoever connects the server to people puts the
-//! verified id there, and one user never sees or touches the tasks of another. A call that carries
-//! an `idempotencyKey` in its `_meta` takes effect once, however often it is made.
+//! Five tools: `add_task`, `list_tasks`, `complete_task`, `delete_task` and `update_task`. Each takes
+//! the `user_id` whose tasks it works on; the client must fill in a verified id. One user cannot see or
+//! change the tasks of another. A call with an `idempotencyKey` in its `_meta` takes effect once,
+//! however often it is repeated.
 //!
-//! The server speaks over standard input and output ([`serve_stdio`]) or streamable HTTP
+//! The server speaks MCP over standard input and output ([`serve_stdio`]) or streamable HTTP
 //! ([`serve_http`]). Several processes may share one database file.
 
 mod error;
@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 pub use convoke_serving::{
-    BUSY_TIMEOUT, IDEMPOTENCY_KEY, KEEP_KEYS, MAX_KEY_LENGTH, MCP_PATH, Sources,
+    BUSY_TIMEOUT, IDEMPOTENCY_KEY, KEY_LIFETIME, MAX_KEY_LENGTH, MCP_PATH, Sources,
 };
 pub use error::{Refusal, TodoError};
 pub use http::{DEFAULT_HTTP_ADDR, HttpServer, serve_http};
@@ -33,7 +33,7 @@ pub async fn serve_stdio(db: &Path) -> Result<(), TodoError> {
     serve(db, None).await
 }
 
-/// Serves over streamable HTTP at this address, or over standard input and output if there is none.
+/// Serves over streamable HTTP at `http`, or over standard input and output without an address.
 pub async fn serve(db: &Path, http: Option<SocketAddr>) -> Result<(), TodoError> {
     convoke_serving::serve(TodoServer::open(db)?, http).await
 }

@@ -1,6 +1,6 @@
 //! The database's tables.
 
-/// What makes version n + 1 out of version n. Entries are only ever added.
+/// Entry n migrates version n to n + 1. Entries are only ever appended.
 pub(crate) const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE tasks (
@@ -27,7 +27,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     ) STRICT;
     CREATE INDEX answers_by_age ON answers (created_ms);
 ",
-    // What keeps the answers is shared with servers whose keys do not belong to users.
+    // The code that stores answers is shared with servers whose keys do not belong to users.
     "ALTER TABLE answers RENAME COLUMN user_id TO owner;",
 ];
 

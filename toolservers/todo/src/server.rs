@@ -1,4 +1,4 @@
-//! The MCP side: arguments in, structured results out.
+//! The MCP interface: parses arguments and returns structured results.
 
 use std::path::Path;
 
@@ -21,7 +21,6 @@ pub struct TodoServer {
 }
 
 impl TodoServer {
-    /// Serves this database.
     pub fn new(store: Store) -> Self {
         Self {
             store: Shared::new(store),
@@ -33,7 +32,7 @@ impl TodoServer {
         Ok(Self::new(Store::open(db, Sources::real())?))
     }
 
-    /// Listing changes nothing, so that its key, if any, is of no account and the list is fresh.
+    /// Listing changes nothing, so an idempotency key is ignored and the list is always current.
     fn list(&self, call: &Call) -> Outcome<Refusal> {
         let list: ListTasks = call.arguments()?;
         let user = user_id(&list.user_id)?;

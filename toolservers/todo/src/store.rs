@@ -12,7 +12,7 @@ use crate::error::{Refusal, TodoError};
 use crate::schema;
 use crate::task::{Status, Task, title};
 
-/// How many tasks one user may have, so that a list always fits into a message.
+/// Limit of tasks per user, so that a list fits into a message.
 pub const MAX_TASKS_PER_USER: u32 = 10_000;
 
 const COLUMNS: &str = "id, title, created_at, completed_at";
@@ -24,7 +24,7 @@ pub struct Store {
     sources: Sources,
 }
 
-/// A change that a user asks for.
+/// A change requested by a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
@@ -46,7 +46,7 @@ impl Change {
 }
 
 impl Store {
-    /// Opens or makes the file, brings it to the newest version, and forgets old keys.
+    /// Opens or creates the file, migrates it, and deletes expired keys.
     pub fn open(db: &Path, sources: Sources) -> Result<Self, TodoError> {
         Ok(Self {
             connection: convoke_serving::open(db, schema::MIGRATIONS, sources)?,
@@ -70,7 +70,7 @@ impl Store {
         Ok(tasks)
     }
 
-    /// Makes a change, or gives the answer that it got when it was made before under this key.
+    /// Makes a change, or returns the stored answer of an earlier call with the same key.
     pub(crate) fn change(
         &mut self,
         user: Uuid,
@@ -170,7 +170,7 @@ fn add(
     Ok(added)
 }
 
-/// A task of this user. Somebody else's is not found, in the same words.
+/// A task of this user. Another user's task is not found, with the same message.
 fn find(connection: &Connection, user: Uuid, id: Uuid) -> Result<Task, TodoError> {
     connection
         .prepare_cached(&format!(

@@ -1,25 +1,22 @@
-//! One thing to do.
+//! A task.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::Refusal;
 
-/// The longest title, in characters.
+/// Limit of a title, in characters.
 pub const MAX_TITLE_LENGTH: usize = 500;
 
 /// A task as its user sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// What the task is called by programs.
     pub id: Uuid,
-    /// What it is called by its user.
     pub title: String,
-    /// Whether it is done.
     pub is_completed: bool,
-    /// When it was added, RFC 3339 in UTC.
+    /// Creation time, RFC 3339 in UTC.
     pub created_at: String,
-    /// When it was done.
+    /// Completion time, RFC 3339 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
 }
@@ -28,16 +25,15 @@ pub struct Task {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Those still to do.
+    /// Open tasks.
     #[default]
     Pending,
-    /// Those done.
+    /// Completed tasks.
     Completed,
-    /// Every one.
     All,
 }
 
-/// A title as it is kept: trimmed, and neither empty nor too long.
+/// Validates a title: trimmed, not empty, not too long.
 pub(crate) fn title(text: &str) -> Result<String, Refusal> {
     let title = text.trim();
     let length = title.chars().count();

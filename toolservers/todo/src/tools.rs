@@ -1,4 +1,4 @@
-//! The five tools as clients see them: schemas, and what is true of their effects.
+//! The schemas and annotations of the five tools.
 
 use convoke_serving::tool;
 use rmcp::model::{Tool, ToolAnnotations};
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use crate::task::MAX_TITLE_LENGTH;
 
-/// Every tool, in the order in which people need them.
+/// All tools, in the order of typical use.
 pub(crate) fn all() -> Vec<Tool> {
     let hints = ToolAnnotations::new().open_world(false);
     vec![
-        // Two calls make two tasks, and nothing that was there is lost.
+        // Two calls add two tasks; nothing is lost.
         tool(
             "add_task",
             "Adds a task to the user's to-do list.",
@@ -43,7 +43,7 @@ pub(crate) fn all() -> Vec<Tool> {
             }),
             hints.clone().read_only(true),
         ),
-        // A completed task stays as it is when it is completed again.
+        // Completing a completed task changes nothing.
         tool(
             "complete_task",
             "Marks a task as done. A task that is done already stays as it is.",
@@ -56,8 +56,8 @@ pub(crate) fn all() -> Vec<Tool> {
                 .destructive(false)
                 .idempotent(true),
         ),
-        // Idempotent in MCP's sense: the second call finds no task and changes nothing, although
-        // its answer differs from the first one's unless it carries the same idempotency key.
+        // Idempotent in MCP's sense: a second call finds no task and changes nothing, although its answer
+        // differs from the first one's unless it has the same idempotency key.
         tool(
             "delete_task",
             "Deletes a task for good.",
@@ -70,7 +70,8 @@ pub(crate) fn all() -> Vec<Tool> {
                 .destructive(true)
                 .idempotent(true),
         ),
-        // Destructive, since the former title is gone; a repeated call leaves the same title.
+        // Destructive, because the previous title is lost; idempotent, because a repeated call sets the same
+        // title.
         tool(
             "update_task",
             "Gives a task another title.",

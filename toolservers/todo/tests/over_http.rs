@@ -1,10 +1,6 @@
-//! The rules of every tool, over streamable HTTP and the real client.
+//! The tools over streamable HTTP with the real client.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -51,7 +47,7 @@ async fn todo() -> Todo {
 }
 
 impl Todo {
-    /// A call as the engine makes it: the user id is injected.
+    /// A call as the engine makes it, with the user id injected.
     async fn call_with_key(
         &self,
         user: &str,
@@ -183,7 +179,7 @@ async fn one_user_never_sees_or_touches_anothers_tasks() {
 }
 
 #[tokio::test]
-async fn a_call_repeated_under_its_key_has_one_effect() {
+async fn a_call_repeated_with_its_key_has_one_effect() {
     let todo = todo().await;
     let title = json!({"title": "once"});
     let calls = (0..20).map(|_| todo.call_with_key(ANNA, "add_task", title.clone(), "k"));
@@ -201,10 +197,10 @@ async fn a_call_repeated_under_its_key_has_one_effect() {
 }
 
 #[tokio::test]
-async fn the_tools_say_truly_what_they_do() {
+async fn the_annotations_of_the_tools_are_correct() {
     let todo = todo().await;
     let tools = todo.servers.tools("todo").await.unwrap();
-    let said: Vec<_> = tools
+    let annotations: Vec<_> = tools
         .iter()
         .map(|tool| {
             assert!(
@@ -212,17 +208,17 @@ async fn the_tools_say_truly_what_they_do() {
                 "{tool:?}"
             );
             assert_eq!(tool.annotations.open_world, Some(false));
-            let told = tool.annotations;
+            let described = tool.annotations;
             (
                 tool.name.as_str(),
-                told.read_only,
-                told.destructive,
-                told.idempotent,
+                described.read_only,
+                described.destructive,
+                described.idempotent,
             )
         })
         .collect();
     assert_eq!(
-        said,
+        annotations,
         [
             ("add_task", Some(false), Some(false), Some(false)),
             ("list_tasks", Some(true), None, None),
@@ -249,7 +245,7 @@ async fn status_of(addr: SocketAddr, headers: &str) -> String {
 }
 
 #[tokio::test]
-async fn pages_in_a_browser_and_foreign_names_are_kept_out() {
+async fn browser_pages_and_foreign_host_names_are_rejected() {
     let todo = todo().await;
     let here = format!("Host: {}", todo.addr);
     assert_eq!(status_of(todo.addr, &here).await, "200");

@@ -1,10 +1,6 @@
 //! The server as a child process of the real client, alone and with others on the same file.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on ends here"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 #[path = "../../serving/tests/client/mod.rs"]
 mod client;
@@ -39,7 +35,7 @@ async fn call(
 }
 
 #[tokio::test]
-async fn tasks_outlive_the_server() {
+async fn tasks_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let db = folder.path().join("todo.db");
     let first = servers(&db, &["todo"]);
@@ -71,7 +67,7 @@ async fn tasks_outlive_the_server() {
 }
 
 #[tokio::test]
-async fn processes_that_share_a_file_have_one_effect_for_one_key() {
+async fn processes_that_share_a_file_have_one_effect_per_key() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["one", "two", "three"];
     let servers = servers(&folder.path().join("todo.db"), &names);

@@ -1,15 +1,15 @@
-//! Values that may have one of several shapes: an optional value, a word of a closed set, or an enum
-//! whose key says what follows.
+//! Values with alternative shapes: optional values, enums without data, and enums whose key selects the
+//! variant.
 
 use serde_json::Value;
 
-use super::words::describe;
+use super::messages::describe;
 use super::{Walk, list};
 use crate::spelling::{did_you_mean, one_of};
 use crate::yaml::{Entry, Kind, Node};
 
 impl<'a> Walk<'a> {
-    /// One of several shapes: an optional value, a word of a closed set, or an enum with data.
+    /// Checks a value with alternative shapes.
     pub(super) fn check_choice(&mut self, node: &Node, choices: &[&'a Value], noun: &str) {
         let choices: Vec<&Value> = choices.iter().map(|choice| self.resolved(choice)).collect();
         if choices.iter().any(|choice| self.fits(node, choice)) {
@@ -19,19 +19,22 @@ impl<'a> Walk<'a> {
             .into_iter()
             .filter(|choice| !is_null(choice))
             .collect();
-        let words: Vec<&str> = real.iter().flat_map(|choice| words_of(choice)).collect();
+        let messages: Vec<&str> = real
+            .iter()
+            .flat_map(|choice| allowed_texts(choice))
+            .collect();
         let tags: Vec<&str> = real.iter().filter_map(|choice| tag_key(choice)).collect();
         if let [only] = real.as_slice() {
             return self.check(node, only, noun);
         }
-        if let (Kind::Text(_), false) = (&node.kind, words.is_empty()) {
-            return self.unknown_value(node, &words);
+        if let (Kind::Text(_), false) = (&node.kind, messages.is_empty()) {
+            return self.unknown_value(node, &messages);
         }
         if let (Kind::Map(entries), false) = (&node.kind, tags.is_empty()) {
             return self.check_outer_tag(entries, &real, &tags, noun);
         }
-        if tags.len() == real.len() || words.len() >= real.len() {
-            let all: Vec<&str> = words.into_iter().chain(tags).collect();
+        if tags.len() == real.len() || messages.len() >= real.len() {
+            let all: Vec<&str> = messages.into_iter().chain(tags).collect();
             let message = format!("{} cannot be {}", self.label(), describe(node));
             return self.add(
                 "app.unknown_value",
@@ -39,7 +42,7 @@ impl<'a> Walk<'a> {
                 Some(format!("use {}", one_of(&all))),
             );
         }
-        // What fits best by its kind is what was meant.
+        // The alternative of the same kind is the intended one.
         let best = real.iter().min_by_key(|choice| {
             let mut walk = Walk {
                 root: self.root,
@@ -58,7 +61,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// `transport: {stdio: …}`: the key says which shape follows.
+    /// `transport: {stdio: …}`: the key selects the variant.
     fn check_outer_tag(
         &mut self,
         entries: &[Entry],
@@ -87,7 +90,7 @@ impl<'a> Walk<'a> {
                         message,
                         did_you_mean(&entry.key, tags.iter().copied()),
                     );
-                    walk.last_is_on_key();
+                    walk.point_last_at_key();
                 }),
             }
         }
@@ -115,7 +118,7 @@ pub(super) fn is_null(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("null")
 }
 
-pub(super) fn words_of(schema: &Value) -> Vec<&str> {
+pub(super) fn allowed_texts(schema: &Value) -> Vec<&str> {
     match schema.get("const") {
         Some(only) => only.as_str().into_iter().collect(),
         None => list(schema, "enum")
@@ -125,7 +128,7 @@ pub(super) fn words_of(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// The only key of an object schema that stands for one variant of an enum.
+/// The single key of an object schema that represents an enum variant.
 pub(super) fn tag_key(schema: &Value) -> Option<&str> {
     let properties = schema.get("properties")?.as_object()?;
     let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));

@@ -1,6 +1,6 @@
-//! The filters and tests of the template language, by name. The engine knows them, but does not list them.
+//! The names of filters and tests. The template engine has them but does not list them.
 
-/// The filters that a template may put behind `|`.
+/// The filters available after `|`.
 const FILTERS: &[&str] = &[
     "abs",
     "attr",
@@ -52,7 +52,7 @@ const FILTERS: &[&str] = &[
     "zip",
 ];
 
-/// The tests that a template may put behind `is`.
+/// The tests available after `is`.
 const TESTS: &[&str] = &[
     "boolean",
     "defined",
@@ -92,12 +92,10 @@ const TESTS: &[&str] = &[
     "upper",
 ];
 
-/// The filters that a template may put behind `|`.
 pub(crate) fn known_filters() -> &'static [&'static str] {
     FILTERS
 }
 
-/// The tests that a template may put behind `is`.
 pub(crate) fn known_tests() -> &'static [&'static str] {
     TESTS
 }

@@ -1,5 +1,5 @@
-//! How deep a template is nested, found out from its tokens before anything is parsed: the parser and everything
-//! behind it go down one call per level, and a template that is too deep would end the process.
+//! Measures the nesting of a template from its tokens before it is parsed: the parser and everything
+//! after it recurse once per level, and a template that is too deep would overflow the stack.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use minijinja::syntax::SyntaxConfig;
 
 use super::{Form, MAX_TEMPLATE_BYTES, MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_OPERATIONS, TemplateFault};
 
-/// Levels that a bracket adds: what stands before it is used by what stands in it.
-const OF_BRACKET: usize = 2;
+/// Levels added by a bracket: the expression before it is nested as well.
+const BRACKET_LEVELS: usize = 2;
 
-/// Refuses a template that is too large, too deep, or has too many operations.
+/// Rejects a template that is too large, too deep, or has too many operations.
 pub(super) fn check(text: &str, form: Form) -> Result<(), TemplateFault> {
     if text.len() > MAX_TEMPLATE_BYTES {
         let start = (0..=MAX_TEMPLATE_BYTES)
@@ -19,11 +19,11 @@ pub(super) fn check(text: &str, form: Form) -> Result<(), TemplateFault> {
             .find(|at| text.is_char_boundary(*at))
             .unwrap_or(0);
         let message = format!(
-            "the template has {} bytes, and {MAX_TEMPLATE_BYTES} are allowed",
+            "the template has {} bytes; at most {MAX_TEMPLATE_BYTES} are allowed",
             text.len()
         );
         let fault = TemplateFault::at(start..text.len(), "app.template_too_large", message);
-        return Err(fault.help("make it shorter, or let a tool give the text"));
+        return Err(fault.help("make it shorter, or return the text from a tool"));
     }
     let mut nesting = Nesting::default();
     let in_expression = form == Form::Expression;
@@ -31,19 +31,20 @@ pub(super) fn check(text: &str, form: Form) -> Result<(), TemplateFault> {
         nesting.open(1);
     }
     for token in tokenize(text, in_expression, SyntaxConfig::default()) {
-        // What comes behind a token that is none is not read by the parser either.
+        // The parser stops at an invalid token too.
         let Ok((token, span)) = token else { break };
         nesting.take(&token);
         if nesting.depth() > MAX_TEMPLATE_DEPTH {
-            let message = format!("this is nested more than {MAX_TEMPLATE_DEPTH} levels deep");
+            let message =
+                format!("the template is nested more than {MAX_TEMPLATE_DEPTH} levels deep");
             let fault = TemplateFault::at(range(span), "app.template_too_deep", message);
-            return Err(fault.help("take it apart, with `{% set … %}` for the parts"));
+            return Err(fault.help("split it, with `{% set … %}` for the parts"));
         }
         if nesting.operations > MAX_TEMPLATE_OPERATIONS {
             let message =
                 format!("the template has more than {MAX_TEMPLATE_OPERATIONS} operations");
             let fault = TemplateFault::at(range(span), "app.template_too_large", message);
-            return Err(fault.help("make it shorter, or let a tool work it out"));
+            return Err(fault.help("make it shorter, or compute it in a tool"));
         }
     }
     Ok(())
@@ -53,15 +54,15 @@ pub(super) fn range(span: Span) -> Range<usize> {
     span.start_offset as usize..span.end_offset as usize
 }
 
-/// An expression that is being read: of a tag, or within brackets. Of parts with a comma or colon between them, the
+/// An expression being read: of a tag, or in brackets. Of parts separated by commas or colons, the
 /// deepest counts.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
-    /// Levels that it takes to come into it.
+    /// Levels above this expression.
     own: usize,
-    /// Operators so far. Each may work on the result of all before it.
+    /// Operators so far. Each may apply to the result of all earlier ones.
     operators: usize,
-    /// The deepest of the brackets in it that were closed.
+    /// The deepest closed bracket in it.
     within: usize,
     /// The deepest of the parts before it.
     before: usize,
@@ -81,15 +82,15 @@ impl Part {
 
 #[derive(Debug, Default)]
 struct Nesting {
-    /// Levels of each block that is open: one, and one for each `elif`.
+    /// Levels of each open block: one, plus one for each `elif`.
     blocks: Vec<usize>,
-    /// The tag that is being read, and the brackets that are open in it.
+    /// The tag being read, and its open brackets.
     parts: Vec<Part>,
-    /// What the tag begins with, once that is read.
+    /// The first word of the tag, once it has been read.
     keyword: Option<Keyword>,
-    /// The next token is the first of a statement.
+    /// Whether the next token is the first of a statement.
     at_start: bool,
-    /// The last token was a `.` or a `|`, behind which a word is a name.
+    /// Whether the last token was `.` or `|`, so that the next word is a name.
     at_name: bool,
     operations: usize,
 }
@@ -100,11 +101,11 @@ enum Keyword {
     Opens,
     /// Opens a block unless it assigns a value.
     Sets,
-    /// Goes on with another condition, within the one before it.
+    /// Continues with another condition, nested in the previous one.
     Continues,
     /// Closes a block.
     Closes,
-    /// Stands for itself.
+    /// Any other keyword.
     Other,
 }
 
@@ -143,7 +144,7 @@ impl Nesting {
     }
 
     fn close(&mut self) {
-        // The tag itself is closed by its end alone.
+        // The tag itself is closed only by its end.
         if self.parts.len() > 1
             && let Some(closed) = self.parts.pop()
             && let Some(part) = self.parts.last_mut()
@@ -200,7 +201,7 @@ impl Nesting {
             | Token::Lte => self.operator(),
             Token::BracketOpen | Token::ParenOpen | Token::BraceOpen => {
                 self.operator();
-                self.open(OF_BRACKET);
+                self.open(BRACKET_LEVELS);
             }
             Token::BracketClose | Token::ParenClose | Token::BraceClose => self.close(),
             Token::Comma | Token::Colon => {

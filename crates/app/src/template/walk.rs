@@ -1,5 +1,5 @@
-//! What a template speaks of: names, filters, tests and functions, and things that no template may have. Found on
-//! the very tree that is rendered.
+//! Checks the names, filters, tests and functions of a template, and rejects unsupported features. It
+//! walks the same tree that is rendered.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -12,8 +12,8 @@ use super::nesting::range;
 use super::{Form, MAX_RENDERED_BYTES, TemplateFault, Tree};
 use crate::spelling::{did_you_mean, nearest};
 
-/// What stands in the way of a template, in the order of its text. Where no names are given, only what must not
-/// be rendered is looked for.
+/// The faults of a template, in the order of its text. Without `names`, only unsupported features are
+/// reported.
 pub(super) fn faults(
     tree: &Tree<'_>,
     form: Form,
@@ -40,16 +40,16 @@ pub(super) fn faults(
     faults
 }
 
-/// What to write instead of a statement that there is not.
-pub(super) fn instead_of(statement: &str) -> Option<String> {
+/// Help for an unknown statement.
+pub(super) fn statement_help(statement: &str) -> Option<String> {
     let stands_alone = ["include", "import", "from", "extends", "block"];
     if stands_alone.contains(&statement) {
         return Some(format!(
-            "a template stands alone; write out what `{statement}` would bring"
+            "templates cannot use other templates; write out what `{statement}` would insert"
         ));
     }
     if ["macro", "call"].contains(&statement) {
-        return Some("write it out where it is used, or let a `{% for … %}` go over it".to_owned());
+        return Some("write it out where it is used, or use a `{% for … %}` loop".to_owned());
     }
     let statements = [
         "if",
@@ -64,25 +64,25 @@ pub(super) fn instead_of(statement: &str) -> Option<String> {
     nearest(statement, statements).map(|near| format!("did you mean `{near}`?"))
 }
 
-fn like(name: &str, known: &[&str], usual: &str) -> String {
+fn suggestion(name: &str, known: &[&str], usual: &str) -> String {
     nearest(name, known.iter().copied()).map_or_else(
-        || format!("there are those of Jinja, such as {usual}"),
+        || format!("Jinja has, for example, {usual}"),
         |near| format!("did you mean `{near}`?"),
     )
 }
 
-/// How large a value is that is worked out before anything is rendered.
+/// The size of a value that the parser computes before rendering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Constant {
-    /// It is known only once the template is rendered.
+    /// Known only when rendered.
     No,
-    /// A number, a truth value, or nothing.
+    /// A number, a boolean or none.
     Plain,
-    /// A text of so many bytes at most.
+    /// A text with at most this many bytes.
     Text(usize),
 }
 
-/// The most digits of a number as text.
+/// Limit of digits of a number as text.
 const DIGITS: usize = 40;
 
 impl Constant {
@@ -98,11 +98,11 @@ struct Walk<'a> {
     form: Form,
     environment: &'a Environment<'a>,
     names: Option<&'a [&'a str]>,
-    /// What the template itself gives a name, from outside in.
+    /// Names that the template itself defines, outermost scope first.
     scopes: Vec<HashSet<&'a str>>,
-    /// Names that were told of.
+    /// Names that have been reported.
     reported: HashSet<&'a str>,
-    /// Bytes of all texts that are worked out before anything is rendered.
+    /// Bytes of all texts computed before rendering.
     constant_bytes: usize,
     faults: Vec<TemplateFault>,
 }
@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
         self.faults.push(TemplateFault::at(range, code, message));
     }
 
-    fn helped(&mut self, help: Option<String>) {
+    fn set_help(&mut self, help: Option<String>) {
         if let Some(fault) = self.faults.last_mut() {
             fault.help = help;
         }
@@ -128,9 +128,9 @@ impl<'a> Walk<'a> {
             Expr::List(list) => list.items.iter().for_each(|item| self.assign(item)),
             other => {
                 let range = range(other.span());
-                let message = "a template sets whole names, not fields of one".to_owned();
+                let message = "a template can set names, but not their fields".to_owned();
                 self.fault(range, "app.template_unsupported", message);
-                self.helped(Some("set a name of its own".to_owned()));
+                self.set_help(Some("set another name".to_owned()));
             }
         }
     }
@@ -167,9 +167,8 @@ impl<'a> Walk<'a> {
                     let at = range(walked.iter.span()).end;
                     let message = "a loop cannot call itself".to_owned();
                     self.fault(at..at, "app.template_unsupported", message);
-                    self.helped(Some(
-                        "leave `recursive` out, and put a loop into the loop for each level"
-                            .to_owned(),
+                    self.set_help(Some(
+                        "remove `recursive`, and nest a loop for each level".to_owned(),
                     ));
                 }
                 self.expression(&walked.iter);
@@ -187,7 +186,7 @@ impl<'a> Walk<'a> {
             }
             Stmt::IfCond(condition) => {
                 self.expression(&condition.expr);
-                // What is set under a condition is known behind it, too.
+                // Names set under a condition count as known after it.
                 self.statements(&condition.true_body);
                 self.statements(&condition.false_body);
             }
@@ -261,7 +260,7 @@ impl<'a> Walk<'a> {
                     number.and_then(|number| number.as_usize()),
                     range(operation.span()),
                 );
-                return self.worked_out(operation.op, left, right, times, place);
+                return self.constant_result(operation.op, left, right, times, place);
             }
             Expr::Compare(comparison) => {
                 let mut constant = self.expression(&comparison.expr);
@@ -284,7 +283,7 @@ impl<'a> Walk<'a> {
                 self.optional(filter.expr.as_ref());
                 let start = range(filter.span()).start;
                 self.filter(filter.name, start..start + filter.name.len());
-                self.named_by_text(filter.name, &filter.args);
+                self.check_name_arguments(filter.name, &filter.args);
                 self.arguments(&filter.args);
             }
             Expr::Test(test) => {
@@ -317,9 +316,9 @@ impl<'a> Walk<'a> {
         Constant::No
     }
 
-    /// The parser works out what has no names in it, so that a text of any length could come of a few signs before
-    /// anything is rendered.
-    fn worked_out(
+    /// The parser evaluates constant expressions, so a short template could produce a text of any length
+    /// before rendering starts.
+    fn constant_result(
         &mut self,
         kind: BinOpKind,
         left: Constant,
@@ -346,7 +345,7 @@ impl<'a> Walk<'a> {
         };
         self.constant_bytes = self.constant_bytes.saturating_add(bytes);
         if self.constant_bytes > MAX_RENDERED_BYTES {
-            let message = format!("this makes a text of more than {MAX_RENDERED_BYTES} bytes");
+            let message = format!("this creates a text of more than {MAX_RENDERED_BYTES} bytes");
             self.fault(place, "app.template_too_large", message);
             self.constant_bytes = 0;
             return Constant::No;
@@ -363,16 +362,15 @@ impl<'a> Walk<'a> {
             let code = "app.template_variable";
             match self.form {
                 Form::Template => {
-                    let message =
-                        format!("the template speaks of `{name}`, which it does not know");
+                    let message = format!("the template uses `{name}`, which is not defined here");
                     self.fault(place, code, message);
-                    self.helped(did_you_mean(name, names.iter().copied()));
+                    self.set_help(did_you_mean(name, names.iter().copied()));
                 }
                 Form::Expression => {
-                    let message = format!("the expression speaks of `{name}`, which no node gives");
+                    let message = format!("the expression uses `{name}`, which no node sets");
                     self.fault(place, code, message);
                     let near = nearest(name, names.iter().copied());
-                    self.helped(near.map(|near| format!("did you mean `{near}`?")));
+                    self.set_help(near.map(|near| format!("did you mean `{near}`?")));
                 }
             }
         }
@@ -382,7 +380,7 @@ impl<'a> Walk<'a> {
         if self.names.is_some() && !known_filters().contains(&name) {
             let message = format!("there is no filter `{name}`");
             self.fault(place, "app.filter_unknown", message);
-            self.helped(Some(like(
+            self.set_help(Some(suggestion(
                 name,
                 known_filters(),
                 "`default`, `join`, `length` or `upper`",
@@ -392,9 +390,9 @@ impl<'a> Walk<'a> {
 
     fn test(&mut self, name: &str, place: Range<usize>) {
         if self.names.is_some() && !known_tests().contains(&name) {
-            let message = format!("there is no test `{name}` to put behind `is`");
+            let message = format!("there is no test `{name}`");
             self.fault(place, "app.test_unknown", message);
-            self.helped(Some(like(
+            self.set_help(Some(suggestion(
                 name,
                 known_tests(),
                 "`defined`, `none`, `string` or `number`",
@@ -402,8 +400,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Filters that are given the name of another filter or test.
-    fn named_by_text(&mut self, filter: &str, arguments: &[CallArg<'a>]) {
+    /// Filters that take the name of another filter or test.
+    fn check_name_arguments(&mut self, filter: &str, arguments: &[CallArg<'a>]) {
         let (index, is_filter) = match filter {
             "map" => (0, true),
             "select" | "reject" => (0, false),
@@ -446,7 +444,7 @@ impl<'a> Walk<'a> {
             }
             CallType::Object(callee) => {
                 self.expression(callee);
-                let message = "what is called here is a value and no function".to_owned();
+                let message = "only functions can be called".to_owned();
                 self.fault(range(call.span()), "app.function_unknown", message);
             }
         }
@@ -475,17 +473,16 @@ impl<'a> Walk<'a> {
             let functions: Vec<&str> = self.environment.globals().map(|(name, _)| name).collect();
             did_you_mean(name, functions)
         };
-        self.helped(help);
+        self.set_help(help);
     }
 
     fn method(&mut self, receiver: &Expr<'a>, name: &str, is_bare: bool, place: Range<usize>) {
         let of_loop = matches!(receiver, Expr::Var(variable) if variable.id == "loop");
         if of_loop && self.is_assigned("loop") {
             match name {
-                // It takes one of what it is given, and there is none.
+                // It returns one of its arguments, and there is none.
                 "cycle" if is_bare => {
-                    let message =
-                        "`loop.cycle` goes through what it is given, and is given nothing";
+                    let message = "`loop.cycle` needs at least one argument";
                     self.fault(place, "app.template_method", message.to_owned());
                     return;
                 }
@@ -500,9 +497,9 @@ impl<'a> Walk<'a> {
         } else {
             match nearest(name, known_filters().iter().copied()) {
                 Some(near) => format!("did you mean the filter `value | {near}`?"),
-                None => "use a filter, or let a tool work it out".to_owned(),
+                None => "use a filter, or compute it in a tool".to_owned(),
             }
         };
-        self.helped(Some(help));
+        self.set_help(Some(help));
     }
 }

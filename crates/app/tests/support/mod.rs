@@ -1,7 +1,7 @@
-//! A small valid app, and what is found in it once some of its files are replaced.
+//! A small valid app, and the diagnostics after replacing some of its files.
 
-#![allow(dead_code, reason = "each test file uses the part that it needs")]
-#![allow(clippy::unwrap_used, reason = "a test may stop at anything unexpected")]
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ servers:
     connect_seconds: 5
 ";
 
-/// A folder with the valid app, some of its files replaced by others.
+/// A folder with the valid app, with some files replaced.
 pub(crate) fn app(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let base = [
@@ -51,12 +51,12 @@ pub(crate) fn app(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// What is found in the app with these files, each as `file:line:column code`.
+/// The diagnostics of the app with these files, each as `file:line:column code`.
 pub(crate) fn found(files: &[(&str, &str)]) -> Vec<String> {
     problems_in(app(files).path())
 }
 
-/// What is found in the app with these files under an environment.
+/// The diagnostics of the app with these files under an environment.
 pub(crate) fn app_with_environment(
     files: &[(&str, &str)],
     environment: &dyn Fn(&str) -> Option<String>,
@@ -64,7 +64,7 @@ pub(crate) fn app_with_environment(
     short(&load(app(files).path(), environment))
 }
 
-/// What is found in a folder.
+/// The diagnostics of a folder.
 pub(crate) fn problems_in(folder: &Path) -> Vec<String> {
     short(&load(folder, &|_| None))
 }

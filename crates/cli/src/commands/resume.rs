@@ -79,22 +79,29 @@ pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
             continue;
         };
         let questions = questions(&newest.state.value());
+        let waits_until = record
+            .ready_at
+            .filter(|ready| record.worker.is_none() && *ready > SystemClock.now())
+            .filter(|_| !record.status.is_final() && !record.status.awaits_person());
         if json {
             output::json_line(&json!({
                 "task": record.id, "state": record.status, "result": record.result, "error": record.error,
-                "questions": questions,
+                "questions": questions, "waits_until": waits_until,
             }));
         } else {
             let line = Text::from(format!("{}  {}  ", record.id, record.status));
             let came = record.result.as_ref().or(record.error.as_ref());
-            output::line(match questions.first() {
-                Some(question) => line.revealed(&question.prompt),
-                None => line.plain(came.map_or("", String::as_str)),
+            output::line(match (questions.first(), waits_until) {
+                (Some(question), _) => line.revealed(&question.prompt),
+                (None, Some(until)) => line.plain(format!("waits until {until}")),
+                (None, None) => line.plain(came.map_or("", String::as_str)),
             });
         }
         match record.status {
             TaskState::Completed => {}
             status if status.awaits_person() => exit = Exit::Waiting,
+            // It goes on once its timer is due, wherever its app runs then.
+            _ if waits_until.is_some() => exit = exit.or_worse(Exit::Waiting),
             _ => exit = Exit::NotDone,
         }
     }

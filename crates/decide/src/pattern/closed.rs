@@ -1,4 +1,4 @@
-//! Slots with a closed set of values: each value has words that mean it.
+//! Slots with a closed set of values, each with the words that mean it.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use crate::entry::SlotValues;
 use crate::problem::BuildProblem;
 use crate::words::Words;
 
-/// The words of all values of a slot, longest phrase first.
+/// The phrases of all values of a slot, longest first.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ClosedValues {
     phrases: Vec<Phrase>,
 }
 
-/// Words in a row that mean a value.
+/// A sequence of words that means a value.
 #[derive(Debug, Clone)]
 pub(super) struct Phrase {
     pub(super) words: Vec<u32>,
-    /// Characters, for comparing matches.
+    /// Number of characters, for comparing matches.
     pub(super) length: u32,
     pub(super) value: String,
 }
 
 impl ClosedValues {
-    /// Reads the values of a slot; a value's own name is one of its words. Gives none for a slot
-    /// that takes free text.
+    /// Compiles the values of a slot; a value's name is one of its phrases. `None` for a slot that takes
+    /// free text.
     pub(crate) fn compile(
         entry: &str,
         slot: &str,
@@ -40,8 +40,7 @@ impl ClosedValues {
             for text in texts.iter().chain([value]) {
                 let words: Vec<String> = Words::of(text).normals().map(str::to_owned).collect();
                 if words.is_empty() {
-                    // A value's own name may be a mere code; only words that were written as words
-                    // must be words.
+                    // A value's own name may be a mere code; only explicitly given words must be words.
                     if text != value || texts.is_empty() {
                         problems.push(BuildProblem::entry(
                             "slot.word_empty",
@@ -73,12 +72,12 @@ impl ClosedValues {
                 value: value.to_owned(),
             })
             .collect();
-        // The sort is stable, so that equally long phrases keep their alphabetical order.
+        // The sort is stable, so equally long phrases stay in alphabetical order.
         phrases.sort_by_key(|phrase| std::cmp::Reverse((phrase.words.len(), phrase.length)));
         Some(Self { phrases })
     }
 
-    /// The phrases that stand at a position, longest first.
+    /// The phrases that match at a position, longest first.
     pub(super) fn at<'s, 'w>(
         &'s self,
         words: &'w [u32],

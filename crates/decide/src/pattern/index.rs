@@ -1,10 +1,10 @@
-//! All patterns of a catalogue, found by the words that they cannot do without.
+//! All patterns of a catalogue, indexed by words that they require.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::program::{Program, RequiredWords};
-use super::search::{Prepared, Score, Table};
+use super::search::{PreparedText, Score, Table};
 use super::syntax::Part;
 use super::{ClosedValues, Lexicon, MAX_WORDS};
 use crate::politeness::Phrases;
@@ -15,7 +15,7 @@ use crate::words::Words;
 #[derive(Debug, Default)]
 pub(crate) struct Patterns {
     patterns: Vec<Pattern>,
-    /// For each word the patterns that are worth trying when a text has it.
+    /// For each word, the patterns to try when a text contains it.
     by_word: HashMap<u32, Vec<usize>>,
 }
 
@@ -25,15 +25,15 @@ struct Pattern {
     program: Program,
 }
 
-/// An entry that matched, by its best pattern.
+/// An entry that matches, with its best pattern.
 #[derive(Debug)]
 pub(crate) struct PatternMatch {
-    /// The entry's position in the catalogue.
+    /// The entry's index in the catalogue.
     pub(crate) entry: usize,
-    /// More is better.
+    /// Higher is better.
     pub(crate) score: Score,
     pub(crate) slots: BTreeMap<String, String>,
-    /// Other slots that the same pattern can read in the text, the likeliest first.
+    /// Other slots that the same pattern can extract, most likely first.
     pub(crate) alternatives: Vec<BTreeMap<String, String>>,
 }
 
@@ -42,8 +42,8 @@ impl Patterns {
         self.patterns.push(Pattern { entry, program });
     }
 
-    /// Files every pattern under the words of its most telling need. The parts are those of all
-    /// patterns, with the closed slots of their entries, in the order in which they were added.
+    /// Indexes every pattern by its most selective required words. `parts` are those of all patterns in
+    /// the order they were added, with the closed slots of their entries.
     pub(crate) fn index<'p>(
         &mut self,
         parts: impl Iterator<Item = (&'p Vec<Part>, &'p BTreeMap<String, Arc<ClosedValues>>)>,
@@ -52,26 +52,26 @@ impl Patterns {
         for (pattern, (parts, closed)) in self.patterns.iter_mut().zip(parts) {
             pattern.program.find_needs(parts, closed, lexicon);
         }
-        let mut uses: HashMap<u32, usize> = HashMap::new();
+        let mut expand_used: HashMap<u32, usize> = HashMap::new();
         for word in self
             .patterns
             .iter()
             .flat_map(|p| p.program.needs.iter().flatten())
         {
-            *uses.entry(*word).or_default() += 1;
+            *expand_used.entry(*word).or_default() += 1;
         }
         self.by_word.clear();
         for (number, pattern) in self.patterns.iter().enumerate() {
-            let telling = |need: &&RequiredWords| {
+            let selectivity = |need: &&RequiredWords| {
                 need.iter()
-                    .map(|word| uses.get(word).copied().unwrap_or(0))
+                    .map(|word| expand_used.get(word).copied().unwrap_or(0))
                     .sum::<usize>()
             };
             for &word in pattern
                 .program
                 .needs
                 .iter()
-                .min_by_key(telling)
+                .min_by_key(selectivity)
                 .into_iter()
                 .flatten()
             {
@@ -113,21 +113,21 @@ impl Patterns {
         }
         let edges = phrases.edges(words);
         let quoted = quotation::inside(words);
-        let text = Prepared {
+        let text = PreparedText {
             words,
             numbers,
             edges: &edges,
             quoted: &quoted,
         };
         let mut table = Table::default();
-        // The best pattern of each entry; of equally good ones the first.
+        // The best pattern of each entry; the first one of equally good ones.
         let mut best: BTreeMap<usize, (Score, usize)> = BTreeMap::new();
         for number in worth_trying {
             let pattern = &self.patterns[number];
             if let Some((score, _)) = pattern.program.best(&text, &mut table) {
-                let kept = best.entry(pattern.entry).or_insert((score, number));
-                if score > kept.0 {
-                    *kept = (score, number);
+                let entry_best = best.entry(pattern.entry).or_insert((score, number));
+                if score > entry_best.0 {
+                    *entry_best = (score, number);
                 }
             }
         }

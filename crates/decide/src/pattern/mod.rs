@@ -1,4 +1,4 @@
-//! Sentence patterns: their syntax, their compiled form, and the search for the best match.
+//! Sentence patterns: syntax, compiled form, and search for the best match.
 
 mod closed;
 mod index;
@@ -18,13 +18,13 @@ use std::collections::HashMap;
 
 use crate::words::Words;
 
-/// Longer texts are left to the classifier; a person's request is shorter, and work stays bounded.
+/// Longer texts are left to the classifier, which bounds the work of matching.
 pub(crate) const MAX_WORDS: usize = 512;
 
-/// Stands for every word that no pattern has.
+/// The number of every word that occurs in no pattern.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Numbers for the words that patterns and slot values are made of.
+/// Numbers of the words in patterns and slot values.
 #[derive(Debug, Default)]
 pub(crate) struct Lexicon {
     numbers: HashMap<String, u32>,
@@ -40,7 +40,7 @@ impl Lexicon {
         number
     }
 
-    /// The number of every word of a text, in order.
+    /// The number of each word of a text, in order.
     pub(crate) fn numbers(&self, words: &Words<'_>) -> Vec<u32> {
         words
             .normals()
@@ -49,7 +49,7 @@ impl Lexicon {
     }
 }
 
-/// How much a word counts when matches are compared.
+/// The weight of a word when matches are compared.
 fn length_of(word: &str) -> u32 {
     u32::try_from(word.chars().count()).unwrap_or(u32::MAX)
 }

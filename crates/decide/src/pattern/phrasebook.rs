@@ -1,32 +1,32 @@
-//! Named parts of sentences: what each stands for, and their place in the patterns that use them.
+//! Named parts of sentences, and their expansion in patterns.
 
 use std::collections::BTreeMap;
 
 use super::syntax::{Fault, Part, is_name, normal_name, parse};
 use crate::problem::BuildProblem;
 
-/// How deep phrases may stand within phrases.
+/// Limit of phrases nested in phrases.
 const MAX_DEPTH: usize = 16;
 
-/// The most words, slots and brackets that a pattern may have once its phrases are put in.
+/// Limit of words, slots and brackets in a pattern after expansion.
 const MAX_PARTS: usize = 1_000;
 
-/// How alike two names must be for one to be offered for the other, from 0 to 1.
-const ALIKE: f64 = 0.6;
+/// Minimum similarity of a suggested name, from 0 to 1.
+const MIN_SIMILARITY: f64 = 0.6;
 
-/// All phrases of a catalogue, each fully expanded.
+/// All phrases of a catalogue, fully expanded.
 #[derive(Debug, Default)]
 pub(crate) struct Phrasebook {
-    /// Nothing where the phrase is wrong, which has been reported.
+    /// `None` if the phrase is invalid, which has been reported.
     phrases: BTreeMap<String, Option<Vec<Part>>>,
 }
 
 /// Why a pattern could not be expanded.
 #[derive(Debug)]
 pub(crate) enum PhraseError {
-    /// The pattern itself is wrong.
+    /// The pattern itself is invalid.
     Pattern(Fault),
-    /// A phrase that it uses is wrong, which has been reported.
+    /// It uses an invalid phrase, which has been reported.
     Phrase,
 }
 
@@ -36,18 +36,18 @@ impl From<Fault> for PhraseError {
     }
 }
 
-/// Phrases as they were written, while they are being expanded.
+/// Phrases during expansion.
 struct Expansion {
     parsed: BTreeMap<String, Option<Vec<Part>>>,
-    /// The phrases that are being expanded, from the outermost inwards.
+    /// The phrases being expanded, outermost first.
     open: Vec<String>,
     done: Phrasebook,
-    /// What is wrong with which phrase.
+    /// The faults with the names of their phrases.
     faults: Vec<(String, Fault)>,
 }
 
 impl Phrasebook {
-    /// Reads and expands all phrases, and reports everything that is wrong with them.
+    /// Parses and expands all phrases, and reports all problems.
     pub(crate) fn read(
         phrases: &BTreeMap<String, String>,
         problems: &mut Vec<BuildProblem>,
@@ -63,7 +63,9 @@ impl Phrasebook {
                 Err(Fault::new(
                     "pattern.phrase_name",
                     1,
-                    format!("`{name}` is no phrase name; use lower-case letters, digits and `_`"),
+                    format!(
+                        "`{name}` is not a valid phrase name; use lower-case letters, digits and `_`"
+                    ),
                 ))
             };
             match read {
@@ -102,36 +104,40 @@ impl Phrasebook {
         expansion.done
     }
 
-    /// The parts of a pattern with its phrases put in.
+    /// The parts of a pattern with phrases expanded.
     pub(crate) fn expand(&self, parts: Vec<Part>) -> Result<Vec<Part>, PhraseError> {
-        let mut room = MAX_PARTS;
-        self.put_in(parts, &mut room)
+        let mut parts_left = MAX_PARTS;
+        self.expand_parts(parts, &mut parts_left)
     }
 
-    fn put_in(&self, parts: Vec<Part>, room: &mut usize) -> Result<Vec<Part>, PhraseError> {
+    fn expand_parts(
+        &self,
+        parts: Vec<Part>,
+        parts_left: &mut usize,
+    ) -> Result<Vec<Part>, PhraseError> {
         let mut expanded = Vec::with_capacity(parts.len());
         for part in parts {
             match part {
                 Part::Word(_) | Part::Slot { .. } => {
-                    *room = room.saturating_sub(1);
+                    *parts_left = parts_left.saturating_sub(1);
                     expanded.push(part);
                 }
                 Part::Choice(branches) => {
-                    *room = room.saturating_sub(1);
-                    expanded.push(Part::Choice(self.put_in_all(branches, room)?));
+                    *parts_left = parts_left.saturating_sub(1);
+                    expanded.push(Part::Choice(self.expand_branches(branches, parts_left)?));
                 }
                 Part::Optional(branches) => {
-                    *room = room.saturating_sub(1);
-                    expanded.push(Part::Optional(self.put_in_all(branches, room)?));
+                    *parts_left = parts_left.saturating_sub(1);
+                    expanded.push(Part::Optional(self.expand_branches(branches, parts_left)?));
                 }
                 Part::Phrase { name, column } => match self.phrases.get(&name) {
                     Some(Some(phrase)) => {
                         let size = size_of(phrase);
-                        if size > *room {
+                        if size > *parts_left {
                             return Err(too_large(column).into());
                         }
-                        *room -= size;
-                        expanded.extend(phrase.iter().map(|part| standing_at(part, column)));
+                        *parts_left -= size;
+                        expanded.extend(phrase.iter().map(|part| at_column(part, column)));
                     }
                     Some(None) => return Err(PhraseError::Phrase),
                     None => return Err(self.unknown(&name, column).into()),
@@ -141,14 +147,14 @@ impl Phrasebook {
         Ok(expanded)
     }
 
-    fn put_in_all(
+    fn expand_branches(
         &self,
         branches: Vec<Vec<Part>>,
-        room: &mut usize,
+        parts_left: &mut usize,
     ) -> Result<Vec<Vec<Part>>, PhraseError> {
         branches
             .into_iter()
-            .map(|branch| self.put_in(branch, room))
+            .map(|branch| self.expand_parts(branch, parts_left))
             .collect()
     }
 
@@ -168,7 +174,7 @@ impl Expansion {
             return;
         };
         self.open.push(name.to_owned());
-        let usable = self.uses(name, &parts);
+        let usable = self.expand_used(name, &parts);
         self.open.pop();
         let expanded = usable.then(|| match self.done.expand(parts) {
             Ok(expanded) => Some(expanded),
@@ -183,21 +189,21 @@ impl Expansion {
             .insert(name.to_owned(), expanded.flatten());
     }
 
-    /// Expands what the parts of a phrase use. Says whether the phrase can be expanded itself.
-    fn uses(&mut self, phrase: &str, parts: &[Part]) -> bool {
+    /// Expands the phrases that `parts` use. Returns whether the phrase itself can be expanded.
+    fn expand_used(&mut self, phrase: &str, parts: &[Part]) -> bool {
         let mut mentions = Vec::new();
         collect_mentions(parts, &mut mentions);
         for (name, column) in mentions {
             let fault = if let Some(from) = self.open.iter().position(|open| *open == name) {
-                let mut way: Vec<String> = self.open[from..]
+                let mut path: Vec<String> = self.open[from..]
                     .iter()
                     .map(|one| format!("<{one}>"))
                     .collect();
-                way.push(format!("<{name}>"));
+                path.push(format!("<{name}>"));
                 Fault::new(
                     "pattern.phrase_cycle",
                     column,
-                    format!("the phrase stands within itself: {}", way.join(" → ")),
+                    format!("the phrase contains itself: {}", path.join(" → ")),
                 )
             } else if !self.parsed.contains_key(&name) {
                 unknown(&name, column, self.parsed.keys())
@@ -205,7 +211,7 @@ impl Expansion {
                 Fault::new(
                     "pattern.too_deep",
                     column,
-                    format!("phrases stand within phrases more than {MAX_DEPTH} deep"),
+                    format!("phrases are nested more than {MAX_DEPTH} deep"),
                 )
             } else {
                 self.phrase(&name);
@@ -226,7 +232,7 @@ fn unknown<'n>(
     let nearest = known
         .clone()
         .map(|other| (strsim::normalized_damerau_levenshtein(name, other), other))
-        .filter(|(alike, _)| *alike >= ALIKE)
+        .filter(|(alike, _)| *alike >= MIN_SIMILARITY)
         .max_by(|one, other| one.0.total_cmp(&other.0));
     let help = match nearest {
         Some((_, nearest)) => format!("did you mean `<{nearest}>`?"),
@@ -244,7 +250,7 @@ fn unknown<'n>(
 
 fn too_large(column: usize) -> Fault {
     let message = format!(
-        "with its phrases put in, the pattern has more than {MAX_PARTS} words, slots and brackets; \
+        "with its phrases expanded, the pattern has more than {MAX_PARTS} words, slots and brackets; \
          split it into several"
     );
     Fault::new("pattern.too_large", column, message)
@@ -274,14 +280,11 @@ fn size_of(parts: &[Part]) -> usize {
     parts.iter().map(size).sum()
 }
 
-/// A phrase's part as if it stood where the phrase is used, since that is what a fault points at.
-fn standing_at(part: &Part, column: usize) -> Part {
+/// A phrase's part at the column where the phrase is used, so that faults point there.
+fn at_column(part: &Part, column: usize) -> Part {
     let all = |branches: &[Vec<Part>]| {
         let one = |branch: &Vec<Part>| -> Vec<Part> {
-            branch
-                .iter()
-                .map(|part| standing_at(part, column))
-                .collect()
+            branch.iter().map(|part| at_column(part, column)).collect()
         };
         branches.iter().map(one).collect()
     };

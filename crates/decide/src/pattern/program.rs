@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::syntax::{Fault, Part};
 use super::{ClosedValues, Lexicon, length_of};
 
-/// What a text must have to match, as words of which it needs at least one.
+/// Words of which a text needs at least one to match.
 pub(super) type RequiredWords = BTreeSet<u32>;
 
 /// A compiled pattern.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(super) steps: Vec<Step>,
-    /// Every match has at least one word of each of these.
+    /// Every match contains at least one word of each set.
     pub(super) needs: Vec<RequiredWords>,
 }
 
@@ -35,9 +35,9 @@ pub(super) enum Step {
         slot: String,
         column: usize,
     },
-    /// Further words of the free slot before it, if any.
+    /// Further words of the preceding free slot, if any.
     More,
-    /// Goes on at one of these steps.
+    /// Continues at one of these steps.
     Fork(Vec<usize>),
     Accept,
 }
@@ -58,8 +58,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Finds what a text must have to match. It is found apart, because checking a catalogue can do
-    /// without it.
+    /// Computes the required words. A separate step, because checking a catalogue does not need it.
     pub(super) fn find_needs(
         &mut self,
         parts: &[Part],
@@ -97,7 +96,7 @@ impl Program {
                         self.steps.push(Step::More);
                     }
                 }
-                // Phrases have been put in before.
+                // Phrases have been expanded before.
                 Part::Phrase { .. } => {}
                 Part::Choice(branches) => self.fork(branches, false, closed, lexicon),
                 Part::Optional(branches) => self.fork(branches, true, closed, lexicon),
@@ -132,11 +131,11 @@ impl Program {
         }
     }
 
-    /// The steps from `from` on that can be reached through steps for which `passes` holds.
+    /// The steps reachable from `from` through steps for which `passes` holds.
     fn reachable(&self, from: usize, passes: impl Fn(&Step) -> bool) -> Vec<usize> {
         let mut reached = vec![false; self.steps.len()];
         reached[from] = true;
-        // Steps lead only forward, so that one walk in order finds everything.
+        // Steps lead only forward, so one pass in order finds everything.
         for step in from..self.steps.len() {
             if reached[step] && passes(&self.steps[step]) {
                 match &self.steps[step] {
@@ -160,7 +159,7 @@ impl Program {
             return Err(Fault::new(
                 "pattern.no_literal",
                 1,
-                "the pattern can match without any word of its own, so that it would match \
+                "the pattern can match without any literal word, so it would match \
                  everything; make a word mandatory",
             ));
         }
@@ -177,7 +176,7 @@ impl Program {
                         "pattern.slot_twice",
                         *column,
                         format!(
-                            "`{{{name}}}` can stand in one sentence twice; give the second one \
+                            "`{{{name}}}` can occur twice in one sentence; give the second one \
                              another name"
                         ),
                     ));
@@ -191,8 +190,8 @@ impl Program {
                             "pattern.slots_adjacent",
                             *column,
                             format!(
-                                "nothing says where `{{{name}}}` ends and `{{{slot}}}` begins; put \
-                                 a word between them that is always there"
+                                "`{{{name}}}` and `{{{slot}}}` are adjacent; put a mandatory word \
+                                 between them"
                             ),
                         ));
                     }
@@ -203,7 +202,7 @@ impl Program {
     }
 }
 
-/// Collects, for every part that must be matched, the words of which one must be there.
+/// Collects, for every required part, the words of which one must occur.
 fn collect_needs(
     parts: &[Part],
     closed: &BTreeMap<String, Arc<ClosedValues>>,

@@ -1,8 +1,8 @@
-//! The best match of a pattern, by the rule of the shortest slot, and the other ways to match.
+//! Finds the best match of a pattern, preferring shorter slots, and the alternative matches.
 //!
-//! Every step is tried at most once at every position of the text, and only where the steps before
-//! it can lead, so that no pattern can make matching slow, however its optional parts and slots are
-//! nested, and one that begins with other words costs next to nothing.
+//! Every step is tried at most once at each position of the text, and only if earlier steps reach it, so
+//! that no pattern makes matching slow, however its optional parts and slots are nested, and one that
+//! starts with other words costs almost nothing.
 
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
 
@@ -11,17 +11,17 @@ use crate::politeness::Edges;
 use crate::slot_text::trimmed;
 use crate::words::{Kind, Words};
 
-/// How many other slot fillings of a pattern are given at most.
+/// Limit of alternative slot fillings of a pattern.
 pub const MAX_ALTERNATIVES: usize = 8;
 
-/// How many moves through a pattern are looked at for them.
+/// Limit of moves explored to find them.
 const MAX_MOVES: usize = 4_000;
 
-/// How good a match is. A request begins with what is wanted: "add … is done" is rather about
-/// adding than about something that is done, so this comes first.
+/// The quality of a match. The start of a request says what is wanted: "add … is done" is about adding
+/// rather than about something that is done, so this is compared first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Score {
-    /// Whether the match begins with the pattern's own words.
+    /// Whether the match starts with literal words of the pattern.
     begins_with_words: bool,
     points: Points,
 }
@@ -33,12 +33,12 @@ const NO_MATCH: Points = Points::MIN;
 const UNKNOWN: Points = Points::MIN + 1;
 const LITERAL: Points = 1 << 20;
 
-/// Points of every step at every position. It is reused from pattern to pattern.
+/// The points of every step at every position. Reused for all patterns.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     points: Vec<Points>,
     width: usize,
-    /// Positions and steps that can be reached.
+    /// Reachable pairs of position and step.
     reached: Vec<(usize, usize)>,
 }
 
@@ -47,53 +47,57 @@ impl Table {
         self.points[step * self.width + position]
     }
 
-    /// The points of the match from a move on, if it leads to one.
+    /// The points of the match after a move, if it leads to one.
     fn after(&self, next: &Move<'_>) -> Option<Points> {
         let rest = self.at(next.step, next.position);
         (rest != NO_MATCH).then(|| rest + next.gain)
     }
 }
 
-/// A text made ready for matching.
+/// A text prepared for matching.
 #[derive(Debug)]
-pub(super) struct Prepared<'t> {
+pub(super) struct PreparedText<'t> {
     pub(super) words: &'t Words<'t>,
     pub(super) numbers: &'t [u32],
     pub(super) edges: &'t Edges,
-    /// For each position whether it lies within a quotation, where no slot begins or ends.
+    /// For each position, whether it is inside a quotation, where no slot starts or ends.
     pub(super) quoted: &'t [bool],
 }
 
-/// A way to go on from a step at a position.
+/// A transition from a step at a position.
 #[derive(Debug, Clone, Copy)]
 struct Move<'s> {
     gain: Points,
     step: usize,
     position: usize,
-    /// What a closed slot reads.
+    /// The value read by a closed slot.
     value: Option<&'s str>,
 }
 
-/// What a slot read: words from and up to a position, or a value.
+/// What a slot reads: a range of words, or a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Reading<'s> {
     Free(&'s str, usize, usize),
     Closed(&'s str, &'s str),
 }
 
-/// A way through a pattern that has come to a step and a position.
+/// A partial match at a step and a position.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct SearchPath<'s> {
     step: usize,
     position: usize,
     readings: Vec<Reading<'s>>,
-    /// The free slot that is being read, and where it began.
+    /// The free slot being read, and its start.
     open: Option<(&'s str, usize)>,
 }
 
 impl Program {
-    /// The score of the best match and where it begins.
-    pub(super) fn best(&self, text: &Prepared<'_>, table: &mut Table) -> Option<(Score, usize)> {
+    /// The score of the best match and its start.
+    pub(super) fn best(
+        &self,
+        text: &PreparedText<'_>,
+        table: &mut Table,
+    ) -> Option<(Score, usize)> {
         let count = text.numbers.len();
         let starts = (0..=count).filter(|&start| text.edges.starts[start]);
         self.reach(starts.clone(), text, table);
@@ -110,7 +114,7 @@ impl Program {
         let best = starts
             .map(|start| (table.at(0, start), start))
             .filter(|&(points, _)| points != NO_MATCH);
-        // Of equally good matches the first one counts.
+        // The first one of equally good matches wins.
         let (points, start) =
             best.reduce(|best, other| if other.0 > best.0 { other } else { best })?;
         let score = Score {
@@ -120,8 +124,13 @@ impl Program {
         Some((score, start))
     }
 
-    /// Finds every step and position that can be reached, the last ones first.
-    fn reach(&self, starts: impl Iterator<Item = usize>, text: &Prepared<'_>, table: &mut Table) {
+    /// Finds all reachable steps and positions, in reverse order.
+    fn reach(
+        &self,
+        starts: impl Iterator<Item = usize>,
+        text: &PreparedText<'_>,
+        table: &mut Table,
+    ) {
         let width = text.numbers.len() + 1;
         table.width = width;
         table.points.clear();
@@ -143,11 +152,11 @@ impl Program {
                 }
             });
         }
-        // A move leads to a later position, or to a later step at the same one.
+        // A move leads to a later position, or to a later step at the same position.
         table.reached.sort_unstable_by(|one, other| other.cmp(one));
     }
 
-    fn begins_with_words(&self, start: usize, text: &Prepared<'_>, table: &Table) -> bool {
+    fn begins_with_words(&self, start: usize, text: &PreparedText<'_>, table: &Table) -> bool {
         let mut step = 0;
         while let Step::Fork(_) = &self.steps[step] {
             match self.best_move(step, start, text, table) {
@@ -158,18 +167,17 @@ impl Program {
         matches!(&self.steps[step], Step::Word { .. } | Step::Closed { .. })
     }
 
-    /// The best move from a step at a position that leads to a match, and the points of the match
-    /// from there on.
+    /// The best move from a step at a position, and the points of the match from there on.
     fn best_move<'s>(
         &'s self,
         step: usize,
         position: usize,
-        text: &Prepared<'_>,
+        text: &PreparedText<'_>,
         table: &Table,
     ) -> Option<(Points, Move<'s>)> {
         let mut best: Option<(Points, Move<'s>)> = None;
         self.moves(step, position, text, |next| {
-            // Earlier moves win ties, which is what makes earlier slots the shorter ones.
+            // Earlier moves win ties, which makes earlier slots shorter.
             if let Some(points) = table.after(&next)
                 && best.is_none_or(|(most, _)| points > most)
             {
@@ -179,12 +187,12 @@ impl Program {
         best
     }
 
-    /// Offers every move from a step at a position, shorter slots first.
+    /// All moves from a step at a position, shorter slots first.
     fn moves<'s>(
         &'s self,
         step: usize,
         position: usize,
-        text: &Prepared<'_>,
+        text: &PreparedText<'_>,
         mut offer: impl FnMut(Move<'s>),
     ) {
         let mut to = |gain: Points, step: usize, position: usize, value: Option<&'s str>| {
@@ -238,20 +246,20 @@ impl Program {
         }
     }
 
-    /// What the best match reads into the slots, and what other matches would.
+    /// The slots of the best match, and those of alternative matches.
     pub(super) fn read(
         &self,
-        text: &Prepared<'_>,
+        text: &PreparedText<'_>,
         table: &mut Table,
     ) -> (BTreeMap<String, String>, Vec<BTreeMap<String, String>>) {
         let Some((_, start)) = self.best(text, table) else {
             return (BTreeMap::new(), Vec::new());
         };
-        let mut way = SearchPath::beginning_at(start);
-        while let Some((_, next)) = self.best_move(way.step, way.position, text, table) {
-            way.go_on(&self.steps[way.step], &next);
+        let mut path = SearchPath::starting_at(start);
+        while let Some((_, next)) = self.best_move(path.step, path.position, text, table) {
+            path.advance(&self.steps[path.step], &next);
         }
-        let slots = way.slots(text);
+        let slots = path.slots(text);
         let has_free_slot = |step: &Step| matches!(step, Step::Free { .. });
         let alternatives = if self.steps.iter().any(has_free_slot) {
             self.alternatives(&slots, text, table)
@@ -261,24 +269,23 @@ impl Program {
         (slots, alternatives)
     }
 
-    /// Other slot fillings, from the best to the worst match; of equally good ones those with
-    /// shorter earlier slots first.
+    /// Alternative slot fillings, best match first; ties prefer shorter earlier slots.
     fn alternatives(
         &self,
         best: &BTreeMap<String, String>,
-        text: &Prepared<'_>,
+        text: &PreparedText<'_>,
         table: &Table,
     ) -> Vec<BTreeMap<String, String>> {
         let mut found: Vec<(Points, Vec<usize>, BTreeMap<String, String>)> = Vec::new();
-        // Ways wait by the points they will have in the end, which the table knows, and then by
-        // their number: the youngest first, so that one way is followed to its end.
+        // Paths are ordered by their final points, which the table contains, and then by number, newest
+        // first, so that one path is followed to its end.
         let mut waiting: BinaryHeap<(Points, usize)> = BinaryHeap::new();
-        let mut ways: Vec<(Points, SearchPath<'_>)> = Vec::new();
+        let mut paths: Vec<(Points, SearchPath<'_>)> = Vec::new();
         let mut seen: HashSet<SearchPath<'_>> = HashSet::new();
         for start in (0..text.numbers.len()).rev() {
             if text.edges.starts[start] && table.at(0, start) != NO_MATCH {
-                waiting.push((table.at(0, start), ways.len()));
-                ways.push((0, SearchPath::beginning_at(start)));
+                waiting.push((table.at(0, start), paths.len()));
+                paths.push((0, SearchPath::starting_at(start)));
             }
         }
         let mut next = Vec::new();
@@ -286,26 +293,26 @@ impl Program {
         while moves < MAX_MOVES
             && let Some((_, number)) = waiting.pop()
         {
-            let (mut gained, mut way) = ways[number].clone();
-            // A way is followed as long as there is only one move.
+            let (mut gained, mut path) = paths[number].clone();
+            // Follows a path while there is only one move.
             loop {
                 moves += 1;
                 next.clear();
-                self.moves(way.step, way.position, text, |one| {
+                self.moves(path.step, path.position, text, |one| {
                     next.extend(table.after(&one).map(|points| (points, one)));
                 });
                 let [(_, only)] = next.as_slice() else { break };
                 gained += only.gain;
-                way.go_on(&self.steps[way.step], only);
+                path.advance(&self.steps[path.step], only);
             }
-            if !seen.insert(way.clone()) {
+            if !seen.insert(path.clone()) {
                 continue;
             }
-            let step = &self.steps[way.step];
+            let step = &self.steps[path.step];
             if let Step::Accept = step {
-                let slots = way.slots(text);
+                let slots = path.slots(text);
                 if slots != *best && found.iter().all(|(.., other)| slots != *other) {
-                    found.push((gained, way.ends(), slots));
+                    found.push((gained, path.ends(), slots));
                     if found.len() == MAX_ALTERNATIVES {
                         break;
                     }
@@ -313,10 +320,10 @@ impl Program {
                 continue;
             }
             for (points, one) in next.iter().rev() {
-                waiting.push((gained + points, ways.len()));
-                let mut branch = way.clone();
-                branch.go_on(step, one);
-                ways.push((gained + one.gain, branch));
+                waiting.push((gained + points, paths.len()));
+                let mut branch = path.clone();
+                branch.advance(step, one);
+                paths.push((gained + one.gain, branch));
             }
         }
         found.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
@@ -325,7 +332,7 @@ impl Program {
 }
 
 impl<'s> SearchPath<'s> {
-    fn beginning_at(position: usize) -> Self {
+    fn starting_at(position: usize) -> Self {
         Self {
             step: 0,
             position,
@@ -334,7 +341,7 @@ impl<'s> SearchPath<'s> {
         }
     }
 
-    fn go_on(&mut self, step: &'s Step, next: &Move<'s>) {
+    fn advance(&mut self, step: &'s Step, next: &Move<'s>) {
         match step {
             Step::Free { slot, .. } => self.open = Some((slot, self.position)),
             Step::More if next.step != self.step => {
@@ -351,7 +358,7 @@ impl<'s> SearchPath<'s> {
         (self.step, self.position) = (next.step, next.position);
     }
 
-    /// Where the free slots end, in order.
+    /// The ends of the free slots, in order.
     fn ends(&self) -> Vec<usize> {
         let ends = self.readings.iter().filter_map(|reading| match reading {
             Reading::Free(_, _, end) => Some(*end),
@@ -360,18 +367,18 @@ impl<'s> SearchPath<'s> {
         ends.collect()
     }
 
-    fn slots(&self, text: &Prepared<'_>) -> BTreeMap<String, String> {
+    fn slots(&self, text: &PreparedText<'_>) -> BTreeMap<String, String> {
         let slots = self.readings.iter().map(|reading| match *reading {
-            Reading::Free(slot, from, to) => (slot.to_owned(), captured(text.words, from, to)),
+            Reading::Free(slot, from, to) => (slot.to_owned(), original_text(text.words, from, to)),
             Reading::Closed(slot, value) => (slot.to_owned(), value.to_owned()),
         });
         slots.collect()
     }
 }
 
-/// The original text of the words from `from` up to `to`, with the punctuation around them, which
-/// trimming judges.
-fn captured(words: &Words<'_>, from: usize, to: usize) -> String {
+/// The original text of the words from `from` up to `to`, with surrounding punctuation, which is trimmed
+/// later.
+fn original_text(words: &Words<'_>, from: usize, to: usize) -> String {
     let start = if from == 0 {
         0
     } else {

@@ -1,23 +1,23 @@
-//! Reads a sentence pattern into its parts.
+//! Parses a sentence pattern.
 
 use std::sync::Arc;
 
 use crate::words::{Kind, Words};
 
-/// The deepest nesting of brackets.
+/// Limit of nested brackets.
 const MAX_DEPTH: usize = 16;
 
-/// The longest pattern, in characters.
+/// Limit of a pattern, in characters.
 const MAX_LENGTH: usize = 1_000;
 
-/// A piece of a pattern.
+/// A part of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
     /// A word in its normal form.
     Word(Arc<str>),
-    /// A slot, with the column where it stands.
+    /// A slot, with its column.
     Slot { name: String, column: usize },
-    /// A named part, with the column where it stands. Once a pattern is expanded none is left.
+    /// A named phrase, with its column. Expanded patterns contain none.
     Phrase { name: String, column: usize },
     /// One of several sequences.
     Choice(Vec<Vec<Part>>),
@@ -25,7 +25,7 @@ pub(crate) enum Part {
     Optional(Vec<Vec<Part>>),
 }
 
-/// What is wrong with a pattern, and where.
+/// An error in a pattern, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) code: &'static str,
@@ -43,7 +43,7 @@ impl Fault {
     }
 }
 
-/// Reads a whole pattern.
+/// Parses a whole pattern.
 pub(crate) fn parse(pattern: &str) -> Result<Vec<Part>, Fault> {
     let characters: Vec<char> = pattern.chars().collect();
     if characters.len() > MAX_LENGTH {
@@ -63,7 +63,7 @@ pub(crate) fn parse(pattern: &str) -> Result<Vec<Part>, Fault> {
         (1, Some(parts)) if parts.is_empty() => Err(Fault::new(
             "pattern.empty",
             1,
-            "the pattern has no words; write what a person would say",
+            "the pattern has no words; write what a user would say",
         )),
         (1, Some(parts)) => Ok(parts),
         _ => Err(Fault::new(
@@ -72,7 +72,7 @@ pub(crate) fn parse(pattern: &str) -> Result<Vec<Part>, Fault> {
                 .iter()
                 .position(|&c| c == '|')
                 .map_or(1, |index| index + 1),
-            "`|` separates alternatives only within brackets; write `(this|that)`",
+            "`|` separates alternatives only inside brackets; write `(this|that)`",
         )),
     }
 }
@@ -84,7 +84,7 @@ struct Reader<'p> {
 }
 
 impl Reader<'_> {
-    /// Reads alternatives up to the bracket that closes them, or to the end of the pattern.
+    /// Parses alternatives up to the closing bracket or the end of the pattern.
     fn branches(&mut self, closing: Option<char>) -> Result<Vec<Vec<Part>>, Fault> {
         let opened_at = self.next;
         let mut branches = vec![Vec::new()];
@@ -113,24 +113,24 @@ impl Reader<'_> {
                         return Err(Fault::new(
                             "pattern.escape",
                             column,
-                            "`\\` stands at the end; write `\\\\` or the character it escapes",
+                            "`\\` is the last character; write `\\\\` or the character it escapes",
                         ));
                     }
                 },
                 '[' | '(' => {
-                    self.stands_apart(column)?;
+                    self.check_not_inside_word(column)?;
                     flush(&mut literal, &mut branches);
                     let part = self.group(character, column)?;
                     push(&mut branches, part);
                 }
                 '{' => {
-                    self.stands_apart(column)?;
+                    self.check_not_inside_word(column)?;
                     flush(&mut literal, &mut branches);
                     let name = self.name(column, '}')?;
                     push(&mut branches, Part::Slot { name, column });
                 }
                 '<' => {
-                    self.stands_apart(column)?;
+                    self.check_not_inside_word(column)?;
                     flush(&mut literal, &mut branches);
                     let name = self.name(column, '>')?;
                     push(&mut branches, Part::Phrase { name, column });
@@ -141,14 +141,16 @@ impl Reader<'_> {
                 }
                 ']' | ')' if closing == Some(character) => {
                     flush(&mut literal, &mut branches);
-                    self.stands_apart(column)?;
+                    self.check_not_inside_word(column)?;
                     return Ok(branches);
                 }
                 ']' | ')' | '}' | '>' => {
                     return Err(Fault::new(
                         "pattern.unexpected",
                         column,
-                        format!("`{character}` closes nothing; escape it as `\\{character}`"),
+                        format!(
+                            "there is no bracket for `{character}` to close; escape it as `\\{character}`"
+                        ),
                     ));
                 }
                 _ => literal.push(character),
@@ -171,7 +173,7 @@ impl Reader<'_> {
             return Err(Fault::new(
                 "pattern.alternative_empty",
                 column,
-                "an alternative has no words; leave it out, or write `[words]` for words that may \
+                "an alternative has no words; remove it, or write `[words]` for words that may \
                  be missing",
             ));
         }
@@ -182,7 +184,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads the name of a slot or a phrase, up to what closes it.
+    /// Parses the name of a slot or a phrase, up to its closing character.
     fn name(&mut self, column: usize, closing: char) -> Result<String, Fault> {
         let (code, kind) = match closing {
             '>' => ("pattern.phrase_name", "phrase"),
@@ -202,16 +204,18 @@ impl Reader<'_> {
             return Err(Fault::new(
                 code,
                 column,
-                format!("`{name}` is no {kind} name; use lower-case letters, digits and `_`"),
+                format!(
+                    "`{name}` is not a valid {kind} name; use lower-case letters, digits and `_`"
+                ),
             ));
         }
-        self.stands_apart(self.next)?;
+        self.check_not_inside_word(self.next)?;
         Ok(name)
     }
 
-    /// Patterns match whole words, so that a bracket inside one (`task[s]`) would not do what it
-    /// seems to say. Scripts without spaces have no such words.
-    fn stands_apart(&self, column: usize) -> Result<(), Fault> {
+    /// Patterns match whole words, so a bracket inside a word (`task[s]`) would not work as expected.
+    /// Scripts without spaces have no such words.
+    fn check_not_inside_word(&self, column: usize) -> Result<(), Fault> {
         let closes = matches!(self.characters[column - 1], ']' | ')' | '}' | '>');
         let neighbour = if closes {
             self.characters.get(column)
@@ -229,7 +233,7 @@ impl Reader<'_> {
             return Err(Fault::new(
                 "pattern.inside_word",
                 column,
-                "a bracket stands inside a word, but words match as a whole; write `(task|tasks)` \
+                "there is a bracket inside a word, but words match as a whole; write `(task|tasks)` \
                  for `task[s]`, or put a space",
             ));
         }
@@ -237,12 +241,12 @@ impl Reader<'_> {
     }
 }
 
-/// A name is written with `-` or `_` alike, as everywhere.
+/// Names may be written with `-` or `_`.
 pub(super) fn normal_name(written: &str) -> String {
     written.trim().replace('-', "_")
 }
 
-/// Whether a slot or a phrase can be called so.
+/// Whether a slot or a phrase can have this name.
 pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_lowercase())
         && name

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use convoke_store::StoreError;
 use futures::FutureExt;
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use super::TaskDriver;
 use crate::attempts::perform;
 use crate::call::{Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome, Verdict};
 use crate::error::EngineError;
 use crate::event::Event;
+use crate::live::Live;
 use crate::program::Program;
 
 /// Why it is not known what came of a call that was under way when its worker was gone.
@@ -84,6 +86,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         outcome: Outcome<P::Reply>,
         started_at: Timestamp,
     ) {
+        self.live.end(call.id);
         let now = self.context.engine.now();
         let duration = now.duration_since(started_at).as_millis();
         let event = Event::Returned {
@@ -186,9 +189,24 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         self.begun.push(call.id);
         let context = Arc::clone(&self.context);
         let durable = self.journal.durable();
-        let call_context = self.call_context();
+        let mut call_context = self.call_context();
+        call_context.live = self.live_text_of(call.id);
         self.under_way
             .push(perform(context, call_context, durable, call, doubtful).boxed());
+    }
+
+    /// Where a call says what it says, if anybody hears it.
+    fn live_text_of(&self, call: Uuid) -> Option<Live> {
+        let (listener, live) = (self.listener.clone(), Arc::clone(&self.live));
+        match (listener, live.has_readers()) {
+            (listener, false) => listener,
+            (listener, true) => Some(Live::new(move |update| {
+                live.say(call, update);
+                if let Some(listener) = &listener {
+                    listener.say(update);
+                }
+            })),
+        }
     }
 
     /// What a call is told now.

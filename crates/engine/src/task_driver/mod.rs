@@ -34,6 +34,7 @@ use crate::error::EngineError;
 use crate::event::Event;
 use crate::journal_writer::{Durable, JournalWriter};
 use crate::live::Live;
+use crate::live_hub::TaskLive;
 use crate::local_queue::HandOff;
 use crate::machine::Machine;
 use crate::permits::Permit;
@@ -72,6 +73,9 @@ pub(crate) struct TaskDriver<P: Program, X: Executor<P>> {
     inbox_waits: bool,
     /// What every call is told.
     call_context: CallContext,
+    /// Who listens because they handed the task in, and who follows it.
+    listener: Option<Live>,
+    live: Arc<TaskLive>,
     /// Calls that this worker has begun.
     begun: Vec<Uuid>,
     /// Calls that were found not to have taken effect, once for each time.
@@ -102,7 +106,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         task_driver.row.status = TaskState::Working;
         task_driver.row.progress = true;
         task_driver.waiter = hand_off.waiter;
-        task_driver.call_context.live = hand_off.live;
+        task_driver.listener = hand_off.live;
         task_driver
     }
 
@@ -128,7 +132,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         task_driver.row.status = record.status;
         task_driver.row.stage = record.stage;
         task_driver.permit = permit;
-        task_driver.call_context.live = live;
+        task_driver.listener = live;
         task_driver.signals = claimed.signals;
         task_driver.rested_at = Some(claimed.entry.at);
         task_driver.states = StateWriter::after(&claimed.entry.state);
@@ -156,6 +160,8 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
                 children,
                 live: None,
             },
+            listener: None,
+            live: context.engine.0.live_hub.of(fence.task),
             row: RowState {
                 status: machine.snapshot().status,
                 stage: machine.snapshot().stage,

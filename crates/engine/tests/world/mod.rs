@@ -40,6 +40,15 @@ impl Program for Words {
     type Request = Value;
     type Reply = Value;
 
+    /// A word such as `rest@60` is performed after so many seconds.
+    fn delay(&self, request: &Value) -> Duration {
+        let word = request["arguments"]["word"].as_str().unwrap_or_default();
+        let seconds = word.trim_end_matches('?').split_once('@');
+        seconds.map_or(Duration::ZERO, |(_, seconds)| {
+            Duration::from_secs(seconds.parse().unwrap())
+        })
+    }
+
     fn modified(&self, _: &Value, value: Value) -> Result<Value, String> {
         if value.is_object() {
             Ok(json!({ "arguments": value }))
@@ -315,7 +324,7 @@ impl Executor<Words> for Hands {
 pub(crate) struct World {
     pub(crate) store: Arc<GatedStore<MemoryStore>>,
     pub(crate) clock: Arc<SimClock>,
-    ids: Arc<CountedIds>,
+    pub(crate) ids: Arc<CountedIds>,
     pub(crate) engine: Engine<Words>,
     pub(crate) hands: Arc<Hands>,
 }
@@ -509,7 +518,7 @@ impl World {
     }
 }
 
-fn engine(
+pub(crate) fn engine(
     store: &Arc<GatedStore<MemoryStore>>,
     clock: &Arc<SimClock>,
     ids: &Arc<CountedIds>,

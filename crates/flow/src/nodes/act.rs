@@ -25,17 +25,17 @@ pub(crate) fn start(turn: &mut Turn<'_>, skill: &SkillFields) -> Step<Request> {
 }
 
 /// Does it once more with other slots.
-pub(crate) fn begin_again(
+pub(crate) fn rebuild_open_calls(
     turn: &mut Turn<'_>,
     set: &Map<String, Value>,
 ) -> Result<Vec<NewCall<Request>>, String> {
     let target = turn.state.target.as_ref();
     let skill = target.and_then(|target| turn.assistant.catalogue.skill(target));
-    let skill = skill.ok_or("the skill is gone")?;
+    let skill = skill.ok_or("the skill is no longer in the app")?;
     turn.state.slots.extend(set.clone());
     let step = start(turn, skill);
     if step.calls.is_empty() {
-        return Err("with these changes there is nothing to do".into());
+        return Err("with these changes no call is left to make".into());
     }
     Ok(step.calls)
 }
@@ -83,7 +83,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         .and_then(|target| assistant.catalogue.skill(target))
         .and_then(|skill| skill.action.as_ref());
     let Some(action) = action else {
-        return compose::broken(turn, "the skill's action is gone");
+        return compose::broken(turn, "the skill no longer has an action");
     };
     let made = returned.made;
     let reply = match returned.tool() {

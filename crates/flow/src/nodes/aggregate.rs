@@ -1,11 +1,11 @@
-//! Aggregate: one answer from several results. They are joined as a person would; what is missing is named; and where the
-//! app has a model for it, that may write the text instead, with no number in it that no result has.
+//! Aggregate: combines several results into one answer and names what is missing. A model may write the text if the app
+//! sets one; its text is dropped if it contains a number that no result has.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use convoke_engine::{Failure, Step};
+use convoke_engine::{Failure, NewCall, Step};
 use convoke_llm::{ChatRequest, ModelClient};
 use convoke_model::{
     AggregatorOptionsFields, FailureCode, LlmConfig, MAX_SUGGESTIONS, Message, Reliance, Stage,
@@ -21,23 +21,23 @@ use crate::calls::{CallRequest, Request, ReturnedCall, is_default, one_call};
 use crate::memory::Memory;
 use crate::turn::Turn;
 
-/// What several results come to.
+/// Several results on their way into one answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Aggregation {
     pub(crate) intent: String,
-    /// What was said, in the order in which it was asked for.
+    /// Texts of the results, in the order of the request.
     pub(crate) done: Vec<String>,
-    /// What did not answer, and why.
+    /// Names of those without an answer, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing: Vec<(String, String)>,
-    /// What was said by those who were asked and say that they cannot tell.
+    /// Replies of those who declined to answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) declined: Vec<String>,
-    /// What the user reads of what is missing.
+    /// The sentence for the user about what is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lacks: Option<String>,
-    /// Whether something that did answer lacks something.
+    /// Whether any of the answers is incomplete.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) partial: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -48,11 +48,11 @@ pub(crate) struct Aggregation {
     pub(crate) memory: Memory,
 }
 
-/// What the executor is asked: one text from these.
+/// The request to combine results into one text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Facts {
     pub(crate) results: Vec<String>,
-    /// When its time is over.
+    /// Its deadline, in milliseconds from when the task was accepted.
     pub(crate) until_ms: u64,
 }
 
@@ -68,13 +68,13 @@ impl Aggregation {
         }
     }
 
-    /// Something did not answer.
+    /// Records that something did not answer.
     pub(crate) fn miss(&mut self, name: String, why: String) {
         self.missing.push((name, why));
     }
 
-    /// What a result leaves behind for the next turn. The question that stands last is the one that the next message
-    /// answers, and what was done last is what it points at.
+    /// Adds the memory of a result. The last open question is the one that the next message answers, and the last topic
+    /// is the one that it refers to.
     pub(crate) fn remember(&mut self, memory: Memory) {
         let known = &mut self.memory;
         known.asks = memory.asks.or(known.asks.take());
@@ -86,7 +86,7 @@ impl Aggregation {
         known.conversations.extend(memory.conversations);
     }
 
-    fn told(self, text: String, mut metadata: Map<String, Value>) -> ComposedReply {
+    fn into_reply(self, text: String, mut metadata: Map<String, Value>) -> ComposedReply {
         let partial = self.partial || !self.missing.is_empty();
         let confidence = if self.missing.len() > self.done.len() {
             Reliance::Low
@@ -103,8 +103,8 @@ impl Aggregation {
             metadata.insert("missing".into(), json!(missing));
         }
         ComposedReply {
-            sources: each_once(self.sources, usize::MAX),
-            suggestions: each_once(self.suggestions, MAX_SUGGESTIONS),
+            sources: distinct(self.sources, usize::MAX),
+            suggestions: distinct(self.suggestions, MAX_SUGGESTIONS),
             confidence,
             partial,
             metadata,
@@ -113,13 +113,31 @@ impl Aggregation {
     }
 }
 
-fn each_once(texts: Vec<String>, most: usize) -> Vec<String> {
+fn distinct(texts: Vec<String>, most: usize) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let new = |text: &String| seen.insert(text.clone());
     texts.into_iter().filter(new).take(most).collect()
 }
 
-/// Answers, with the help of a model where the app has one for it and there is something to put together.
+/// The next step over parts that become one answer: more calls while any part is open, else the answer from what
+/// `gather` collects.
+pub(crate) fn go_on(
+    turn: &mut Turn<'_>,
+    calls: Vec<NewCall<Request>>,
+    is_open: bool,
+    gather: fn(&mut Turn<'_>) -> Aggregation,
+) -> Step<Request> {
+    if is_open {
+        return Step {
+            calls,
+            ..Step::default()
+        };
+    }
+    let gathered = gather(turn);
+    answer(turn, gathered)
+}
+
+/// Answers. A model combines the results if there are several and the app sets one for it.
 pub(crate) fn answer(turn: &mut Turn<'_>, gathered: Aggregation) -> Step<Request> {
     if gathered.done.len() < 2 || model_of(turn.assistant).is_none() {
         return compose(turn, gathered, None);
@@ -138,16 +156,16 @@ pub(crate) fn answer(turn: &mut Turn<'_>, gathered: Aggregation) -> Step<Request
     }
 }
 
-/// Takes in what a model wrote. It stands only if it says nothing that the results do not.
+/// Takes the model's text, unless it is empty or contains a number that no result has.
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let Some(gathered) = turn.state.gathered.take().map(|gathered| *gathered) else {
-        return compose::broken(turn, "the results are gone");
+        return compose::broken(turn, "the collected results are missing");
     };
     let written = match returned.thought() {
         Ok(thought) => {
             let model = model_of(turn.assistant);
             turn.state.spent.add(&thought, model.into_iter());
-            match made_up(&thought.text, &gathered.done) {
+            match invented_number(&thought.text, &gathered.done) {
                 None if !thought.text.trim().is_empty() => Ok(thought.text),
                 None => Err("the model wrote nothing".to_owned()),
                 Some(number) => Err(format!("the model wrote {number}, which no result has")),
@@ -158,13 +176,13 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
     compose(turn, gathered, Some(written))
 }
 
-/// What is there when the time is over: all of it, put together without the model.
+/// The answer at the deadline: all results, combined without the model.
 pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
     let gathered = turn.state.gathered.take()?;
     Some(compose(turn, *gathered, None))
 }
 
-/// One answer: what was done, and what was not.
+/// Ends the task with what was done and what is missing.
 pub(crate) fn compose(
     turn: &mut Turn<'_>,
     gathered: Aggregation,
@@ -172,9 +190,9 @@ pub(crate) fn compose(
 ) -> Step<Request> {
     let options = options(turn.assistant);
     if gathered.done.is_empty() && gathered.declined.len() == gathered.missing.len() {
-        // Whoever was asked has answered: that they cannot tell.
-        let text = each_once(gathered.declined.clone(), usize::MAX).join("\n\n");
-        return compose::speak(turn, gathered.told(text, Map::new()));
+        // Everyone declined, which is an answer.
+        let text = distinct(gathered.declined.clone(), usize::MAX).join("\n\n");
+        return compose::speak(turn, gathered.into_reply(text, Map::new()));
     }
     if gathered.done.is_empty() {
         let causes: Vec<String> = gathered
@@ -200,23 +218,23 @@ pub(crate) fn compose(
             joined(&gathered.done, &options)
         }
     };
-    match with_what_lacks(turn.assistant, success, gathered.lacks.as_deref()) {
-        Ok(text) => compose::speak(turn, gathered.told(text, metadata)),
+    match with_missing(turn.assistant, success, gathered.lacks.as_deref()) {
+        Ok(text) => compose::speak(turn, gathered.into_reply(text, metadata)),
         Err(cause) => compose::broken(turn, &cause),
     }
 }
 
-/// Several texts as one, and what is missing.
-pub(crate) fn in_one(
+/// Joins several texts and adds what is missing.
+pub(crate) fn joined_with_missing(
     assistant: &Assistant,
     texts: &[String],
     lacks: Option<&str>,
 ) -> Result<String, String> {
     let text = joined(texts, &options(assistant));
-    with_what_lacks(assistant, text, lacks)
+    with_missing(assistant, text, lacks)
 }
 
-fn with_what_lacks(
+fn with_missing(
     assistant: &Assistant,
     success: String,
     lacks: Option<&str>,
@@ -232,7 +250,7 @@ fn with_what_lacks(
     assistant.templates.text(&template, &context)
 }
 
-/// Results one behind the other: sentences in a line, longer ones in paragraphs.
+/// Joins results: sentences with spaces, longer texts as paragraphs.
 fn joined(texts: &[String], options: &AggregatorOptionsFields) -> String {
     if let [only] = texts {
         return only.clone();
@@ -247,7 +265,7 @@ fn joined(texts: &[String], options: &AggregatorOptionsFields) -> String {
     done.join(gap)
 }
 
-/// A text that another may follow.
+/// The text with a full stop where it lacks one, so that another may follow.
 fn sentence(text: &str) -> String {
     let text = text.trim();
     let ends = text.ends_with(['.', '!', '?', '…', ':']) || text.contains('\n');
@@ -259,7 +277,7 @@ fn options(assistant: &Assistant) -> AggregatorOptionsFields {
     own.clone().unwrap_or_default()
 }
 
-/// The model that puts results together, if the app names one.
+/// The model that combines results, if the app sets one.
 fn model_of(assistant: &Assistant) -> Option<&LlmConfig> {
     let app = &assistant.app;
     let name = app.config.aggregator.as_ref()?.model.as_ref()?;
@@ -290,15 +308,15 @@ pub(crate) async fn ask(
     Thought::of(client, chat).await
 }
 
-/// A number of a text that stands in no result, if there is one.
-fn made_up(text: &str, results: &[String]) -> Option<String> {
+/// The first number of a text that no result contains.
+fn invented_number(text: &str, results: &[String]) -> Option<String> {
     let known: BTreeSet<String> = results.iter().flat_map(|result| numbers(result)).collect();
     numbers(text)
         .into_iter()
         .find(|number| !known.contains(number))
 }
 
-/// The numbers of a text, without what groups their digits: `1,234.50` is `1234.50`.
+/// The numbers of a text without digit grouping: `1,234.50` is `1234.50`.
 fn numbers(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut number = String::new();
@@ -331,9 +349,15 @@ mod tests {
             "7.5 days.",
             "Nothing.",
         ] {
-            assert_eq!(made_up(honest, &results), None, "{honest}");
+            assert_eq!(invented_number(honest, &results), None, "{honest}");
         }
-        assert_eq!(made_up("26 % of them", &results).as_deref(), Some("26"));
-        assert_eq!(made_up("7.55 days", &results).as_deref(), Some("7.55"));
+        assert_eq!(
+            invented_number("26 % of them", &results).as_deref(),
+            Some("26")
+        );
+        assert_eq!(
+            invented_number("7.55 days", &results).as_deref(),
+            Some("7.55")
+        );
     }
 }

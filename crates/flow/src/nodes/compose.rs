@@ -100,7 +100,9 @@ pub(crate) fn say_done(
 fn words(turn: &Turn<'_>, template: &str, context: &Map<String, Value>) -> Result<String, String> {
     match turn.assistant.templates.text(template, context) {
         Ok(text) if !text.is_empty() => Ok(text),
-        Ok(_) => Err(FailureCode::ReplyEmpty.because("the template of a reply gave nothing")),
+        Ok(_) => {
+            Err(FailureCode::ReplyEmpty.because("the template of a reply rendered to nothing"))
+        }
         Err(cause) => Err(FailureCode::ReplyTemplate.because(cause)),
     }
 }
@@ -113,7 +115,7 @@ pub(crate) fn without_words(
     memory: Memory,
     cause: &str,
 ) -> Step<Request> {
-    tracing::warn!(task = %turn.view.facts.id, cause, "a reply could not be put into words");
+    tracing::warn!(task = %turn.view.facts.id, cause, "the template of a reply failed");
     let text = what_was_done(turn, &turn.assistant.app.config.messages.done);
     let mut told = ComposedReply::of(text, intent, memory);
     told.metadata.insert(REPLY_FAILED.into(), json!(cause));
@@ -349,7 +351,7 @@ fn answer(turn: &mut Turn<'_>, told: ComposedReply) -> Option<(Answer, Message)>
         ..AnswerFields::of(told.text.clone())
     })
     .ok()?;
-    let mut said = MessageFields::said(Role::Assistant, told.text, turn.view.at);
+    let mut said = MessageFields::draft(Role::Assistant, told.text, turn.view.at);
     said.agent = state.target.as_ref().map(|target| target.agent.clone());
     told.memory.leave(&mut said.metadata);
     Some((answer, Message::new(said).ok()?))

@@ -20,7 +20,7 @@ use crate::turn::Turn;
 pub(crate) struct DecisionReply {
     #[serde(flatten)]
     pub(crate) meaning: Meaning,
-    /// What the user was last told of.
+    /// Items that the user was shown last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) shown: Vec<Item>,
     /// The conversation that each domain goes on with, where domains are asked.
@@ -114,7 +114,7 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
         Some((target, skill))
     });
     let Some((target, skill)) = found else {
-        return compose::broken(turn, "the chosen skill is gone");
+        return compose::broken(turn, "the chosen skill is no longer in the app");
     };
     for (name, slot) in &skill.slots {
         let text = match turn.state.slots.get(name.as_str()) {

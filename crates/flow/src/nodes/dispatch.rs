@@ -1,5 +1,5 @@
-//! Dispatch: several requests of one message, each a task of its own for whom it is for; all at once, or one after the
-//! other. Each has its own time, its own attempts and its own error, and none discards another.
+//! Dispatch: runs the requests of a message that holds several, each as a sub-task, in parallel or in sequence. Each has
+//! its own time limit, retries and error; a failed one does not affect the others.
 
 use convoke_engine::{NewCall, Step};
 use convoke_model::{
@@ -9,41 +9,42 @@ use convoke_tools::ToolReply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::agent::sub_agents::{Addressee, ConversationExcerpt, SubTask};
+use super::agent::sub_agents::{Addressee, SubTask};
 use super::aggregate::{self, Aggregation};
 use super::compose;
 use crate::assistant::{Assistant, Node};
 use crate::calls::{CallRequest, DecisionContext, Request, ReturnedCall, is_default};
+use crate::input::ConversationExcerpt;
 use crate::memory::{Memory, RequestTarget, Topic};
 use crate::split::Part;
 use crate::turn::Turn;
 
-/// One of several requests, and what came of it.
+/// One of several requests, and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SubRequest {
     said: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     goal: Option<RequestTarget>,
-    /// Whether it waits for the one before it.
+    /// Whether it starts only after the one before it has ended.
     #[serde(default, skip_serializing_if = "is_default")]
     waits: bool,
-    /// What the one before it is about, where it points at that.
+    /// The topic of the request before it, if it refers to that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     topic: Option<Topic>,
-    /// How often it was begun.
+    /// Number of attempts.
     #[serde(default, skip_serializing_if = "is_default")]
     attempts: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    came: Option<SubTaskResult>,
+    #[serde(rename = "came", default, skip_serializing_if = "Option::is_none")]
+    result: Option<SubTaskResult>,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct SubTaskResult {
     text: String,
     #[serde(default, skip_serializing_if = "is_default")]
     failed: bool,
-    /// Whether it lacks something.
+    /// Whether it is incomplete.
     #[serde(default, skip_serializing_if = "is_default")]
     partial: bool,
     /// The tools that it called.
@@ -53,18 +54,18 @@ struct SubTaskResult {
     sources: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     suggestions: Vec<String>,
-    /// What it leaves behind for the next turn.
+    /// Memory for the next turn.
     #[serde(default, skip_serializing_if = "is_default")]
     memory: Memory,
 }
 
-/// Hands every part to whom it is for.
+/// Records the decision and starts the parts.
 pub(crate) fn start(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
     turn.state.decision = decision(turn.said(), &parts);
     begin(turn, parts)
 }
 
-/// Hands out what was decided already.
+/// Starts the parts of a decision that is recorded already.
 pub(crate) fn begin(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
     turn.state.node = Node::Dispatch;
     let in_order = turn.assistant.app.config.dispatch.order == Order::Sequential;
@@ -89,7 +90,7 @@ pub(crate) fn begin(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
             goal: Some(part.target),
             topic,
             attempts: 0,
-            came: None,
+            result: None,
         });
     }
     turn.state.dispatched = dispatched;
@@ -100,14 +101,15 @@ pub(crate) fn begin(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
     }
 }
 
-/// Begins every part that is not begun and waits for nobody any more.
+/// Starts every part that can start now.
 fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
     let parts = &turn.state.dispatched;
     let ready: Vec<usize> = (0..parts.len())
         .filter(|index| {
             let part = &parts[*index];
-            let is_free = !part.waits || parts[..*index].iter().all(|before| before.came.is_some());
-            part.attempts == 0 && part.came.is_none() && is_free
+            let is_free =
+                !part.waits || parts[..*index].iter().all(|before| before.result.is_some());
+            part.attempts == 0 && part.result.is_none() && is_free
         })
         .collect();
     ready
@@ -116,7 +118,7 @@ fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
         .collect()
 }
 
-/// An attempt at a part.
+/// Makes an attempt at a part.
 fn call(turn: &mut Turn<'_>, index: usize, delay_ms: u64) -> Option<NewCall<Request>> {
     let part = turn.state.dispatched.get_mut(index)?;
     part.attempts += 1;
@@ -126,13 +128,13 @@ fn call(turn: &mut Turn<'_>, index: usize, delay_ms: u64) -> Option<NewCall<Requ
         ..sub_task(turn, goal, said, topic, delay_ms)
     };
     Some(NewCall {
-        label: sub_task.whom.name().to_string(),
+        label: sub_task.addressee.name().to_string(),
         request: Request(CallRequest::Child(Box::new(sub_task))),
         approval: None,
     })
 }
 
-/// What whoever is chosen is asked to do: within their own time, and looking back on the conversation.
+/// The sub-task for a target, with the target's own time limit and an excerpt of the conversation.
 pub(crate) fn sub_task(
     turn: &Turn<'_>,
     goal: RequestTarget,
@@ -154,7 +156,7 @@ pub(crate) fn sub_task(
         None => u64::from(config.limits.tool_seconds) * 1_000,
     };
     let thinks = agent.is_some_and(|agent| agent.llm_config.is_some());
-    let whom = match &goal {
+    let addressee = match &goal {
         RequestTarget::Agent { .. } if thinks => Addressee::Agent(name),
         _ => Addressee::Request(name),
     };
@@ -165,18 +167,19 @@ pub(crate) fn sub_task(
         deciding: DecisionContext {
             goal: Some(goal),
             topic,
+            ..DecisionContext::default()
         },
         earlier,
-        ..SubTask::at_node(whom, said, Map::new())
+        ..SubTask::at_node(addressee, said, Map::new())
     }
 }
 
-/// Several targets, in the order in which they were asked for.
+/// A decision for several targets, in the order of the message.
 pub(crate) fn decision(said: &str, parts: &[Part]) -> Option<Decision> {
     let mut targets: Vec<convoke_model::Target> = Vec::new();
     for part in parts {
         let mut target = part.target.target(part.confidence);
-        // Two parts may be for the same skill, which is then one target.
+        // A target is listed once, even if two parts are for it.
         if targets
             .iter()
             .all(|known| (&known.name, &known.agent) != (&target.name, &target.agent))
@@ -190,13 +193,13 @@ pub(crate) fn decision(said: &str, parts: &[Part]) -> Option<Decision> {
     Decision::new(fields).ok()
 }
 
-/// Takes in what came of a part, and answers once all have come.
+/// Records the result of a part, and answers once all have one.
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let Some(CallRequest::Child(sub_task)) = turn.view.returned.map(|call| &call.request.0) else {
-        return compose::broken(turn, "an outcome came without its request");
+        return compose::broken(turn, "the outcome belongs to no request");
     };
     let index = sub_task.index;
-    let came = match returned.tool() {
+    let result = match returned.tool() {
         Ok(reply) => {
             if let Some(delay) = may_try_again(turn, index, &reply) {
                 let calls = call(turn, index, delay).into_iter().collect();
@@ -211,22 +214,20 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         Err(failure) => SubTaskResult::failed(failure.cause()),
     };
     if let Some(part) = turn.state.dispatched.get_mut(index) {
-        part.came = Some(came);
+        part.result = Some(result);
     }
     let calls = next(turn);
-    if !calls.is_empty() || turn.state.dispatched.iter().any(|part| part.came.is_none()) {
-        return Step {
-            calls,
-            ..Step::default()
-        };
-    }
-    let gathered = gather(turn);
-    aggregate::answer(turn, gathered)
+    let is_open = turn
+        .state
+        .dispatched
+        .iter()
+        .any(|part| part.result.is_none());
+    aggregate::go_on(turn, calls, is_open, gather)
 }
 
-/// What is there when the time is over, if anything is.
+/// The answer at the deadline, from the results so far. `None` without any.
 pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
-    let done = |part: &SubRequest| part.came.as_ref().is_some_and(|came| !came.failed);
+    let done = |part: &SubRequest| part.result.as_ref().is_some_and(|result| !result.failed);
     if !turn.state.dispatched.iter().any(done) {
         return None;
     }
@@ -234,14 +235,14 @@ pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
     Some(aggregate::compose(turn, gathered, None))
 }
 
-/// How long to wait before a part is tried once more, if it may be: it failed for a passing reason before anything was
-/// changed, and was not tried too often.
+/// The delay before a part is retried. `None` unless it failed for a transient reason, changed nothing, and has attempts
+/// left.
 fn may_try_again(turn: &Turn<'_>, index: usize, reply: &ToolReply) -> Option<u64> {
     let part = turn.state.dispatched.get(index)?;
     retry_delay(turn.assistant, part.goal.as_ref()?, part.attempts, reply)
 }
 
-/// The same, of anybody who was begun so often.
+/// The delay before a target is retried after so many attempts.
 pub(crate) fn retry_delay(
     assistant: &Assistant,
     goal: &RequestTarget,
@@ -257,29 +258,29 @@ fn agent_of<'a>(assistant: &'a Assistant, name: &Name) -> Option<&'a AgentFields
     assistant.app.agent(name.as_str()).map(|agent| &**agent)
 }
 
-/// What came of all parts, in the order of the message, whatever order they came in.
+/// Collects the results of all parts in the order of the message.
 fn gather(turn: &mut Turn<'_>) -> Aggregation {
     let parts = std::mem::take(&mut turn.state.dispatched);
     let mut gathered = Aggregation::of("several");
     let mut undone = Vec::new();
     for part in parts {
         let name = part.goal.as_ref().map(|goal| goal.name().to_string());
-        let Some(came) = part.came else {
-            gathered.miss(name.unwrap_or_default(), "its time was over".to_owned());
+        let Some(result) = part.result else {
+            gathered.miss(name.unwrap_or_default(), "its time limit passed".to_owned());
             undone.push(part.said);
             continue;
         };
-        turn.state.tool_calls.extend(came.calls);
-        gathered.remember(came.memory);
-        if came.failed {
-            gathered.miss(name.unwrap_or_default(), came.text);
+        turn.state.tool_calls.extend(result.calls);
+        gathered.remember(result.memory);
+        if result.failed {
+            gathered.miss(name.unwrap_or_default(), result.text);
             undone.push(part.said);
             continue;
         }
-        gathered.partial |= came.partial;
-        gathered.sources.extend(came.sources);
-        gathered.suggestions.extend(came.suggestions);
-        gathered.done.push(came.text);
+        gathered.partial |= result.partial;
+        gathered.sources.extend(result.sources);
+        gathered.suggestions.extend(result.suggestions);
+        gathered.done.push(result.text);
     }
     if !undone.is_empty() {
         let quoted: Vec<String> = undone.iter().map(|said| format!("“{said}”")).collect();

@@ -1,5 +1,5 @@
-//! Inquire: asks data domains by their tools, all at once, but for those that need another's answer; waits for long ones;
-//! and answers from what has come when all have, or when the time is over.
+//! Inquire: queries data domains through their tools, in parallel unless one needs another's answer; polls long-running
+//! queries; and answers when all have replied or when the time is over.
 
 use std::sync::Arc;
 
@@ -22,82 +22,82 @@ use crate::memory::{Item, Memory};
 use crate::pointing::points_back;
 use crate::turn::Turn;
 
-/// A tool of a domain, and what it is asked.
+/// A query to one tool of a domain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DomainToolCall {
     domain: Name,
-    /// Which of the domain's tools it is.
+    /// Index of the tool among the domain's.
     #[serde(default, skip_serializing_if = "is_default")]
     tool: usize,
     question: String,
-    /// Places of those whose answers it waits for.
+    /// Indexes of the queries whose answers it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     waits_for: Vec<usize>,
-    /// The call that asks, once it is under way.
+    /// The call, once it is started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     call: Option<RunningQuery>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    came: Option<DomainOutcome>,
+    #[serde(rename = "came", default, skip_serializing_if = "Option::is_none")]
+    outcome: Option<DomainOutcome>,
 }
 
-/// A question under way.
+/// A query that has been started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct RunningQuery {
     id: Uuid,
     arguments: Arguments,
     started_at: Timestamp,
-    /// When its time is over.
+    /// Its deadline, in milliseconds from when the task was accepted.
     until_ms: u64,
 }
 
-/// What came of a question.
+/// The outcome of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum DomainOutcome {
     Answer {
         text: String,
-        /// All of it, where another tool needs it.
+        /// The whole result, if another query needs it.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         result: Value,
-        /// What it tells of, for what points at it.
+        /// Labels of the items in it, for queries that refer to them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         shows: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conversation: Option<String>,
     },
-    /// The tool was reached, and says that it cannot answer this.
+    /// The tool replied that it cannot answer this.
     Declined(String),
-    /// It could not be asked, or did not answer in time.
+    /// The tool could not be called, or did not answer in time.
     Failed(String),
 }
 
-/// Asks every domain that waits for no other.
+/// Starts every query that needs no other.
 pub(crate) fn start(turn: &mut Turn<'_>, inquiry: Inquiry) -> Step<Request> {
     turn.state.node = Node::Inquire;
     turn.state.decision = Some(inquiry.decision);
-    turn.state.asked = asked(turn.assistant, &inquiry.questions);
-    let calls = next(turn);
-    if calls.is_empty() {
-        let gathered = gather(turn);
-        return aggregate::answer(turn, gathered);
-    }
-    Step {
-        stage: Some(Stage::Extracting),
-        calls,
-        ..Step::default()
-    }
+    turn.state.asked = queries(turn.assistant, &inquiry.questions);
+    let step = go_on(turn);
+    let stage = (!step.calls.is_empty() && turn.state.node == Node::Inquire)
+        .then_some(Stage::Extracting)
+        .or(step.stage);
+    Step { stage, ..step }
 }
 
-/// Every tool of every domain that is asked, and whose answers each waits for.
-fn asked(assistant: &Assistant, questions: &[Question]) -> Vec<DomainToolCall> {
+/// Starts the queries that can start now, and answers once all have an outcome.
+fn go_on(turn: &mut Turn<'_>) -> Step<Request> {
+    let calls = next(turn);
+    let is_open = turn.state.asked.iter().any(|one| one.outcome.is_none());
+    aggregate::go_on(turn, calls, is_open, gather)
+}
+
+/// The queries for these questions, with their dependencies.
+fn queries(assistant: &Assistant, questions: &[Question]) -> Vec<DomainToolCall> {
     let mut asked: Vec<DomainToolCall> = Vec::new();
     for question in questions {
         let tools = tools_of(assistant, &question.domain);
         if tools.is_empty() {
             asked.push(DomainToolCall {
-                came: Some(DomainOutcome::Failed(
-                    "the domain has no tool to ask it by".into(),
-                )),
+                outcome: Some(DomainOutcome::Failed("the domain has no tool".into())),
                 ..DomainToolCall::of(question, 0)
             });
         }
@@ -113,16 +113,16 @@ fn asked(assistant: &Assistant, questions: &[Question]) -> Vec<DomainToolCall> {
     asked
 }
 
-/// The places of those whose answers a question waits for. They stand before it, so that no two wait for each other.
+/// Indexes of the queries that a query depends on. They come before it, so there are no cycles.
 fn waits_for(assistant: &Assistant, asked: &[DomainToolCall], place: usize) -> Vec<usize> {
     let one = &asked[place];
-    let Some(how) = how_of(assistant, one) else {
+    let Some(how) = tool_of(assistant, one) else {
         return Vec::new();
     };
     let points = points_back(&one.question);
     let is_waited_for = |other: &DomainToolCall| {
         if other.domain == one.domain {
-            how_of(assistant, other).is_some_and(|other| how.needs.contains(&other.tool))
+            tool_of(assistant, other).is_some_and(|other| how.needs.contains(&other.tool))
         } else {
             points && how.follows.contains(&other.domain)
         }
@@ -142,24 +142,24 @@ impl DomainToolCall {
             question: question.said.clone(),
             waits_for: Vec::new(),
             call: None,
-            came: None,
+            outcome: None,
         }
     }
 }
 
-/// How a domain is asked.
+/// The tools of a domain.
 fn tools_of(assistant: &Assistant, domain: &Name) -> Vec<DomainToolFields> {
     let domain = assistant.catalogue.domain(domain);
     let tools = domain.into_iter().flat_map(|domain| &domain.mcp_tools);
     tools.map(convoke_model::DomainTool::fields).collect()
 }
 
-/// How a question is asked.
-fn how_of(assistant: &Assistant, one: &DomainToolCall) -> Option<DomainToolFields> {
+/// The tool of a query.
+fn tool_of(assistant: &Assistant, one: &DomainToolCall) -> Option<DomainToolFields> {
     tools_of(assistant, &one.domain).into_iter().nth(one.tool)
 }
 
-/// Begins every question that is not begun and waits for nobody any more.
+/// Starts every query that can start now.
 fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
     let mut calls = Vec::new();
     for place in 0..turn.state.asked.len() {
@@ -168,13 +168,13 @@ fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
         let ready = one
             .waits_for
             .iter()
-            .all(|other| asked[*other].came.is_some());
-        if one.call.is_some() || one.came.is_some() || !ready {
+            .all(|other| asked[*other].outcome.is_some());
+        if one.call.is_some() || one.outcome.is_some() || !ready {
             continue;
         }
         match ask(turn, place, calls.len()) {
             Ok(call) => calls.push(call),
-            Err(why) => turn.state.asked[place].came = Some(DomainOutcome::Failed(why)),
+            Err(why) => turn.state.asked[place].outcome = Some(DomainOutcome::Failed(why)),
         }
     }
     calls
@@ -182,7 +182,7 @@ fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
 
 fn ask(turn: &mut Turn<'_>, place: usize, index: usize) -> Result<NewCall<Request>, String> {
     let one = &turn.state.asked[place];
-    let how = how_of(turn.assistant, one).ok_or("the domain's tool is gone")?;
+    let how = tool_of(turn.assistant, one).ok_or("the domain's tool is no longer in the app")?;
     let arguments = arguments(turn, one, &how)?;
     let time = turn.assistant.tool_time(&how.tool).as_millis();
     let time = u64::try_from(time).unwrap_or(u64::MAX);
@@ -220,7 +220,7 @@ fn tool_call(
     }
 }
 
-/// What a tool is given: what is asked, in which conversation, and what it needs of others.
+/// The arguments of a query: the question, the conversation, and the results that it depends on.
 fn arguments(
     turn: &Turn<'_>,
     one: &DomainToolCall,
@@ -229,14 +229,14 @@ fn arguments(
     let mut results = Map::new();
     let mut pointed: Vec<&str> = Vec::new();
     for other in one.waits_for.iter().map(|place| &turn.state.asked[*place]) {
-        let Some(DomainOutcome::Answer { result, shows, .. }) = &other.came else {
+        let Some(DomainOutcome::Answer { result, shows, .. }) = &other.outcome else {
             if other.domain == one.domain {
-                return Err("another tool that it needs did not answer".to_owned());
+                return Err("a query that it depends on has no answer".to_owned());
             }
             continue;
         };
         let name = if other.domain == one.domain {
-            how_of(turn.assistant, other).map(|tool| tool.tool)
+            tool_of(turn.assistant, other).map(|tool| tool.tool)
         } else {
             Some(other.domain.to_string())
         };
@@ -262,26 +262,26 @@ fn rendered(
     let templates = Value::Object(templates.clone());
     let value = turn.assistant.templates.value(&templates, &context)?;
     let mut arguments = value.as_object().cloned().unwrap_or_default();
-    // What a template leaves empty is not an argument.
+    // A template that renders to null leaves the argument out.
     arguments.retain(|_, value| !value.is_null());
     Ok(Arc::new(arguments))
 }
 
-/// Takes in what came of a question, and answers once all have come.
+/// Records the outcome of a query, and answers once all have one.
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let Some(CallRequest::Tool(ToolCallRequest {
         index: Some(place), ..
     })) = turn.view.returned.map(|call| &call.request.0)
     else {
-        return compose::broken(turn, "an outcome came without its question");
+        return compose::broken(turn, "the outcome belongs to no query");
     };
     let (place, made) = (*place, returned.made);
-    let came = match returned.outcome {
+    let outcome = match returned.outcome {
         Outcome::Done(_) => match returned.tool() {
             Ok(reply) => match take_reply(turn, place, &reply) {
-                ReplyStatus::Came(came) => {
+                ReplyStatus::Outcome(outcome) => {
                     note(turn, place, &reply.server, Ok(&reply), made);
-                    came
+                    outcome
                 }
                 ReplyStatus::NotYet(call) => {
                     return Step {
@@ -290,7 +290,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
                     };
                 }
                 ReplyStatus::TooLate => {
-                    let failure = late();
+                    let failure = timed_out();
                     note(turn, place, &reply.server, Err(&failure), made);
                     DomainOutcome::Failed(failure.message)
                 }
@@ -303,29 +303,21 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         }
     };
     if let Some(one) = turn.state.asked.get_mut(place) {
-        one.came = Some(came);
+        one.outcome = Some(outcome);
     }
-    let calls = next(turn);
-    if !calls.is_empty() || turn.state.asked.iter().any(|one| one.came.is_none()) {
-        return Step {
-            calls,
-            ..Step::default()
-        };
-    }
-    let gathered = gather(turn);
-    aggregate::answer(turn, gathered)
+    go_on(turn)
 }
 
-/// What is there when the time is over, if anything is.
+/// The answer at the deadline, from the results so far. `None` without any.
 pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
-    let answered = |one: &DomainToolCall| matches!(one.came, Some(DomainOutcome::Answer { .. }));
+    let answered = |one: &DomainToolCall| matches!(one.outcome, Some(DomainOutcome::Answer { .. }));
     if !turn.state.asked.iter().any(answered) {
         return None;
     }
-    let failure = late();
+    let failure = timed_out();
     for place in 0..turn.state.asked.len() {
         let one = &turn.state.asked[place];
-        if let (Some(call), None) = (&one.call, &one.came) {
+        if let (Some(call), None) = (&one.call, &one.outcome) {
             let made = CallInfo {
                 call: call.id,
                 started_at: call.started_at,
@@ -337,34 +329,38 @@ pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
     Some(aggregate::compose(turn, gathered, None))
 }
 
-fn late() -> Failure {
-    Failure::unknown(FailureCode::ToolTimeout, "its time was over")
+fn timed_out() -> Failure {
+    Failure::unknown(FailureCode::ToolTimeout, "its time limit passed")
 }
 
-/// What a reply comes to.
+/// What a reply means for its query.
 enum ReplyStatus {
-    Came(DomainOutcome),
-    /// There is no answer yet; this call asks again.
+    Outcome(DomainOutcome),
+    /// No answer yet; this call polls for it.
     NotYet(Box<NewCall<Request>>),
-    /// There is no answer yet, and no time to wait for one.
+    /// No answer yet, and no time left to poll.
     TooLate,
 }
 
 fn take_reply(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> ReplyStatus {
     if reply.is_error {
-        return ReplyStatus::Came(DomainOutcome::Declined(reply.text.clone()));
+        return ReplyStatus::Outcome(DomainOutcome::Declined(reply.text.clone()));
     }
     let taken = read(turn, place, reply);
     taken.unwrap_or_else(|why| {
-        ReplyStatus::Came(DomainOutcome::Failed(
+        ReplyStatus::Outcome(DomainOutcome::Failed(
             FailureCode::DomainTemplate.because(why),
         ))
     })
 }
 
 fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<ReplyStatus, String> {
-    let one = turn.state.asked.get(place).ok_or("the question is gone")?;
-    let how = how_of(turn.assistant, one).ok_or("the domain's tool is gone")?;
+    let one = turn
+        .state
+        .asked
+        .get(place)
+        .ok_or("the state of the query is missing")?;
+    let how = tool_of(turn.assistant, one).ok_or("the domain's tool is no longer in the app")?;
     let context = json!({ "result": reply.content });
     let fields = context.as_object().cloned().unwrap_or_default();
     let templates = &turn.assistant.templates;
@@ -394,7 +390,7 @@ fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<ReplyStatus,
         .asked
         .iter()
         .any(|other| other.waits_for.contains(&place));
-    Ok(ReplyStatus::Came(DomainOutcome::Answer {
+    Ok(ReplyStatus::Outcome(DomainOutcome::Answer {
         text,
         result: if is_needed {
             reply.content.clone()
@@ -411,7 +407,7 @@ fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<ReplyStatus,
     }))
 }
 
-/// Adds an ended question to the task's record of calls: one for each, however often it was asked for again.
+/// Adds an ended query to the task's tool calls: one record, however often it was polled.
 fn note(
     turn: &mut Turn<'_>,
     place: usize,
@@ -422,7 +418,7 @@ fn note(
     let Some(one) = turn.state.asked.get(place) else {
         return;
     };
-    let written = how_of(turn.assistant, one).map_or_else(String::new, |how| how.tool);
+    let written = tool_of(turn.assistant, one).map_or_else(String::new, |how| how.tool);
     let (named, tool) = written.split_once('.').unwrap_or(("", &written));
     let server = [server, named, agent::UNNAMED_SERVER]
         .into_iter()
@@ -474,7 +470,7 @@ fn note(
     }
 }
 
-/// What came of all questions, by domain, in the order in which the domains were chosen.
+/// Collects the outcomes of all queries by domain, in the order in which the domains were chosen.
 fn gather(turn: &mut Turn<'_>) -> Aggregation {
     let asked = std::mem::take(&mut turn.state.asked);
     let catalogue = &turn.assistant.catalogue;
@@ -500,7 +496,7 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
         let shown_as = shown_as.unwrap_or_else(|| domain.to_string());
         let mut answered = false;
         for one in asked.iter().filter(|one| one.domain == **domain) {
-            match &one.came {
+            match &one.outcome {
                 Some(DomainOutcome::Answer {
                     text,
                     shows,
@@ -521,7 +517,7 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
                     gathered.miss(domain.to_string(), why.clone());
                 }
                 Some(DomainOutcome::Failed(why)) => gathered.miss(domain.to_string(), why.clone()),
-                None => gathered.miss(domain.to_string(), "its time was over".to_owned()),
+                None => gathered.miss(domain.to_string(), "its time limit passed".to_owned()),
             }
         }
         if !answered {
@@ -547,7 +543,7 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
     gathered
 }
 
-/// What the user reads of the domains that gave nothing.
+/// The sentence for the user about domains without an answer.
 fn lacks(turn: &Turn<'_>, missing: &[String]) -> Option<String> {
     if missing.is_empty() {
         return None;
@@ -558,7 +554,7 @@ fn lacks(turn: &Turn<'_>, missing: &[String]) -> Option<String> {
     Some(text.unwrap_or_else(|_| missing.join(", ")))
 }
 
-/// Questions to related domains that can be asked and were not.
+/// Suggested questions to related domains that were not queried.
 fn suggestions(assistant: &Assistant, asked: &[&Name]) -> Vec<String> {
     let domain = |name: &Name| assistant.catalogue.domain(name);
     let related = asked.iter().filter_map(|name| domain(name));

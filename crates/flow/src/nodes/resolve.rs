@@ -20,7 +20,7 @@ pub(crate) fn start(turn: &mut Turn<'_>, slot: &Name, reference: &Reference) -> 
 
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let Some((target, slot, reference)) = looked_up(turn) else {
-        return compose::broken(turn, "the slot being looked up is gone");
+        return compose::broken(turn, "the slot that is being resolved is missing");
     };
     let made = returned.made;
     let reply = match returned.tool() {

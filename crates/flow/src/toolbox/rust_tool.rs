@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_model::{Invalid, Name};
-use convoke_schema::{Misfit, Schema, SchemaError};
+use convoke_schema::{CheckError, Schema, SchemaError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
@@ -348,12 +348,12 @@ impl CheckedTool {
             Ok(Value::Object(arguments)) => Ok(arguments),
             // What went in as an object comes out as one.
             Ok(_) => Ok(Map::new()),
-            Err(misfit @ Misfit::Complaints(_)) => {
-                let message = format!("the arguments of `{name}` do not fit: {misfit}");
+            Err(error @ CheckError::Violations(_)) => {
+                let message = format!("the arguments of `{name}` do not fit: {error}");
                 Err((FailureCode::ToolArguments, message))
             }
-            Err(misfit @ Misfit::TooComplex(_)) => {
-                let message = format!("the arguments of `{name}` are too complex: {misfit}");
+            Err(error @ CheckError::TooComplex(_)) => {
+                let message = format!("the arguments of `{name}` are too complex: {error}");
                 Err((FailureCode::ToolArgumentsTooComplex, message))
             }
         }

@@ -18,6 +18,7 @@ pub(crate) struct Desk {
     behaviours: Mutex<HashMap<String, Behaviour>>,
     calls: Mutex<Vec<(String, Value)>>,
     keys: Mutex<Vec<String>>,
+    described: Mutex<Vec<String>>,
     /// Tools that say that they cannot, and what they say.
     declines: Mutex<HashMap<String, String>>,
 }
@@ -46,6 +47,11 @@ impl Desk {
         self.calls.lock().unwrap().clone()
     }
 
+    /// The tools that were described so far, each time that they were.
+    pub(crate) fn described(&self) -> Vec<String> {
+        self.described.lock().unwrap().clone()
+    }
+
     /// The idempotency keys of the calls so far, in their order.
     pub(crate) fn keys(&self) -> Vec<String> {
         self.keys.lock().unwrap().clone()
@@ -57,6 +63,7 @@ impl Tools for Desk {
         &'a self,
         tool: &'a str,
     ) -> BoxFuture<'a, Result<Arc<ToolDescription>, Failure>> {
+        self.described.lock().unwrap().push(tool.to_owned());
         let (server, name) = tool.split_once('.').unwrap_or(("desk", tool));
         let facts = ToolDescription {
             server: server.into(),

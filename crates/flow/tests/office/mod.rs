@@ -6,7 +6,7 @@
     reason = "each test file uses its own part of the office"
 )]
 
-mod crash;
+pub(crate) mod crash;
 mod desk;
 mod setting;
 mod wire;
@@ -41,7 +41,7 @@ pub(crate) struct Office {
     pub(crate) desk: Arc<Desk>,
     pub(crate) app: Arc<App>,
     pub(crate) store: Arc<dyn Store>,
-    setting: Setting,
+    pub(crate) setting: Setting,
     models: ModelClient,
     stop: CancellationToken,
     worker: Mutex<Option<JoinHandle<()>>>,

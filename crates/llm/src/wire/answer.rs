@@ -1,4 +1,4 @@
-//! Reads an answer that comes as a whole.
+//! Reads an answer that is not streamed.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::lenient::{Arguments, Count, FinishReason, Text};
 use crate::reply::{Finish, ModelCall, Usage};
 
-/// What a server's answer says, whichever way it came.
+/// The content of an answer, streamed or not.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Content {
     pub(crate) text: String,
@@ -18,8 +18,8 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// A server that gives no reason to stop, or says `stop` with calls open, is understood by what
-    /// it sent.
+    /// The reason to stop. If the server gives none, or `stop` with calls, it is inferred from the
+    /// content.
     pub(crate) fn finish(&self) -> Finish {
         match self.finish {
             Some(Finish::Stop) | None if !self.tool_calls.is_empty() => Finish::ToolCalls,
@@ -30,12 +30,12 @@ impl Content {
     }
 }
 
-/// Why an answer holds no content.
+/// Why an answer has no content.
 #[derive(Debug)]
 pub(crate) enum EmptyReason {
-    /// It is no answer in this format.
+    /// It does not follow the format.
     Malformed(String),
-    /// It holds an error, whatever its status said.
+    /// It contains an error, whatever its status.
     Error(Value),
 }
 
@@ -74,7 +74,7 @@ struct Choice {
     error: Option<Value>,
 }
 
-/// A message or a piece of one. Thinking (`reasoning`, `reasoning_content`) is not read.
+/// A message or a part of one. Reasoning (`reasoning`, `reasoning_content`) is ignored.
 #[derive(Deserialize)]
 #[serde(bound = "A: Deserialize<'de> + Default")]
 pub(crate) struct WireMessage<A> {
@@ -113,7 +113,7 @@ pub(crate) struct WireUsage {
 }
 
 impl WireUsage {
-    /// A question of no tokens was not counted at all.
+    /// `None` for zero prompt tokens, which means that usage was not counted.
     pub(crate) fn counted(&self) -> Option<Usage> {
         Some(Usage {
             input_tokens: self.prompt_tokens.0.filter(|&tokens| tokens > 0)?,
@@ -133,7 +133,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Content, EmptyReason> {
         .choices
         .and_then(|choices| choices.into_iter().next())
     else {
-        return Err(EmptyReason::Malformed("it holds no choices".to_owned()));
+        return Err(EmptyReason::Malformed("it has no choices".to_owned()));
     };
     if let Some(error) = choice.error.filter(|error| !error.is_null()) {
         return Err(EmptyReason::Error(error));
@@ -167,19 +167,19 @@ pub(crate) fn read(body: &[u8]) -> Result<Content, EmptyReason> {
     })
 }
 
-/// Adds a call. An id that is missing or taken cannot tell calls apart, so that it is dropped.
+/// Adds a call. Missing and duplicate ids are dropped, because they cannot identify a call.
 pub(crate) fn push_call(
     calls: &mut Vec<ModelCall>,
     id: String,
     name: String,
     arguments: Result<serde_json::Map<String, Value>, String>,
 ) {
-    let taken = id.is_empty()
+    let is_unusable = id.is_empty()
         || calls
             .iter()
             .any(|other| other.id.as_deref() == Some(id.as_str()));
     calls.push(ModelCall {
-        id: (!taken).then_some(id),
+        id: (!is_unusable).then_some(id),
         name,
         arguments,
     });

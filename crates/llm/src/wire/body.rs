@@ -1,5 +1,5 @@
-//! Writes a request straight from borrowed data into bytes. Nothing is copied into a tree first,
-//! because a conversation is written again with every turn.
+//! Writes a request directly from borrowed data, without an intermediate tree, because a conversation is
+//! written again on every turn.
 
 use std::io::{self, Write};
 
@@ -8,18 +8,18 @@ use serde::Serialize;
 
 use crate::request::{ChatRequest, Output};
 
-/// Which spelling of the format a model wants, learnt from what it refused.
+/// The variant of the format that a model needs, learned from its errors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Dialect {
-    /// The limit is called `max_completion_tokens`, as OpenAI's reasoning models want it.
+    /// The limit is named `max_completion_tokens`, as OpenAI's reasoning models need.
     pub(crate) completion_limit: bool,
-    /// The temperature cannot be chosen.
+    /// The temperature is left out.
     pub(crate) no_temperature: bool,
-    /// The usage cannot be asked for in a stream.
+    /// Usage is not requested in streams.
     pub(crate) no_stream_options: bool,
 }
 
-/// The body of a request to one model of the list.
+/// The body of a request to one model.
 pub(crate) fn write(
     request: &ChatRequest<'_>,
     model: &str,
@@ -72,13 +72,13 @@ pub(crate) fn write(
 
 /// Close to the final size, so that the buffer grows at most once or twice.
 fn expected_size(request: &ChatRequest<'_>) -> usize {
-    let said: usize = request
+    let bytes: usize = request
         .messages
         .iter()
         .map(|message| message.content.len() + 64 + message.tool_calls.len() * 192)
         .sum();
     let tools: usize = request.tools.iter().map(|tool| tool.wire().len() + 1).sum();
-    512 + request.system.len() + said + tools
+    512 + request.system.len() + bytes + tools
 }
 
 fn messages(out: &mut Vec<u8>, request: &ChatRequest<'_>) -> serde_json::Result<()> {
@@ -89,7 +89,7 @@ fn messages(out: &mut Vec<u8>, request: &ChatRequest<'_>) -> serde_json::Result<
         json(out, request.system)?;
         out.push(b'}');
     }
-    // The calls that the tool messages after them answer.
+    // Calls that the following tool messages answer.
     let mut open: &[ToolCall] = &[];
     let mut answered = 0;
     for message in request.messages {
@@ -141,9 +141,9 @@ fn tool_calls(
         call_id(out, call)?;
         out.extend_from_slice(b",\"type\":\"function\",\"function\":{\"name\":");
         json(out, &*request.tool_names.wire_name(call))?;
-        // The format wants the arguments as a string that holds JSON.
+        // The format has the arguments as a string that contains JSON.
         out.extend_from_slice(b",\"arguments\":\"");
-        serde_json::to_writer(Quoted(out), &call.arguments)?;
+        serde_json::to_writer(JsonStringWriter(out), &call.arguments)?;
         out.extend_from_slice(b"\"}}");
     }
     if !calls.is_empty() {
@@ -160,8 +160,8 @@ fn call_id(out: &mut Vec<u8>, call: &ToolCall) -> serde_json::Result<()> {
     }
 }
 
-/// A tool message may name its call by the model's id or by ours; without a name it answers the next
-/// call in order.
+/// A tool message may refer to its call by the model's id or by ours; without an id it answers the next
+/// call.
 fn answered_call(
     out: &mut Vec<u8>,
     message: &Message,
@@ -187,11 +187,11 @@ fn json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> serde_json::Resu
     serde_json::to_writer(out, value)
 }
 
-/// Writes JSON inside a JSON string. JSON has no raw control characters, so that only quotes and
-/// backslashes need escaping.
-struct Quoted<'a>(&'a mut Vec<u8>);
+/// Writes JSON inside a JSON string. JSON has no raw control characters, so only quotes and backslashes
+/// are escaped.
+struct JsonStringWriter<'a>(&'a mut Vec<u8>);
 
-impl Write for Quoted<'_> {
+impl Write for JsonStringWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for piece in bytes.split_inclusive(|byte| matches!(byte, b'"' | b'\\')) {
             match piece {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_finds_its_call_by_either_id_or_by_its_place() {
+    fn a_result_finds_its_call_by_either_id_or_by_order() {
         let none = json!({});
         let calls = vec![
             call(1, Some("x"), &none),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_named_as_the_caller_names_them() {
+    fn calls_are_named_by_the_caller() {
         fn shouted(call: &ToolCall) -> Cow<'_, str> {
             call.tool.to_uppercase().into()
         }
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_limits_schema_and_stream_are_written_when_asked_for() {
+    fn tools_limits_schema_and_stream_are_written_when_set() {
         let schema = json!({"type": "object", "required": ["a"]});
         let tools = [
             ToolSpec::new("a", "A.", schema.clone()),

@@ -1,4 +1,4 @@
-//! Reads the fields that servers fill in differently.
+//! Deserializes fields that servers fill differently.
 
 use std::fmt;
 
@@ -66,8 +66,8 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// The text of one part: `{"type": "text", "text": …}`, or a plain string. A model's thinking is
-/// no part of its answer.
+/// The text of one part: `{"type": "text", "text": …}`, or a plain string. Reasoning is not part of the
+/// answer.
 fn part_text(part: &Value) -> &str {
     let kind = part.get("type").and_then(Value::as_str).unwrap_or("text");
     if matches!(kind, "reasoning" | "thinking") {
@@ -78,8 +78,7 @@ fn part_text(part: &Value) -> &str {
     text.as_str().unwrap_or_default()
 }
 
-/// The arguments of a whole call: a string that holds JSON, as the format says, or the object
-/// itself, as some servers have it.
+/// The arguments of a whole call: a string with JSON, as the format defines, or the object itself.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Arguments(pub(crate) Result<Map<String, Value>, String>);
 
@@ -89,7 +88,7 @@ impl Default for Arguments {
     }
 }
 
-/// Arguments from their text. No text means no arguments.
+/// Parses arguments. An empty text means no arguments.
 pub(crate) fn arguments(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(Map::new());
@@ -99,7 +98,7 @@ pub(crate) fn arguments(text: &str) -> Result<Map<String, Value>, String> {
     }
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Null) => Ok(Map::new()),
-        // Some models put their JSON into a string once too often.
+        // Some models encode their JSON twice.
         Ok(Value::String(inner)) => serde_json::from_str(&inner).map_err(|_| text.to_owned()),
         _ => Err(text.to_owned()),
     }
@@ -153,19 +152,18 @@ impl<'de> Deserialize<'de> for Arguments {
     }
 }
 
-/// A piece of a call's arguments in a stream: a piece of text, or the whole object at once.
+/// A part of streamed arguments: a part of the text, or the whole object.
 #[derive(Debug, Default)]
-pub(crate) enum Piece {
-    /// Nothing yet.
+pub(crate) enum ArgumentsPart {
     #[default]
     Nothing,
-    /// Some of the text.
+    /// A part of the text.
     Text(String),
-    /// The object itself.
+    /// The whole object.
     Whole(Map<String, Value>),
 }
 
-impl<'de> Deserialize<'de> for Piece {
+impl<'de> Deserialize<'de> for ArgumentsPart {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match Value::deserialize(deserializer)? {
             Value::Null => Self::Nothing,
@@ -176,7 +174,7 @@ impl<'de> Deserialize<'de> for Piece {
     }
 }
 
-/// A number of tokens, or the place of a call, where it is a number at all.
+/// A token count or a call's index; `None` if it is not a number.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) Option<u64>);
 
@@ -201,7 +199,7 @@ impl<'de> Deserialize<'de> for Count {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "a whole number in range, checked just before"
+                reason = "checked to be a whole number in range"
             )]
             fn visit_f64<E>(self, value: f64) -> Result<Count, E> {
                 let whole = (0.0..1e15).contains(&value);
@@ -234,7 +232,7 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// Why a model stopped, where its server says so.
+/// Why a model stopped, if the server says so.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FinishReason(pub(crate) Option<Finish>);
 

@@ -1,27 +1,27 @@
-//! Takes a stream of server-sent events apart, however it was cut into chunks.
+//! Splits a stream of chunks into server-sent events.
 
-/// Collects bytes and hands out the data of each event.
+/// Buffers bytes and passes on the data of each event.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    /// The line that is not complete yet.
+    /// The incomplete line.
     line: Vec<u8>,
-    /// The data of the event that is not complete yet.
+    /// The data of the incomplete event.
     data: Vec<u8>,
-    /// The last byte was a carriage return, so that a line feed now belongs to it.
-    after_return: bool,
-    /// Some line was read, so that no byte order mark can come any more.
-    begun: bool,
+    /// Whether the last byte was CR, so that a following LF belongs to it.
+    after_carriage_return: bool,
+    /// Whether a line was read, so that no byte order mark can follow.
+    has_started: bool,
 }
 
 impl Events {
-    /// Takes the next bytes and calls `event` with the data of each event that they complete.
+    /// Adds bytes and calls `event` with the data of each completed event.
     pub(crate) fn feed<E>(
         &mut self,
         mut bytes: &[u8],
         event: &mut impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.after_return && !bytes.is_empty() {
-            self.after_return = false;
+        if self.after_carriage_return && !bytes.is_empty() {
+            self.after_carriage_return = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
         while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -32,13 +32,13 @@ impl Events {
                 let mut whole = std::mem::take(&mut self.line);
                 whole.extend_from_slice(line);
                 self.end_line(&whole, event)?;
-                // The buffer is kept for the next line.
+                // Keeps the buffer's capacity for the next line.
                 whole.clear();
                 self.line = whole;
             }
             bytes = match rest {
                 [b'\r'] => {
-                    self.after_return = true;
+                    self.after_carriage_return = true;
                     &[]
                 }
                 [b'\r', b'\n', after @ ..] | [_, after @ ..] => after,
@@ -49,8 +49,8 @@ impl Events {
         Ok(())
     }
 
-    /// The stream ended. A last event without its empty line is taken as complete, because some
-    /// servers leave that line out; whether it is so its content will tell.
+    /// Ends the stream. A last event without an empty line counts as complete, because some servers omit
+    /// that line; its content shows whether it is.
     pub(crate) fn end<E>(
         &mut self,
         event: &mut impl FnMut(&[u8]) -> Result<(), E>,
@@ -67,7 +67,7 @@ impl Events {
         line: &[u8],
         event: &mut impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let line = if std::mem::replace(&mut self.begun, true) {
+        let line = if std::mem::replace(&mut self.has_started, true) {
             line
         } else {
             line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
@@ -75,7 +75,7 @@ impl Events {
         if line.is_empty() {
             return self.dispatch(event);
         }
-        // Comments, and the fields `event`, `id` and `retry`, say nothing that we need.
+        // Comments and the fields `event`, `id` and `retry` are not needed.
         let Some(data) = line.strip_prefix(b"data:") else {
             return Ok(());
         };
@@ -84,8 +84,8 @@ impl Events {
             self.data.extend_from_slice(data);
             return Ok(());
         }
-        // Some servers leave out the empty line between events. Then what came before is JSON in
-        // itself, which the first lines of a longer event are not.
+        // Some servers omit the empty line between events. Then the data so far is complete JSON, which the
+        // first lines of a longer event are not.
         let complete = self.data == b"[DONE]"
             || serde_json::from_slice::<serde::de::IgnoredAny>(&self.data).is_ok();
         if complete {

@@ -1,14 +1,14 @@
-//! Puts an answer together that comes in pieces.
+//! Assembles a streamed answer.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer::{Content, EmptyReason, WireCall, WireMessage, WireUsage, push_call};
-use super::lenient::{Count, FinishReason, Piece, arguments};
+use super::lenient::{ArgumentsPart, Count, FinishReason, arguments};
 use super::sse::Events;
 use crate::reply::{Delta, Finish, Live, Usage};
 
-/// An answer that is being put together.
+/// A streamed answer being assembled.
 #[derive(Default)]
 pub(crate) struct Stream {
     events: Events,
@@ -22,7 +22,7 @@ struct Partial {
     calls: Vec<PartialCall>,
     usage: Option<Usage>,
     finish: Option<Finish>,
-    /// The server said that nothing more comes.
+    /// Whether the end mark was read.
     done: bool,
 }
 
@@ -50,9 +50,9 @@ struct ChunkChoice {
     #[serde(default)]
     index: Count,
     #[serde(default)]
-    delta: Option<WireMessage<Piece>>,
+    delta: Option<WireMessage<ArgumentsPart>>,
     #[serde(default)]
-    message: Option<WireMessage<Piece>>,
+    message: Option<WireMessage<ArgumentsPart>>,
     #[serde(default)]
     finish_reason: FinishReason,
     #[serde(default)]
@@ -60,31 +60,31 @@ struct ChunkChoice {
 }
 
 impl Stream {
-    /// Takes the next bytes, and passes on what they say.
+    /// Adds bytes and passes on new text.
     pub(crate) fn feed(&mut self, bytes: &[u8], live: Live<'_>) -> Result<(), EmptyReason> {
         let Self { events, answer } = self;
         events.feed(bytes, &mut |data: &[u8]| answer.event(data, live))
     }
 
-    /// Whether the server said that nothing more comes.
+    /// Whether the end mark was read.
     pub(crate) fn is_done(&self) -> bool {
         self.answer.done
     }
 
-    /// Whether the model has stopped, so that at most the usage and the end mark are to come.
+    /// Whether the model has stopped, so that only usage and the end mark can follow.
     pub(crate) fn is_finished(&self) -> bool {
         self.answer.finish.is_some()
     }
 
-    /// The stream ended. `None` if it ended before the answer did.
+    /// Ends the stream. `None` if the answer is incomplete.
     pub(crate) fn end(mut self, live: Live<'_>) -> Result<Option<Content>, EmptyReason> {
         let Self { events, answer } = &mut self;
         match events.end(&mut |data: &[u8]| answer.event(data, live)) {
-            // What was cut after the last word is not missed.
+            // Anything cut off after the reason to stop is not needed.
             Err(EmptyReason::Malformed(_)) if answer.finish.is_some() => {}
             outcome => outcome?,
         }
-        // Servers leave out the end mark or the reason to stop. Without both the stream was cut.
+        // Servers may omit the end mark or the reason to stop; without both, the stream was cut off.
         let complete = self.answer.done || self.answer.finish.is_some();
         Ok(complete.then(|| self.answer.content()))
     }
@@ -105,7 +105,7 @@ impl Partial {
             return Err(EmptyReason::Error(error));
         }
         if let Some(usage) = chunk.usage.as_ref().and_then(WireUsage::counted) {
-            // Some servers count on with every chunk, so that the last word is the right one.
+            // Some servers report cumulative usage with every chunk, so the last one counts.
             self.usage = Some(usage);
         }
         for choice in chunk.choices.into_iter().flatten() {
@@ -116,23 +116,23 @@ impl Partial {
                 return Err(EmptyReason::Error(error));
             }
             if let Some(message) = choice.delta.or(choice.message) {
-                self.piece(message, live);
+                self.chunk(message, live);
             }
             self.finish = choice.finish_reason.0.or(self.finish);
         }
         Ok(())
     }
 
-    fn piece(&mut self, message: WireMessage<Piece>, live: Live<'_>) {
-        let said = message.content.0;
-        if !said.is_empty() {
+    fn chunk(&mut self, message: WireMessage<ArgumentsPart>, live: Live<'_>) {
+        let text = message.content.0;
+        if !text.is_empty() {
             if let Some(live) = live {
-                live(Delta::Text(&said));
+                live(Delta::Text(&text));
             }
             if self.text.is_empty() {
-                self.text = said;
+                self.text = text;
             } else {
-                self.text.push_str(&said);
+                self.text.push_str(&text);
             }
         }
         self.refusal.push_str(&message.refusal.0);
@@ -141,16 +141,16 @@ impl Partial {
         }
     }
 
-    fn call(&mut self, piece: WireCall<Piece>) {
-        let (name, arguments) = match piece.function {
+    fn call(&mut self, chunk: WireCall<ArgumentsPart>) {
+        let (name, arguments) = match chunk.function {
             Some(function) => (function.name.0, function.arguments),
-            None => (String::new(), Piece::Nothing),
+            None => (String::new(), ArgumentsPart::Nothing),
         };
-        let id = piece.id.0;
-        let continued = self.continued(piece.index.0, &id, &name);
+        let id = chunk.id.0;
+        let continued = self.continued(chunk.index.0, &id, &name);
         let at = continued.unwrap_or_else(|| {
             self.calls.push(PartialCall {
-                index: piece.index.0,
+                index: chunk.index.0,
                 ..PartialCall::default()
             });
             self.calls.len() - 1
@@ -165,15 +165,15 @@ impl Partial {
             call.name.push_str(&name);
         }
         match arguments {
-            Piece::Nothing => {}
-            Piece::Text(text) => call.text.push_str(&text),
-            Piece::Whole(map) => call.whole = Some(map),
+            ArgumentsPart::Nothing => {}
+            ArgumentsPart::Text(text) => call.text.push_str(&text),
+            ArgumentsPart::Whole(map) => call.whole = Some(map),
         }
     }
 
-    /// Which call a piece continues, if it starts none. Servers number calls, or give an id with
-    /// every piece, or with the first only, or give every call the number 0; where nothing tells,
-    /// a piece with a name starts a call and one without continues the last.
+    /// The call that a chunk continues; `None` if it starts a new one. Servers number calls, or send an
+    /// id with every chunk or only the first, or number all calls 0. Without such information, a chunk
+    /// with a name starts a call and one without continues the last.
     fn continued(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let same = self.calls.iter().rposition(|call| match index {
             Some(index) => call.index == Some(index),
@@ -224,10 +224,10 @@ mod tests {
 
     use super::*;
 
-    /// A stream with everything that can be cut: long characters, carriage returns, comments, events
-    /// over several lines, and a call in pieces.
+    /// A stream with everything that can be split: multi-byte characters, carriage returns, comments,
+    /// events over several lines, and a call in parts.
     fn whole(line_end: &str) -> Vec<u8> {
-        let piece = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]}).to_string();
+        let chunk = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]}).to_string();
         let call = |arguments: &str| {
             json!({"tool_calls": [{"index": 0, "id": "c", "function": {
                 "name": "add", "arguments": arguments}}]})
@@ -237,12 +237,12 @@ mod tests {
         let lines = [
             ": hello".to_owned(),
             String::new(),
-            format!("data: {}", piece(json!({"content": "Grüße, 日本 "}))),
+            format!("data: {}", chunk(json!({"content": "Grüße, 日本 "}))),
             String::new(),
             "event: message".to_owned(),
-            format!("data:{}", piece(json!({"content": "🦀\n"}))),
+            format!("data:{}", chunk(json!({"content": "🦀\n"}))),
             String::new(),
-            format!("data: {}", piece(call("{\"a\""))),
+            format!("data: {}", chunk(call("{\"a\""))),
             String::new(),
             "data: {\"choices\": [{\"delta\":".to_owned(),
             format!("data: {}}}]}}", call(": 1}")),
@@ -258,10 +258,10 @@ mod tests {
     }
 
     fn read(chunks: &[&[u8]]) -> (Content, String) {
-        let heard = Mutex::new(String::new());
+        let live_text = Mutex::new(String::new());
         let listen = |delta: Delta<'_>| {
             if let Delta::Text(text) = delta {
-                heard.lock().unwrap().push_str(text);
+                live_text.lock().unwrap().push_str(text);
             }
         };
         let mut stream = Stream::default();
@@ -269,14 +269,14 @@ mod tests {
             stream.feed(chunk, Some(&listen)).unwrap();
         }
         let content = stream.end(Some(&listen)).unwrap().unwrap();
-        (content, heard.into_inner().unwrap())
+        (content, live_text.into_inner().unwrap())
     }
 
     #[test]
     fn a_stream_in_one_piece_is_read() {
-        let (content, heard) = read(&[&whole("\n")]);
+        let (content, live_text) = read(&[&whole("\n")]);
         assert_eq!(content.text, "Grüße, 日本 🦀\n");
-        assert_eq!(heard, content.text);
+        assert_eq!(live_text, content.text);
         assert_eq!(content.tool_calls.len(), 1);
         let arguments = content.tool_calls[0].arguments.as_ref().unwrap();
         assert_eq!(Value::from(arguments.clone()), json!({"a": 1}));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_cut_anywhere_before_its_reason_to_stop_is_no_answer() {
+    fn a_stream_cut_before_its_reason_to_stop_is_incomplete() {
         let bytes = whole("\n");
         let text = String::from_utf8(bytes.clone()).unwrap();
         let end = text.find("\"finish_reason\":\"stop\"").unwrap();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_cut_after_its_reason_to_stop_is_an_answer() {
+    fn a_stream_cut_after_its_reason_to_stop_is_complete() {
         let bytes = whole("\n");
         let text = String::from_utf8(bytes.clone()).unwrap();
         let reason = text.find("\"finish_reason\":\"stop\"").unwrap();

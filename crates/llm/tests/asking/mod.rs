@@ -1,5 +1,5 @@
-//! What the tests of the client share.
-#![allow(dead_code, reason = "every test file uses some of it")]
+//! Shared helpers of the client's tests.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use convoke_testkit::{Script, ScriptedModel, SimClock};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// A key that must never be seen.
+/// A key that must never be shown.
 pub(crate) const KEY: &str = "sk-very-secret-0123456789";
 
-/// Options that hardly wait between attempts.
+/// Options with minimal pauses between attempts.
 pub(crate) fn options() -> Options {
     Options {
         backoff_first: Duration::from_millis(1),
@@ -45,8 +45,8 @@ pub(crate) fn add() -> ToolSpec {
     )
 }
 
-/// Asks one server once, with these options.
-pub(crate) async fn asked_with(
+/// Sends one request to one server with these options.
+pub(crate) async fn ask_with(
     options: Options,
     server: &ScriptedModel,
     stream: bool,
@@ -60,12 +60,12 @@ pub(crate) async fn asked_with(
     ModelClient::new(options).complete(&request, None).await
 }
 
-/// Asks one server once.
-pub(crate) async fn asked(server: &ScriptedModel) -> Result<ChatReply, LlmError> {
-    asked_with(options(), server, false).await
+/// Sends one request to one server.
+pub(crate) async fn ask(server: &ScriptedModel) -> Result<ChatReply, LlmError> {
+    ask_with(options(), server, false).await
 }
 
-/// A whole answer around one message.
+/// A whole answer with one message.
 pub(crate) fn answer(message: &Value) -> Value {
     json!({
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
@@ -73,7 +73,7 @@ pub(crate) fn answer(message: &Value) -> Value {
     })
 }
 
-/// The event of a stream with this delta.
+/// A stream event with this delta.
 pub(crate) fn event(delta: &Value) -> String {
     format!(
         "data: {}\n\n",
@@ -81,7 +81,7 @@ pub(crate) fn event(delta: &Value) -> String {
     )
 }
 
-/// The event of a stream with the reason to stop.
+/// A stream event with a reason to stop.
 pub(crate) fn stop(reason: &str) -> String {
     format!(
         "data: {}\n\n",

@@ -1,4 +1,4 @@
-//! The bodies of HTTP responses, read no further than allowed, whatever their headers say.
+//! Reads HTTP response bodies within limits, whatever their headers claim.
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -10,16 +10,16 @@ use sse_stream::{Sse, SseStream};
 
 use super::wire::{self, MessageLimits};
 
-/// Why a body is not there.
+/// Why a body could not be read.
 #[derive(Debug)]
 pub(super) enum BodyError {
-    /// It is larger than allowed.
+    /// It exceeds the limit.
     TooLarge,
-    /// It broke off.
+    /// The connection broke.
     Broken(reqwest::Error),
 }
 
-/// The whole body, if it has at most so many bytes. Nothing is read of one that says that it has more.
+/// The whole body within the limit. Nothing is read if the declared length exceeds it.
 pub(super) async fn whole(mut response: Response, limit: usize) -> Result<Vec<u8>, BodyError> {
     let claimed = response.content_length().unwrap_or(0);
     let claimed = usize::try_from(claimed).map_err(|_| BodyError::TooLarge)?;
@@ -36,7 +36,7 @@ pub(super) async fn whole(mut response: Response, limit: usize) -> Result<Vec<u8
     Ok(body)
 }
 
-/// Why a stream of events ended before its end.
+/// Why a stream of events broke.
 #[derive(Debug, thiserror::Error)]
 enum StreamError {
     #[error("{0}")]
@@ -45,23 +45,25 @@ enum StreamError {
     Broken(#[source] reqwest::Error),
 }
 
-/// The events of a response to a request. An event that is too large ends the stream; the request that it
-/// was to answer, where there is one, is told.
+/// The events of a response. An event that exceeds the limits ends the stream, and becomes an error for
+/// the request it belongs to.
 pub(super) fn events(
     response: Response,
     limits: MessageLimits,
-    asked: Option<RequestId>,
+    request_id: Option<RequestId>,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
     SseStream::from_bytes_stream(bounded(response.bytes_stream(), limits))
-        .filter_map(move |event| future::ready(readable(event, &limits, asked.as_ref())))
+        .filter_map(move |event| {
+            future::ready(within_limits_or_error(event, &limits, request_id.as_ref()))
+        })
         .boxed()
 }
 
-/// The event as it may be read: what is too large becomes an error for whoever waits for it.
-pub(super) fn readable(
+/// Converts an event that exceeds the limits to an error for the request it belongs to.
+pub(super) fn within_limits_or_error(
     event: Result<Sse, SseError>,
     limits: &MessageLimits,
-    asked: Option<&RequestId>,
+    request_id: Option<&RequestId>,
 ) -> Option<Result<Sse, SseError>> {
     let data = event.as_ref().map(|event| event.data.as_deref());
     let message = match data {
@@ -72,8 +74,8 @@ pub(super) fn readable(
             }
             wire::read("events", data, limits)?
         }
-        Err(error) => match (words_if_too_large(error), asked) {
-            (Some(words), Some(id)) => wire::too_large(id.clone(), words),
+        Err(error) => match (words_if_too_large(error), request_id) {
+            (Some(message), Some(id)) => wire::too_large(id.clone(), message),
             _ => return Some(event),
         },
     };
@@ -86,12 +88,12 @@ fn words_if_too_large(error: &SseError) -> Option<String> {
         return None;
     };
     match error.downcast_ref()? {
-        StreamError::TooLarge(words) => Some(words.clone()),
+        StreamError::TooLarge(message) => Some(message.clone()),
         StreamError::Broken(_) => None,
     }
 }
 
-/// The bytes of an event stream, up to the first event that is larger than allowed.
+/// The bytes of an event stream, up to the first event that exceeds the limit.
 fn bounded(
     bytes: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
     limits: MessageLimits,
@@ -109,7 +111,7 @@ fn bounded(
         .take_while(move |chunk| future::ready(!std::mem::replace(&mut is_over, chunk.is_err())))
 }
 
-/// How much of one event is in memory. Comments are dropped with their lines.
+/// Tracks how much of an event is buffered. Comments are dropped at the end of their line.
 #[derive(Debug, Default)]
 struct EventSize {
     kept: usize,
@@ -119,13 +121,13 @@ struct EventSize {
 }
 
 impl EventSize {
-    /// The largest that an event becomes with these bytes: the one under way, or one that they end.
+    /// The size of the largest event after these bytes: the incomplete one, or one that they complete.
     fn largest_with(&mut self, bytes: &[u8]) -> usize {
         let mut largest = 0;
         for byte in bytes {
             let after_return = std::mem::replace(&mut self.after_return, *byte == b'\r');
             match byte {
-                // The second half of one line's end.
+                // The second byte of CR LF.
                 b'\n' if after_return => {}
                 b'\n' | b'\r' if self.line == 0 => self.kept = 0,
                 b'\n' | b'\r' => {
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_ends_with_an_empty_line_however_lines_end() {
+    fn an_event_ends_with_an_empty_line_for_all_line_endings() {
         for end in ["\n", "\r", "\r\n"] {
             let line = format!("data: 7{end}");
             let two = format!("{line}{line}{end}");

@@ -1,5 +1,5 @@
-//! Streamable HTTP: the protocol layer's own transport over a client that bounds what it reads and
-//! corrects two habits of servers.
+//! Streamable HTTP: the protocol library's transport, with a client that limits what it reads and
+//! corrects two deviations of servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,19 +28,18 @@ use rmcp::transport::streamable_http_client::{
 use super::body::{self, BodyError};
 use super::tracked::{DeliveryError, EndReason, SendOutcome, with_causes};
 use super::wire::{self, MessageLimits};
-use crate::backoff;
 use crate::options::Options;
 
-/// How much of a server's unexpected answer an error repeats, in characters.
+/// Limit of an unexpected answer quoted in an error, in characters.
 const MAX_QUOTED: usize = 300;
 
-/// How much is read of an answer that is an error, in bytes.
-const MAX_COMPLAINT_BYTES: usize = 64 * 1024;
+/// Limit of an error response's body, in bytes.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// The headers that the protocol sets itself, which no app may declare.
+/// Headers that the protocol sets, which apps must not declare.
 const RESERVED: [&str; 3] = ["accept", "mcp-session-id", "last-event-id"];
 
-/// The code that servers made after the TypeScript examples answer an unknown session with.
+/// Error code for an unknown session in servers derived from the TypeScript examples.
 const UNKNOWN_SESSION: ErrorCode = ErrorCode(-32000);
 
 /// The transport of one streamable HTTP server.
@@ -52,7 +51,7 @@ pub(crate) fn open(
     let mut settings = StreamableHttpClientTransportConfig::with_uri(config.url.as_str())
         .custom_headers(super::headers(config)?)
         .max_concurrent_requests(options.max_concurrent_posts);
-    settings.retry_config = Arc::new(Resuming(options.clone()));
+    settings.retry_config = Arc::new(ResumePolicy(options.clone()));
     let client = BoundedClient {
         client,
         limits: MessageLimits::of(options),
@@ -60,16 +59,15 @@ pub(crate) fn open(
     Ok(StreamableHttpClientTransport::with_client(client, settings))
 }
 
-/// How often a broken event stream is taken up where it ended, as servers may offer. A caller
-/// whose answer was to come over it learns afterwards that it is lost.
+/// How often a broken event stream is resumed, if the server supports it. A caller whose answer was lost
+/// gets its error afterwards.
 #[derive(Debug)]
-struct Resuming(Options);
+struct ResumePolicy(Options);
 
-impl SseRetryPolicy for Resuming {
+impl SseRetryPolicy for ResumePolicy {
     fn retry(&self, retries: usize) -> Option<Duration> {
         let retries = u32::try_from(retries).unwrap_or(u32::MAX);
-        (retries < self.0.connect_attempts)
-            .then(|| backoff::pause(&self.0, retries.saturating_add(1)))
+        (retries < self.0.connect_attempts).then(|| self.0.pause_after(retries.saturating_add(1)))
     }
 }
 
@@ -77,7 +75,7 @@ impl EndReason for StreamableHttpClientTransport<BoundedClient> {}
 
 type HttpError = StreamableHttpError<reqwest::Error>;
 
-/// A client whose answers always belong to a request, and are read no further than allowed.
+/// A client that associates every answer with a request and limits what it reads.
 #[derive(Clone)]
 pub(crate) struct BoundedClient {
     client: reqwest::Client,
@@ -116,7 +114,7 @@ impl StreamableHttpClient for BoundedClient {
         }
         let response = request.json(&message).send().await?;
         let post = Post {
-            asked: asked(&message),
+            request_id: request_id(&message),
             is_discovery: is_discovery(&message),
             in_session,
             limits: self.limits,
@@ -126,7 +124,7 @@ impl StreamableHttpClient for BoundedClient {
         } else {
             post.failure(response).await?
         };
-        corrected(answer, post.asked, in_session)
+        assign_to_request(answer, post.request_id, in_session)
     }
 
     async fn delete_session(
@@ -161,16 +159,17 @@ impl StreamableHttpClient for BoundedClient {
                 limits.bytes,
             )
             .await?;
-        let readable = move |event| future::ready(body::readable(event, &limits, None));
-        Ok(events.filter_map(readable).boxed())
+        let within_limits_or_error =
+            move |event| future::ready(body::within_limits_or_error(event, &limits, None));
+        Ok(events.filter_map(within_limits_or_error).boxed())
     }
 }
 
-/// A message that was posted, and how its response is read.
+/// A posted message, and how to read its response.
 struct Post {
-    /// The request, where the message is one.
-    asked: Option<RequestId>,
-    /// Whether it is the first question in the newest protocol, which older servers turn down.
+    /// The request id, if the message is a request.
+    request_id: Option<RequestId>,
+    /// Whether it is the first request of the newest protocol, which older servers reject.
     is_discovery: bool,
     in_session: bool,
     limits: MessageLimits,
@@ -182,14 +181,14 @@ impl Post {
             response.status(),
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT
         );
-        let is_empty = self.asked.is_none() && response.content_length() == Some(0);
+        let is_empty = self.request_id.is_none() && response.content_length() == Some(0);
         if no_answer || is_empty {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         let session = session_of(&response);
         match kind_of(&response) {
             Kind::Events => {
-                let events = body::events(response, self.limits, self.asked.clone());
+                let events = body::events(response, self.limits, self.request_id.clone());
                 Ok(StreamableHttpPostResponse::Sse(events, session))
             }
             Kind::Json => {
@@ -208,24 +207,24 @@ impl Post {
         }
     }
 
-    /// The message in a body. Only a request needs one.
+    /// The message in a body. Required only for requests.
     fn message(&self, body: &[u8]) -> Result<Option<ServerJsonRpcMessage>, HttpError> {
         if !self.limits.allow_values_of(body) {
             return Ok(self.too_large(self.limits.too_many_values()));
         }
         match serde_json::from_slice(body) {
             Ok(message) => Ok(Some(message)),
-            Err(_) if self.asked.is_none() => Ok(None),
+            Err(_) if self.request_id.is_none() => Ok(None),
             Err(problem) => Err(StreamableHttpError::Deserialize(problem)),
         }
     }
 
-    fn too_large(&self, words: String) -> Option<ServerJsonRpcMessage> {
-        let id = self.asked.clone()?;
-        Some(wire::too_large(id, words))
+    fn too_large(&self, message: String) -> Option<ServerJsonRpcMessage> {
+        let id = self.request_id.clone()?;
+        Some(wire::too_large(id, message))
     }
 
-    /// What a status says that is no success, with the first of its words.
+    /// The error of an unsuccessful status, with the start of the body.
     async fn failure(&self, response: Response) -> Result<StreamableHttpPostResponse, HttpError> {
         let status = response.status();
         if status == StatusCode::NOT_FOUND && self.in_session {
@@ -235,11 +234,11 @@ impl Post {
         let passing = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
         let is_json = matches!(kind_of(&response), Kind::Json);
         let session = session_of(&response);
-        // The status alone says enough where the rest cannot be had.
+        // If the body cannot be read, the status is enough.
         let body = if status == StatusCode::TOO_MANY_REQUESTS || (passing && !is_json) {
             Vec::new()
         } else {
-            let limit = MAX_COMPLAINT_BYTES.min(self.limits.bytes);
+            let limit = MAX_ERROR_BYTES.min(self.limits.bytes);
             body::whole(response, limit).await.unwrap_or_default()
         };
         let error = match serde_json::from_slice(&body) {
@@ -252,7 +251,7 @@ impl Post {
             && status.is_client_error()
             && !refused
             && !self.in_session
-            && let Some(id) = &self.asked
+            && let Some(id) = &self.request_id
         {
             let error = error.map_or_else(
                 || ErrorData::invalid_request(format!("HTTP {status}"), None),
@@ -268,16 +267,18 @@ impl Post {
             )),
             _ if passing => Err(HttpStatusError::new(status.as_u16(), None).into()),
             _ => {
-                let words = String::from_utf8_lossy(&body);
-                let words: String = words.chars().take(MAX_QUOTED).collect();
-                let words = format!("HTTP {status}: {words}");
-                Err(StreamableHttpError::UnexpectedServerResponse(words.into()))
+                let message = String::from_utf8_lossy(&body);
+                let message: String = message.chars().take(MAX_QUOTED).collect();
+                let message = format!("HTTP {status}: {message}");
+                Err(StreamableHttpError::UnexpectedServerResponse(
+                    message.into(),
+                ))
             }
         }
     }
 }
 
-/// What the body of a response is.
+/// The kind of a response body.
 enum Kind {
     Json,
     Events,
@@ -307,22 +308,22 @@ fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
     )
 }
 
-fn asked(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
         _ => None,
     }
 }
 
-/// An error without an id in the response to a request's own POST belongs to that request, though
-/// the protocol layer would leave its caller waiting. Where it says that the session is unknown, as
-/// after a restart of the server, nothing was run and a new session may be opened.
-fn corrected(
+/// An error without an id in the response to a request's own POST belongs to that request; the protocol
+/// library would leave the caller waiting. If it means that the session is unknown, as after a restart
+/// of the server, nothing was run and a new session may be opened.
+fn assign_to_request(
     response: StreamableHttpPostResponse,
-    asked: Option<RequestId>,
+    request_id: Option<RequestId>,
     in_session: bool,
 ) -> Result<StreamableHttpPostResponse, HttpError> {
-    match (response, asked) {
+    match (response, request_id) {
         (
             StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(mut error), session),
             Some(id),
@@ -341,27 +342,27 @@ fn corrected(
 }
 
 impl DeliveryError for HttpError {
-    fn fate(&self) -> SendOutcome {
+    fn outcome(&self) -> SendOutcome {
         match self {
-            Self::Client(error) => fate_of(error),
-            Self::HttpStatus(error) if error.status == 429 => SendOutcome::TurnedAway,
+            Self::Client(error) => outcome_of(error),
+            Self::HttpStatus(error) if error.status == 429 => SendOutcome::RejectedUnread,
             Self::AuthRequired(_)
             | Self::InsufficientScope(_)
-            | Self::ReservedHeaderConflict(_) => SendOutcome::TurnedAway,
-            // Every other status of the kind that blames the request comes as words only.
-            Self::UnexpectedServerResponse(words) if words.starts_with("HTTP 4") => {
-                SendOutcome::TurnedAway
+            | Self::ReservedHeaderConflict(_) => SendOutcome::RejectedUnread,
+            // Other client errors are reported only as text.
+            Self::UnexpectedServerResponse(message) if message.starts_with("HTTP 4") => {
+                SendOutcome::RejectedUnread
             }
             Self::SessionExpired | Self::ReinitializationFailed(_) => SendOutcome::NeverLeft,
             Self::HttpStatus(_)
             | Self::UnexpectedServerResponse(_)
             | Self::UnexpectedContentType(_)
-            | Self::Deserialize(_) => SendOutcome::AnsweredBadly,
+            | Self::Deserialize(_) => SendOutcome::FailedAfterReading,
             _ => SendOutcome::Broken,
         }
     }
 
-    fn words(&self) -> String {
+    fn message(&self) -> String {
         match self {
             Self::Client(error) => without_address(error),
             other => other.to_string().chars().take(MAX_QUOTED).collect(),
@@ -369,8 +370,8 @@ impl DeliveryError for HttpError {
     }
 }
 
-/// What became of a request that failed on its way.
-pub(super) fn fate_of(error: &reqwest::Error) -> SendOutcome {
+/// What happened to a request that failed.
+pub(super) fn outcome_of(error: &reqwest::Error) -> SendOutcome {
     if error.is_connect() || error.is_builder() {
         SendOutcome::NeverLeft
     } else {
@@ -378,7 +379,7 @@ pub(super) fn fate_of(error: &reqwest::Error) -> SendOutcome {
     }
 }
 
-/// What went wrong with a request, without its address, which may hold a secret.
+/// The error of a request, without its address, which may contain a secret.
 pub(super) fn without_address(error: &reqwest::Error) -> String {
     let kind = if error.is_connect() {
         "no connection"

@@ -1,4 +1,4 @@
-//! The three ways to a server, and what all of them share: knowing what has left.
+//! The three transports, and the tracking of sent requests that they share.
 
 mod body;
 mod http;
@@ -27,8 +27,8 @@ fn headers(config: &UrlConfig) -> Result<HashMap<HeaderName, HeaderValue>, Strin
         .iter()
         .map(|(name, value)| {
             let parsed_name = HeaderName::try_from(name)
-                .map_err(|_| format!("`{name}` is not the name of a header"))?;
-            // The value may be a secret, so it is never quoted.
+                .map_err(|_| format!("`{name}` is not a valid header name"))?;
+            // The value may be a secret and is never quoted.
             let mut parsed_value = HeaderValue::try_from(value)
                 .map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
             parsed_value.set_sensitive(true);

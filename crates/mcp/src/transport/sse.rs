@@ -1,5 +1,5 @@
-//! Legacy HTTP with server-sent events: one long GET for what the server says, one POST for each
-//! thing that we say.
+//! Legacy HTTP with server-sent events: one long GET for the server's messages, and one POST per message
+//! to the server.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -17,12 +17,12 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 
-use super::http::{fate_of, without_address};
+use super::http::{outcome_of, without_address};
 use super::tracked::{DeliveryError, EndReason, SendOutcome};
 use super::wire::{self, MessageLimits};
 use crate::options::Options;
 
-/// A connection to a server of the protocol's first version.
+/// A connection to a server of the first protocol version.
 pub(crate) struct SseTransport {
     server: String,
     client: reqwest::Client,
@@ -44,17 +44,17 @@ pub(crate) enum PostError {
 }
 
 impl DeliveryError for PostError {
-    fn fate(&self) -> SendOutcome {
+    fn outcome(&self) -> SendOutcome {
         match self {
-            Self::Http(error) => fate_of(error),
-            // A server that has forgotten the session wants a new one, not this message again.
+            Self::Http(error) => outcome_of(error),
+            // After 404 the session is unknown: reconnect instead of repeating the message.
             Self::Status(StatusCode::NOT_FOUND) => SendOutcome::NeverLeft,
-            Self::Status(status) if status.is_client_error() => SendOutcome::TurnedAway,
-            Self::Status(_) => SendOutcome::AnsweredBadly,
+            Self::Status(status) if status.is_client_error() => SendOutcome::RejectedUnread,
+            Self::Status(_) => SendOutcome::FailedAfterReading,
         }
     }
 
-    fn words(&self) -> String {
+    fn message(&self) -> String {
         match self {
             Self::Http(error) => without_address(error),
             Self::Status(_) => self.to_string(),
@@ -63,7 +63,7 @@ impl DeliveryError for PostError {
 }
 
 impl SseTransport {
-    /// Opens the event stream and waits for the server to say where messages go.
+    /// Opens the event stream and waits for the server to announce its endpoint.
     pub(crate) async fn connect(
         server: &str,
         client: reqwest::Client,
@@ -72,7 +72,7 @@ impl SseTransport {
     ) -> Result<Self, String> {
         let headers = super::headers(config)?;
         let address =
-            Url::parse(&config.url).map_err(|error| format!("the address is wrong: {error}"))?;
+            Url::parse(&config.url).map_err(|error| format!("the address is invalid: {error}"))?;
         let mut events = client
             .get_stream_with_max_sse_event_size(
                 config.url.as_str().into(),
@@ -94,7 +94,9 @@ impl SseTransport {
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(format!("the event stream broke: {error}")),
-                None => return Err("the event stream ended before it named an endpoint".to_owned()),
+                None => {
+                    return Err("the event stream ended before it announced an endpoint".to_owned());
+                }
             }
         };
         Ok(Self {
@@ -109,15 +111,16 @@ impl SseTransport {
     }
 }
 
-/// Where messages go. Never to another origin: our headers, which may hold a secret, go with them.
+/// The endpoint for messages. It must have the same origin, because messages carry headers that may
+/// contain a secret.
 fn endpoint(address: &Url, named: &str) -> Result<Url, String> {
     let endpoint = address
         .join(named.trim())
-        .map_err(|error| format!("the server named an endpoint that is no address: {error}"))?;
+        .map_err(|error| format!("the server announced an invalid endpoint: {error}"))?;
     if endpoint.origin() == address.origin() {
         Ok(endpoint)
     } else {
-        Err("the server named an endpoint at another origin, which is not followed".to_owned())
+        Err("the server announced an endpoint at another origin, which is not allowed".to_owned())
     }
 }
 
@@ -180,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_go_to_the_servers_own_origin_only() {
+    fn messages_are_only_sent_to_the_servers_own_origin() {
         let address = Url::parse("http://tools.example:8080/sse").unwrap();
         let at = |named: &str| endpoint(&address, named).map(|url| url.to_string());
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A server that is a child process, spoken to over its standard input and output.
+//! A server in a child process, connected over standard input and output.
 
 use std::future::Future;
 use std::io;
@@ -19,47 +19,47 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::tracked::{DeliveryError, EndReason, SendOutcome};
-use super::wire::{self, KEPT_END, MessageLimits};
+use super::wire::{self, END_BYTES, MessageLimits};
 use crate::options::Options;
 
 /// The command that means the running binary.
 const SELF: &str = "convoke";
 
-/// How much of one line of a child's error output is logged, in bytes.
+/// Limit of one logged line of a child's error output, in bytes.
 const MAX_LOGGED_LINE: usize = 8 * 1024;
 
-/// How many times as much as the limit is read of a line, only to reach its end.
-const MAX_DROPPED: usize = 8;
+/// Limit of a line that is read just to find its end, as a multiple of the message limit.
+const MAX_DROPPED_FACTOR: usize = 8;
 
-/// How long a child that owes an answer may take to end by itself before it is sent a signal.
-const SILENT_GRACE: Duration = Duration::from_millis(100);
+/// How long a child with an open request may take to exit before it gets a signal.
+const STUCK_GRACE: Duration = Duration::from_millis(100);
 
-/// A running child process. It is killed, with all that it started, when this is dropped.
+/// A running child process. Dropping it kills the process and all that it started.
 pub(crate) struct StdioTransport {
     server: String,
     child: Child,
-    /// Gone once the transport is closed, which tells the child to end.
+    /// `None` after the transport is closed, which asks the child to exit.
     input: Arc<Mutex<Option<ChildStdin>>>,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
-    /// Bytes of the line that were dropped, since it is too long.
+    /// Bytes dropped from the current line because it is too long.
     dropped: usize,
     limits: MessageLimits,
-    /// Why nothing is read any more.
+    /// Why reading stopped.
     reason: Option<String>,
-    /// Bytes that were no message, since the last one.
-    noise: usize,
-    /// Whether it has said nothing since it was asked something.
-    silent: bool,
+    /// Bytes without a message since the last message.
+    bytes_without_message: usize,
+    /// Whether it has not answered since the last request.
+    is_silent: bool,
     shutdown_grace: Duration,
-    /// Owns the task that logs what the child writes to its error output.
+    /// Owns the task that logs the child's error output.
     _log: JoinSet<()>,
 }
 
 /// One line of a child's output.
 enum Line {
     Whole(Vec<u8>),
-    /// Only the two ends are left of a line that was too long.
+    /// The first and last part of a line that was too long.
     Ends(Vec<u8>),
 }
 
@@ -75,22 +75,22 @@ pub(crate) enum WriteError {
 }
 
 impl DeliveryError for WriteError {
-    fn fate(&self) -> SendOutcome {
+    fn outcome(&self) -> SendOutcome {
         match self {
-            Self::Json(_) => SendOutcome::TurnedAway,
-            // A message is acted upon once it is read, and what is in the pipe may still be read.
+            Self::Json(_) => SendOutcome::RejectedUnread,
+            // A message counts once it has been read completely; what is in the pipe may still be read.
             Self::Closed | Self::Io { written: 0, .. } => SendOutcome::NeverLeft,
             Self::Io { .. } => SendOutcome::Broken,
         }
     }
 
-    fn words(&self) -> String {
+    fn message(&self) -> String {
         self.to_string()
     }
 }
 
 impl StdioTransport {
-    /// Starts the child process with the few variables that every server gets and its own.
+    /// Starts the child process with the inherited and declared environment variables.
     pub(crate) fn start(server: &str, config: &StdioConfig, options: &Options) -> io::Result<Self> {
         let mut child = Command::new(program(config, options))
             .args(&config.args)
@@ -105,8 +105,8 @@ impl StdioTransport {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own, so that what the server starts can be ended with it, and so that
-            // an interrupt at the terminal reaches us alone: we end our servers in order.
+            // A process group of its own, so that everything the server starts can be killed with it, and so
+            // that Ctrl-C in the terminal reaches only this process, which then ends its servers in order.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
@@ -125,14 +125,14 @@ impl StdioTransport {
             dropped: 0,
             limits: MessageLimits::of(options),
             reason: None,
-            noise: 0,
-            silent: false,
+            bytes_without_message: 0,
+            is_silent: false,
             shutdown_grace: options.shutdown_grace,
             _log: log,
         })
     }
 
-    /// The next line, without its end. What was read of a line before a cancelled call is kept.
+    /// The next line without its end. Keeps what was read if the call is cancelled.
     async fn next_line(&mut self) -> io::Result<Option<Line>> {
         loop {
             let chunk = self.output.fill_buf().await?;
@@ -141,13 +141,13 @@ impl StdioTransport {
                 return Ok((!rest.is_empty()).then_some(Line::Whole(rest)));
             }
             let end = chunk.iter().position(|byte| *byte == b'\n');
-            let taken = end.unwrap_or(chunk.len());
-            self.line.extend_from_slice(&chunk[..taken]);
-            self.output.consume(taken + usize::from(end.is_some()));
-            let limit = self.limits.bytes.max(2 * KEPT_END);
+            let length = end.unwrap_or(chunk.len());
+            self.line.extend_from_slice(&chunk[..length]);
+            self.output.consume(length + usize::from(end.is_some()));
+            let limit = self.limits.bytes.max(2 * END_BYTES);
             if self.line.len() > limit {
                 self.drop_middle();
-                if self.dropped / MAX_DROPPED > limit {
+                if self.dropped / MAX_DROPPED_FACTOR > limit {
                     return Err(io::Error::other(self.limits.too_many_bytes()));
                 }
             }
@@ -163,31 +163,30 @@ impl StdioTransport {
         }
     }
 
-    /// Keeps the two ends of a line that is too long: they tell whose answer it is.
+    /// Keeps both ends of a line that is too long; they tell which request it answers.
     fn drop_middle(&mut self) {
-        let middle = KEPT_END..self.line.len() - KEPT_END;
+        let middle = END_BYTES..self.line.len() - END_BYTES;
         self.dropped = self.dropped.saturating_add(middle.len());
         self.line.drain(middle);
     }
 
-    /// The message of a line, if it is one.
+    /// The message in a line, if it is one.
     fn message(&self, line: &Line) -> Option<ServerJsonRpcMessage> {
         match line {
             Line::Whole(text) => wire::read(&self.server, text, &self.limits),
             Line::Ends(ends) => {
-                let (head, tail) = ends.split_at(KEPT_END.min(ends.len()));
-                let words = self.limits.too_many_bytes();
-                tracing::warn!(server = self.server, "{words}");
-                wire::answered_by_ends(head, tail).map(|id| wire::too_large(id, words))
+                let (head, tail) = ends.split_at(END_BYTES.min(ends.len()));
+                let message = self.limits.too_many_bytes();
+                tracing::warn!(server = self.server, "{message}");
+                wire::answered_by_ends(head, tail).map(|id| wire::too_large(id, message))
             }
         }
     }
 
-    /// Waits until the child has ended by itself. One that still owes an answer is likely to be stuck, and is
-    /// asked once more, in the way in which a process can be asked that does not read.
+    /// Waits for the child to exit. One with an open request is probably stuck and also gets a signal.
     async fn end(&mut self) -> io::Result<ExitStatus> {
-        if self.silent {
-            let ended = tokio::time::timeout(SILENT_GRACE, self.child.wait()).await;
+        if self.is_silent {
+            let ended = tokio::time::timeout(STUCK_GRACE, self.child.wait()).await;
             if let Ok(ended) = ended {
                 return ended;
             }
@@ -196,15 +195,15 @@ impl StdioTransport {
         self.child.wait().await
     }
 
-    /// Sends a signal to the child and everything in its group. Only called while the child has not been
-    /// waited for, because until then nobody else can have its number.
+    /// Sends a signal to the child's process group. The child has not been waited for, so its id cannot
+    /// have been reused.
     fn signal(&mut self, signal: Signal) {
         if let Some(group) = self
             .child
             .id()
             .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
         {
-            // The group may just have ended by itself, which is as good.
+            // The group may have exited just now, which is fine.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -230,7 +229,7 @@ impl Transport<RoleClient> for StdioTransport {
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), WriteError>> + Send + 'static {
         let input = Arc::clone(&self.input);
-        self.silent |= matches!(message, JsonRpcMessage::Request(_));
+        self.is_silent |= matches!(message, JsonRpcMessage::Request(_));
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
@@ -261,18 +260,19 @@ impl Transport<RoleClient> for StdioTransport {
             match self.next_line().await {
                 Ok(Some(line)) => {
                     if let Some(message) = self.message(&line) {
-                        self.silent = false;
-                        self.noise = 0;
+                        self.is_silent = false;
+                        self.bytes_without_message = 0;
                         return Some(message);
                     }
-                    // Reading on would only take the processor from those who have something to say.
-                    self.noise = self.noise.saturating_add(match line {
-                        Line::Whole(text) => text.len() + 1,
-                        Line::Ends(_) => self.limits.bytes + 1,
-                    });
-                    if self.noise > self.limits.bytes {
+                    // Continuing to read would waste CPU time.
+                    self.bytes_without_message =
+                        self.bytes_without_message.saturating_add(match line {
+                            Line::Whole(text) => text.len() + 1,
+                            Line::Ends(_) => self.limits.bytes + 1,
+                        });
+                    if self.bytes_without_message > self.limits.bytes {
                         let reason = format!("{}, and no message", self.limits.too_many_bytes());
-                        tracing::warn!(server = self.server, reason, "the server is given up");
+                        tracing::warn!(server = self.server, reason, "giving up on the server");
                         self.reason = Some(reason);
                         return None;
                     }
@@ -290,23 +290,25 @@ impl Transport<RoleClient> for StdioTransport {
         }
     }
 
-    /// Closes the child's input, which asks it to end, and kills it if it does not.
+    /// Closes the child's input, which asks it to exit, and kills it if it does not.
     async fn close(&mut self) -> Result<(), WriteError> {
-        // A write that hangs because the child stopped reading must not keep us here.
+        // A write that hangs because the child stopped reading must not block closing.
         if let Ok(mut input) = tokio::time::timeout(self.shutdown_grace, self.input.lock()).await {
             input.take();
         }
         let ended = tokio::time::timeout(self.shutdown_grace, self.end()).await;
         match ended {
             Ok(Ok(status)) => tracing::debug!(server = self.server, %status, "the server ended"),
-            Ok(Err(error)) => tracing::warn!(server = self.server, %error, "the server is lost"),
+            Ok(Err(error)) => {
+                tracing::warn!(server = self.server, %error, "lost track of the server's process");
+            }
             Err(_) => {
                 tracing::debug!(
                     server = self.server,
-                    "the server is killed, as it did not end"
+                    "killed the server because it did not exit"
                 );
                 self.signal(Signal::KILL);
-                // Killed processes are gone at once; waiting takes them off the process table.
+                // Killed processes end at once; waiting removes them from the process table.
                 let _ = self.child.wait().await;
             }
         }
@@ -324,16 +326,16 @@ fn program(config: &StdioConfig, options: &Options) -> PathBuf {
 async fn log_lines(server: String, errors: impl AsyncRead + Unpin) {
     let mut lines = BufReader::new(errors);
     let mut line = Vec::new();
-    // What exceeds the limit is read and dropped, or the child would block on a full pipe.
+    // The rest of a long line is read and dropped, because a full pipe would block the child.
     while let Ok(chunk) = lines.fill_buf().await {
         if chunk.is_empty() {
             break;
         }
         let end = chunk.iter().position(|byte| *byte == b'\n');
-        let taken = end.unwrap_or(chunk.len());
+        let length = end.unwrap_or(chunk.len());
         let room = MAX_LOGGED_LINE.saturating_sub(line.len());
-        line.extend_from_slice(&chunk[..taken.min(room)]);
-        lines.consume(taken + usize::from(end.is_some()));
+        line.extend_from_slice(&chunk[..length.min(room)]);
+        lines.consume(length + usize::from(end.is_some()));
         if end.is_some() {
             tracing::debug!(server, "{}", String::from_utf8_lossy(&line).trim_end());
             line.clear();

@@ -1,4 +1,4 @@
-//! The one HTTP client that all servers share.
+//! The HTTP client shared by all servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use reqwest::redirect::Policy;
 use rustls::crypto::ring;
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// How many redirects are followed. None ever leads to another origin, as it would take the
-/// server's headers along.
+/// Limit of redirects. Redirects to another origin are never followed, because they would leak the
+/// server's headers.
 const MAX_REDIRECTS: usize = 3;
 
 /// How long an idle connection is kept.
 const IDLE_CONNECTION: Duration = Duration::from_secs(30);
 
-/// A client that trusts what the operating system trusts and does its cryptography with ring.
+/// A client with the system's certificates and the ring provider.
 pub(crate) fn http_client() -> Result<reqwest::Client, String> {
     let tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -1,8 +1,8 @@
-//! A transport that knows which requests have left.
+//! A transport that tracks which requests have been sent.
 //!
-//! Whether a call may be made again hangs on whether it can have reached the server. The protocol
-//! layer does not say, so every transport is wrapped: a request carries a [`DeliveryMark`], which is
-//! marked at the moment its first byte may go out, and a failed send says whether anything did.
+//! Whether a call may be repeated depends on whether it can have reached the server. The protocol
+//! library does not report this, so every transport is wrapped: a request carries a [`DeliveryMark`],
+//! which is set when its first byte may be sent, and a failed send reports whether anything was sent.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -22,48 +22,48 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// Whether a request may have reached its server. Travels with the request, never on the wire.
+/// Whether a request may have reached its server. Attached to the request, never serialized.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeliveryMark(Arc<AtomicBool>);
 
 impl DeliveryMark {
-    /// Whether the request may have left.
-    pub(crate) fn has_left(&self) -> bool {
+    /// Whether the request may have been sent.
+    pub(crate) fn may_have_left(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 
-    fn leave(&self) {
+    fn mark(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    fn come_back(&self) {
+    fn unmark(&self) {
         self.0.store(false, Ordering::SeqCst);
     }
 }
 
-/// What a failed send says of the message and of the connection.
+/// What a failed send means for the message and the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendOutcome {
-    /// Nothing went out: there is no connection.
+    /// Nothing was sent: there is no connection.
     NeverLeft,
-    /// The server turned the message away unread, over a connection that works.
-    TurnedAway,
-    /// The server has the message and answered badly, over a connection that works.
-    AnsweredBadly,
-    /// The connection broke with the message under way.
+    /// The server rejected the message unread; the connection works.
+    RejectedUnread,
+    /// The server read the message and failed; the connection works.
+    FailedAfterReading,
+    /// The connection broke while sending.
     Broken,
 }
 
-/// A transport's error that can say what became of the message.
+/// A transport's error that reports what happened to the message.
 pub(crate) trait DeliveryError: std::error::Error + Send + Sync + 'static {
-    /// What became of the message.
-    fn fate(&self) -> SendOutcome;
+    /// What happened to the message.
+    fn outcome(&self) -> SendOutcome;
 
-    /// What went wrong, without addresses and other things that may hold a secret.
-    fn words(&self) -> String;
+    /// What went wrong, without addresses and other possible secrets.
+    fn message(&self) -> String;
 }
 
-/// Whether the server's side of a connection has ended, and why if that is known.
+/// Whether the server's side of a connection has ended, with the reason if known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PeerEnd {
     token: CancellationToken,
@@ -71,23 +71,23 @@ pub(crate) struct PeerEnd {
 }
 
 impl PeerEnd {
-    /// Notes the end. The first reason stands.
-    fn note(&self, reason: Option<String>) {
+    /// Records the end. The first reason is kept.
+    fn record(&self, reason: Option<String>) {
         if let Some(reason) = reason {
             let _ = self.reason.set(reason);
         }
         self.token.cancel();
     }
 
-    pub(crate) fn is_noted(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.token.is_cancelled()
     }
 
-    pub(crate) async fn noted(&self) {
+    pub(crate) async fn ended(&self) {
         self.token.cancelled().await;
     }
 
-    /// Why it ended, in the words of the transport.
+    /// The reason given by the transport.
     pub(crate) fn reason(&self) -> Option<&str> {
         self.reason.get().map(String::as_str)
     }
@@ -95,7 +95,7 @@ impl PeerEnd {
 
 /// A transport that may know why its server's side has ended.
 pub(crate) trait EndReason {
-    /// Why, once it has.
+    /// The reason, after it has ended.
     fn reason(&self) -> Option<String> {
         None
     }
@@ -104,45 +104,48 @@ pub(crate) trait EndReason {
 /// Why a message could not be sent.
 #[derive(Debug)]
 pub(crate) struct SendFailure {
-    words: String,
-    /// Whether the connection is of no more use.
+    message: String,
+    /// Whether the connection is unusable.
     pub(crate) ends_connection: bool,
 }
 
 impl SendFailure {
     fn of(error: &impl DeliveryError) -> Self {
         Self {
-            words: error.words(),
-            ends_connection: matches!(error.fate(), SendOutcome::NeverLeft | SendOutcome::Broken),
+            message: error.message(),
+            ends_connection: matches!(
+                error.outcome(),
+                SendOutcome::NeverLeft | SendOutcome::Broken
+            ),
         }
     }
 }
 
 impl fmt::Display for SendFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
+        f.write_str(&self.message)
     }
 }
 
 impl std::error::Error for SendFailure {}
 
-/// The wrapper around each of the three transports.
+/// Wraps each of the three transports.
 pub(crate) struct TrackedTransport<T> {
     inner: T,
-    /// Noted as soon as the server's side has ended, long before the transport is closed.
+    /// Set as soon as the server's side has ended, long before the transport is closed.
     ended: PeerEnd,
     discover_timeout: Option<Duration>,
-    /// The first question in the newest protocol, and when it is given up.
+    /// The pending first request of the newest protocol, and its deadline.
     discovering: Option<(RequestId, Instant)>,
-    /// Questions given up, whose late answers nobody expects any more.
-    given_up: HashSet<RequestId>,
-    /// While this is there, so is the connection.
+    /// Requests that were given up; their late answers are ignored.
+    abandoned: HashSet<RequestId>,
+    /// Held as long as the connection exists.
     _alive: TaskTrackerToken,
 }
 
 impl<T> TrackedTransport<T> {
-    /// Wraps a transport. With a `discover_timeout`, a server that leaves `server/discover`
-    /// unanswered is taken to be an older one.
+    /// Wraps a transport. With a `discover_timeout`, a server that does not answer `server/discover` is
+    /// treated as an older one.
     pub(crate) fn new(
         inner: T,
         ended: PeerEnd,
@@ -154,7 +157,7 @@ impl<T> TrackedTransport<T> {
             ended,
             discover_timeout,
             discovering: None,
-            given_up: HashSet::new(),
+            abandoned: HashSet::new(),
             _alive: alive,
         }
     }
@@ -167,19 +170,19 @@ impl<T> TrackedTransport<T> {
         }
     }
 
-    /// Answers the first question in the server's place, as an older server would.
-    fn give_up_discovering(&mut self) -> Option<ServerJsonRpcMessage> {
+    /// Answers the first request in place of the server, like an older server would.
+    fn answer_discovery(&mut self) -> Option<ServerJsonRpcMessage> {
         let (id, _) = self.discovering.take()?;
-        self.given_up.insert(id.clone());
+        self.abandoned.insert(id.clone());
         let silence = ErrorData::new(
             ErrorCode::METHOD_NOT_FOUND,
-            "the server left server/discover unanswered",
+            "the server did not answer server/discover",
             None,
         );
         Some(JsonRpcMessage::error(silence, Some(id)))
     }
 
-    /// Whether a message is the late answer to a question that was given up.
+    /// Whether a message answers a request that was given up.
     fn is_late(&mut self, message: &ServerJsonRpcMessage) -> bool {
         let id = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -190,11 +193,11 @@ impl<T> TrackedTransport<T> {
         if self
             .discovering
             .as_ref()
-            .is_some_and(|(asked, _)| asked == id)
+            .is_some_and(|(request_id, _)| request_id == id)
         {
             self.discovering = None;
         }
-        self.given_up.remove(id)
+        self.abandoned.remove(id)
     }
 }
 
@@ -218,13 +221,13 @@ where
         .unwrap_or_default();
         let send = self.inner.send(message);
         async move {
-            departure.leave();
+            departure.mark();
             send.await.map_err(|error| {
                 if matches!(
-                    error.fate(),
-                    SendOutcome::NeverLeft | SendOutcome::TurnedAway
+                    error.outcome(),
+                    SendOutcome::NeverLeft | SendOutcome::RejectedUnread
                 ) {
-                    departure.come_back();
+                    departure.unmark();
                 }
                 SendFailure::of(&error)
             })
@@ -239,13 +242,13 @@ where
                     let until = *until;
                     match tokio::time::timeout_at(until, self.inner.receive()).await {
                         Ok(received) => received,
-                        Err(_) => return self.give_up_discovering(),
+                        Err(_) => return self.answer_discovery(),
                     }
                 }
             };
             match received {
                 None => {
-                    self.ended.note(self.inner.reason());
+                    self.ended.record(self.inner.reason());
                     return None;
                 }
                 Some(message) if self.is_late(&message) => {}
@@ -255,7 +258,7 @@ where
     }
 
     async fn close(&mut self) -> Result<(), SendFailure> {
-        self.ended.note(None);
+        self.ended.record(None);
         self.inner
             .close()
             .await
@@ -263,17 +266,17 @@ where
     }
 }
 
-/// An error with all its causes, since the outermost one alone says too little.
+/// An error with all its causes, because the outermost one is too unspecific.
 pub(crate) fn with_causes(
     text: String,
     mut cause: Option<&(dyn std::error::Error + 'static)>,
 ) -> String {
     let mut text = text;
     while let Some(error) = cause {
-        let words = error.to_string();
-        if !text.contains(&words) {
+        let message = error.to_string();
+        if !text.contains(&message) {
             text.push_str(": ");
-            text.push_str(&words);
+            text.push_str(&message);
         }
         cause = error.source();
     }

@@ -1,4 +1,4 @@
-//! Reading the messages of a server that may not keep to the protocol, within limits.
+//! Reads messages of servers that may violate the protocol, within limits.
 
 use std::fmt;
 
@@ -9,19 +9,17 @@ use serde_json::Value;
 
 use crate::options::Options;
 
-/// The code under which a caller learns that the answer was larger than allowed. It is made here and never
-/// travels.
+/// Local error code for an answer that exceeds the limits. It is never sent.
 pub(crate) const TOO_LARGE: ErrorCode = ErrorCode(-1_000_413);
 
-/// How much of either end of a message that is too large is kept to find out whose answer it is, in bytes.
-pub(crate) const KEPT_END: usize = 1024;
+/// Bytes kept of each end of a message that is too large, to find the request it answers.
+pub(crate) const END_BYTES: usize = 1024;
 
-/// How large a message may be.
+/// Limits of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MessageLimits {
-    /// In bytes.
     pub(crate) bytes: usize,
-    /// In JSON values, since a value of two bytes takes many times as much in memory.
+    /// Number of JSON values, because a value of two bytes takes many times as much memory.
     pub(crate) values: usize,
 }
 
@@ -47,18 +45,18 @@ impl MessageLimits {
         )
     }
 
-    /// Whether a text may be read as JSON.
+    /// Whether the limit on values allows parsing the text as JSON.
     pub(crate) fn allow_values_of(&self, text: &[u8]) -> bool {
         ValueCounter::count(text) <= self.values
     }
 }
 
-/// What tells whose message it is, read without keeping the rest. A member that is there twice counts as its
-/// last says.
+/// The members that identify a message, read without keeping the rest. Of duplicate members the last one
+/// counts.
 #[derive(Default)]
 struct Envelope {
     id: Option<RequestId>,
-    /// Whether there is a result or an error, be it null.
+    /// Whether there is a `result` or an `error`, even `null`.
     is_answer: bool,
 }
 
@@ -97,15 +95,15 @@ impl Envelope {
     }
 }
 
-/// What is told to the caller whose answer is too large.
-pub(crate) fn too_large(id: RequestId, words: String) -> ServerJsonRpcMessage {
-    JsonRpcMessage::error(ErrorData::new(TOO_LARGE, words, None), Some(id))
+/// The error for a caller whose answer is too large.
+pub(crate) fn too_large(id: RequestId, message: String) -> ServerJsonRpcMessage {
+    JsonRpcMessage::error(ErrorData::new(TOO_LARGE, message, None), Some(id))
 }
 
-/// A message, or nothing where the text is none of ours to understand.
+/// Parses a message, or returns `None` if it is not one.
 ///
-/// An answer that cannot be read becomes an error under the request's id: its caller would
-/// otherwise wait for it until the timeout.
+/// An unreadable answer becomes an error for its request, because the caller would otherwise wait until
+/// its timeout.
 pub(crate) fn read(
     server: &str,
     text: &[u8],
@@ -115,7 +113,7 @@ pub(crate) fn read(
         let id = Envelope::answered(text);
         if id.is_none() {
             let bytes = text.len();
-            tracing::warn!(server, bytes, "skipped a message of too many values");
+            tracing::warn!(server, bytes, "skipped a message with too many values");
         }
         return id.map(|id| too_large(id, limits.too_many_values()));
     }
@@ -124,21 +122,24 @@ pub(crate) fn read(
         Err(problem) => problem,
     };
     let Some(id) = Envelope::answered(text) else {
-        tracing::debug!(server, bytes = text.len(), "skipped what is no MCP message");
+        tracing::debug!(
+            server,
+            bytes = text.len(),
+            "skipped output that is not an MCP message"
+        );
         return None;
     };
-    let words = format!("the server's answer could not be read: {problem}");
-    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None);
+    let message = format!("the server's answer could not be read: {problem}");
+    let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, message, None);
     Some(JsonRpcMessage::error(error, Some(id)))
 }
 
-/// The request that an answer belongs to of which only the two ends are there. The id stands before or
-/// after what is long.
+/// The request that a truncated answer belongs to. The id is before or after the long part.
 pub(crate) fn answered_by_ends(head: &[u8], tail: &[u8]) -> Option<RequestId> {
     id_before(head).or_else(|| id_after(tail))
 }
 
-/// An id among the short members that a message begins with.
+/// An id among the short members at the start of a message.
 fn id_before(head: &[u8]) -> Option<RequestId> {
     let mut rest = head.trim_ascii_start().strip_prefix(b"{")?;
     loop {
@@ -156,7 +157,7 @@ fn id_before(head: &[u8]) -> Option<RequestId> {
     }
 }
 
-/// An id that is the last member of a message.
+/// An id as the last member of a message.
 fn id_after(tail: &[u8]) -> Option<RequestId> {
     const MEMBER: &[u8] = b"\"id\":";
     let body = tail.trim_ascii_end().strip_suffix(b"}")?;
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_prints_besides_messages_is_skipped() {
+    fn output_that_is_not_a_message_is_skipped() {
         assert!(read(b"Listening on port 3000").is_none());
         assert!(read(b"{\"level\": \"info\"}").is_none());
         assert!(read(b"").is_none());
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_null_or_with_a_member_twice_reaches_its_caller() {
+    fn a_null_answer_and_one_with_duplicate_members_reach_their_caller() {
         for text in [
             r#"{"jsonrpc": "1.0", "id": 7, "result": null}"#,
             r#"{"jsonrpc": "2.0", "id": 7, "error": null}"#,
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_too_many_values_reaches_its_caller_as_such() {
+    fn an_answer_with_too_many_values_becomes_an_error() {
         let message = read(br#"{"jsonrpc": "2.0", "id": 7, "result": {"n": [0,0,0,0,0,0]}}"#);
         let Some(JsonRpcMessage::Error(error)) = message else {
             panic!("{message:?}")
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_a_message_tell_whose_answer_it_is() {
+    fn the_ends_of_a_message_identify_its_request() {
         let by_ends = |head: &str, tail: &str| answered_by_ends(head.as_bytes(), tail.as_bytes());
         let seven = Some(RequestId::Number(7));
         assert_eq!(

@@ -63,10 +63,10 @@ def call(request):
     elif name == "die":
         os._exit(1)
     elif name == "stick":
-        # Stuck for good: nothing is read any more, not even that the input has ended.
+        # Stuck forever: reads nothing more, not even the end of the input.
         time.sleep(1_000_000)
     elif name == "gather":
-        # Nobody gets an answer before everybody has asked, and the last one gets it first.
+        # Answers only after all calls have arrived, the last one first.
         gathered.append((request, arguments["text"]))
         if len(gathered) == arguments["count"]:
             for waiting, words in reversed(gathered):
@@ -101,7 +101,7 @@ log("start", os.getpid())
 if mode == "crash":
     sys.exit("crashing, as asked")
 if mode == "stubborn":
-    # Outlives the closing of its input, and so does what it starts.
+    # Keeps running after its input is closed, and so does the process it starts.
     child = subprocess.Popen(["sleep", "1000"])
     log("child", child.pid)
 if mode == "flood":

@@ -1,6 +1,6 @@
-//! A tool server on loopback whose answers are larger than anybody wants to read.
+//! A tool server on loopback whose answers exceed the limits.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
-/// The server, which ends with its owner.
+/// The server; dropping it stops it.
 pub(crate) struct LargeServer {
     pub(crate) address: SocketAddr,
     calls: Arc<AtomicUsize>,
     _serving: JoinSet<()>,
 }
 
-/// What its tools do, each by its name.
+/// The tools; their names describe their behaviour.
 const TOOLS: [&str; 11] = [
     "endless",
     "endless_error",
@@ -34,10 +34,10 @@ const TOOLS: [&str; 11] = [
     "letters",
 ];
 
-/// What every connection shares.
+/// State shared by all connections.
 #[derive(Clone)]
 struct World {
-    /// The schema of all tools' arguments.
+    /// The schema of every tool's arguments.
     schema: Arc<Value>,
     calls: Arc<AtomicUsize>,
     events: broadcast::Sender<String>,
@@ -48,12 +48,12 @@ impl LargeServer {
         Self::with_schema(json!({"type": "object"})).await
     }
 
-    /// How many calls have arrived.
+    /// The number of calls that have arrived.
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// The server, with one schema for the arguments of all its tools.
+    /// Starts the server with one schema for the arguments of all tools.
     pub(crate) async fn with_schema(schema: Value) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -78,7 +78,7 @@ impl LargeServer {
     }
 }
 
-/// Serves one connection until its peer goes away. An answer over legacy events goes to all streams.
+/// Serves one connection until the peer disconnects. An answer over legacy events goes to all streams.
 async fn serve(connection: TcpStream, world: World) {
     let mut connection = BufReader::new(connection);
     while let Some((verb, body)) = read_request(&mut connection).await {
@@ -137,7 +137,7 @@ async fn respond(
     connection.write_all(body.as_bytes()).await
 }
 
-/// Begins a body and never ends it.
+/// Sends a body that never ends.
 async fn endless(
     connection: &mut BufReader<TcpStream>,
     head: &str,
@@ -153,7 +153,7 @@ async fn endless(
     }
 }
 
-/// Begins a body that never ends.
+/// The start of an answer whose text never ends.
 const ENDLESS_TEXT: &str = r#"{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"#;
 
 async fn answer(connection: &mut BufReader<TcpStream>, message: &Value, world: &World) -> Written {
@@ -166,7 +166,7 @@ async fn answer(connection: &mut BufReader<TcpStream>, message: &Value, world: &
         _ => "",
     };
     if !filler.is_empty() {
-        // Written as text: the server's own memory is not what is measured.
+        // Written as text, because the server's own memory must not be measured.
         let begin = r#"{"jsonrpc":"2.0","id":"#;
         let values = filler.repeat(size(&call["arguments"]));
         let (id, values) = (&message["id"], values.trim_end_matches(','));
@@ -231,7 +231,7 @@ fn size(arguments: &Value) -> usize {
     usize::try_from(arguments["size"].as_u64().unwrap_or_default()).unwrap()
 }
 
-/// The result of whatever is answered in an ordinary way.
+/// The result of ordinary requests.
 fn result(message: &Value, world: &World) -> Option<Value> {
     let params = &message["params"];
     match message["method"].as_str()? {
@@ -252,7 +252,7 @@ fn result(message: &Value, world: &World) -> Option<Value> {
     }
 }
 
-/// The event stream of the protocol's first version.
+/// The event stream of the first protocol version.
 async fn stream(
     connection: &mut BufReader<TcpStream>,
     mut events: broadcast::Receiver<String>,

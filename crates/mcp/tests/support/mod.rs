@@ -1,9 +1,9 @@
-//! What the tests of the client share: where the servers are, and how to call them.
+//! Shared helpers of the client's tests: server locations and calls.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(
     clippy::needless_pass_by_value,
-    reason = "json! is easier to read without a borrow"
+    reason = "json! reads better without a borrow"
 )]
 
 use std::future::Future;
@@ -26,7 +26,7 @@ fn root() -> PathBuf {
 fn from_environment(name: &str, default: &str) -> PathBuf {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the tests are told where the servers are"
+        reason = "the environment says where the test servers are"
     )]
     std::env::var_os(name).map_or_else(|| root().join(default), PathBuf::from)
 }
@@ -61,11 +61,11 @@ pub(crate) fn server(name: &str, transport: Value) -> McpServer {
     serde_json::from_value(json!({"name": name, "transport": transport})).unwrap()
 }
 
-pub(crate) fn impatient(server: McpServer) -> McpServer {
+pub(crate) fn with_short_timeout(server: McpServer) -> McpServer {
     server.with(|fields| fields.connect_seconds = 1).unwrap()
 }
 
-/// Options whose pauses are short, so that failing starts do not take long.
+/// Options with short pauses, so that failing starts are quick.
 pub(crate) fn options() -> Options {
     Options {
         backoff_first: Duration::from_millis(5),
@@ -98,7 +98,7 @@ pub(crate) async fn call(
     servers.call(request(server, tool, arguments)).await
 }
 
-/// A scripted server with a log of its own.
+/// A scripted server with its own log.
 pub(crate) struct Scripted {
     folder: TempDir,
     mode: &'static str,
@@ -124,7 +124,7 @@ impl Scripted {
         self.folder.path().join("log")
     }
 
-    /// The lines of the log that start with this word, without it.
+    /// The log lines that start with this word, without the word.
     pub(crate) fn logged(&self, word: &str) -> Vec<String> {
         let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
         log.lines()
@@ -141,7 +141,7 @@ impl Scripted {
     }
 }
 
-/// Waits until something holds. The patience is only there to end a test that would never end.
+/// Waits until a condition holds, with a time limit for tests that would never end.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let patience = Duration::from_mins(1);
     let waited = tokio::time::timeout(patience, async {
@@ -152,7 +152,7 @@ pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl 
     assert!(waited.await.is_ok(), "waited in vain until {what}");
 }
 
-/// Whether a process runs. One that has ended and is only waiting to be counted does not.
+/// Whether a process runs. Zombies do not count.
 pub(crate) fn runs(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
         !stat
@@ -171,7 +171,7 @@ pub(crate) fn kill(pid: u32) {
     assert!(status.success());
 }
 
-/// A real server on a port, ended with the test.
+/// A real server on a port, stopped when dropped.
 pub(crate) struct Listening {
     child: Child,
     pub(crate) port: u16,
@@ -198,7 +198,7 @@ impl Listening {
         Self { child, port }
     }
 
-    /// Starts the scripted HTTP server, which says which port it took.
+    /// Starts the scripted HTTP server, which prints its port.
     pub(crate) fn scripted_http() -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/scripted_http.py");
         let mut child = Command::new("python3")

@@ -1,4 +1,4 @@
-//! Nouns that people write in an app's files.
+//! Generators for types that people write in an app's files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -204,7 +204,7 @@ fn verify(draw: &mut Draw) -> Verify {
     if draw.flag() {
         return Verify::Tool(draw.text());
     }
-    Verify::Asked(VerifyFields {
+    Verify::Configured(VerifyFields {
         tool: draw.text(),
         arguments: draw.flag().then(serde_json::Map::new),
         done: draw.text(),
@@ -279,7 +279,7 @@ pub(crate) fn domain_tool(draw: &mut Draw) -> DomainTool {
     if draw.flag() {
         return DomainTool::Tool(draw.text());
     }
-    DomainTool::Asked(Box::new(DomainToolFields {
+    DomainTool::Configured(Box::new(DomainToolFields {
         tool: draw.text(),
         arguments: draw.map(),
         needs: texts(draw),
@@ -423,7 +423,8 @@ pub(crate) fn edge(draw: &mut Draw) -> Edge {
 }
 
 pub(crate) fn workflow(draw: &mut Draw) -> Workflow {
-    // Every node leads to a later one and each is led to, so the graph has no circle and no island.
+    // Every node leads to a later one and each is reached, so the graph has no cycle and no unreachable
+    // node.
     let count = usize::from(draw.byte() % 5) + 1;
     let names: Vec<_> = (0..count)
         .map(|index| Name::new(format!("n{index}")).unwrap())
@@ -463,7 +464,7 @@ pub(crate) fn workflow(draw: &mut Draw) -> Workflow {
     .unwrap()
 }
 
-/// What is delivered must be checked, which chance does not see to.
+/// Deliver nodes need checks, which random graphs rarely have.
 fn undelivered(node: Node) -> Node {
     match node.kind {
         NodeKind::Deliver => Node::of(NodeKind::Compose),

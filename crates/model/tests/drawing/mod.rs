@@ -1,5 +1,5 @@
-//! Draws valid values of every noun out of random bytes. What a noun's rules tie together is drawn
-//! together, so every value that comes out is valid and all that a rule leaves open varies.
+//! Generates valid values of every type from random bytes. Fields that rules connect are drawn together,
+//! so every value is valid and everything the rules leave open varies.
 
 mod config;
 mod quality;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// Random bytes that are used up as values are drawn; after the last one, every draw is zero.
+/// Random bytes, consumed by drawing values; after the last one, every draw is zero.
 #[derive(Debug, Clone)]
 pub(crate) struct Draw {
     bytes: std::vec::IntoIter<u8>,
@@ -28,7 +28,7 @@ impl Draw {
         }
     }
 
-    /// Bytes enough for the largest noun.
+    /// Enough bytes for the largest type.
     pub(crate) fn strategy() -> impl Strategy<Value = Self> {
         prop::collection::vec(any::<u8>(), 0..3_000).prop_map(Self::new)
     }
@@ -69,7 +69,7 @@ impl Draw {
         (0..=self.byte() % 3).map(|_| draw(self)).collect()
     }
 
-    /// A text that is not blank, with what JSON has to escape and what is longer than a byte.
+    /// A text that is not blank, with characters that JSON escapes and characters of several bytes.
     pub(crate) fn text(&mut self) -> String {
         let characters = [
             'a', 'Z', '0', ' ', '"', '\\', '\n', '\u{1}', 'ß', '€', '🎉', '/',
@@ -89,7 +89,7 @@ impl Draw {
         Name::new(text).unwrap()
     }
 
-    /// Names that differ from each other.
+    /// Distinct names.
     pub(crate) fn names(&mut self) -> Vec<Name> {
         let names: std::collections::BTreeSet<_> = self.list(Self::name).into_iter().collect();
         names.into_iter().collect()
@@ -108,7 +108,7 @@ impl Draw {
         Timestamp::new(i64::from(self.number()), nanoseconds).unwrap()
     }
 
-    /// A time that is not before another one.
+    /// A time not before `earlier`.
     pub(crate) fn after(&mut self, earlier: Timestamp) -> Timestamp {
         earlier + SignedDuration::from_millis(i64::from(self.number() % 10_000_000))
     }
@@ -122,7 +122,7 @@ impl Draw {
         self.pick(&Channel::ALL)
     }
 
-    /// Any JSON value but `null`, which a field that may be missing cannot tell from a missing one.
+    /// Any JSON value except `null`, which an optional field reads as absent.
     pub(crate) fn json(&mut self) -> Value {
         match self.byte() % 5 {
             0 => Value::Bool(self.flag()),

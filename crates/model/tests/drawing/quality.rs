@@ -1,4 +1,4 @@
-//! Nouns of planning, checking and formatting an answer.
+//! Generators for planning, checking and formatting.
 
 use convoke_model::*;
 
@@ -60,8 +60,8 @@ pub(crate) fn scorecard(draw: &mut Draw) -> Scorecard {
         .collect();
     let at = draw.time();
     let later = draw.after(at);
-    let scorecard = Scorecard::draw_up(draw.id(), draw.id(), criteria, at).unwrap();
-    // A scorecard with an open criterion cannot be evaluated and stays as it is.
+    let scorecard = Scorecard::create(draw.id(), draw.id(), criteria, at).unwrap();
+    // A scorecard with unjudged criteria cannot be evaluated.
     if draw.flag() {
         scorecard.clone().evaluate(later).unwrap_or(scorecard)
     } else {

@@ -1,4 +1,4 @@
-//! Nouns of a running task.
+//! Generators for the types of a running task.
 
 use convoke_model::*;
 
@@ -186,18 +186,19 @@ pub(crate) fn activity(draw: &mut Draw) -> Activity {
 }
 
 pub(crate) fn conversation(draw: &mut Draw) -> Conversation {
-    let begun = draw.time();
-    let first = Message::user(draw.text(), begun).unwrap();
+    let started = draw.time();
+    let first = Message::user(draw.text(), started).unwrap();
     let conversation = Conversation::begin(
         draw.id(),
         draw.maybe(Draw::user),
         draw.channel(),
         first,
-        begun,
+        started,
     );
-    let at = draw.after(begun);
-    let said = draw.list(message);
-    said.into_iter()
+    let at = draw.after(started);
+    let message = draw.list(message);
+    message
+        .into_iter()
         .try_fold(conversation.unwrap(), |conversation, message| {
             conversation.say(message, at)
         })
@@ -413,9 +414,9 @@ pub(crate) fn redaction(draw: &mut Draw) -> Redaction {
 }
 
 pub(crate) fn trace(draw: &mut Draw) -> Trace {
-    let begun = draw.time();
-    let trace = Trace::begin(draw.id(), begun).unwrap();
-    let at = draw.after(begun);
+    let started = draw.time();
+    let trace = Trace::begin(draw.id(), started).unwrap();
+    let at = draw.after(started);
     let steps = draw.list(step_record);
     let trace = steps
         .into_iter()
@@ -439,13 +440,13 @@ pub(crate) fn session_status(draw: &mut Draw) -> SessionStatus {
 }
 
 pub(crate) fn sub_agent_session(draw: &mut Draw) -> SubAgentSession {
-    // Both ids are never the same: the last byte of one is set apart.
+    // Setting the last bit keeps the two ids different.
     let parent = uuid::Uuid::from_u128(draw.id().as_u128() | 1);
     let own = uuid::Uuid::from_u128(draw.id().as_u128() & !1);
     let session =
         SubAgentSession::begin(own, parent, draw.name(), draw.text(), draw.time()).unwrap();
-    let said = draw.list(message);
-    let session = said
+    let message = draw.list(message);
+    let session = message
         .into_iter()
         .try_fold(session, SubAgentSession::say)
         .unwrap();

@@ -1,4 +1,4 @@
-//! Rules that need more than one value to answer: what an app knows, the moves, and whole lists.
+//! Rules that need more than one value: the app's names, transitions and whole lists.
 
 use convoke_model::{
     Catalogue, ChannelSpec, Checkpoint, Decision, Domain, ExecutionPlan, FormattedResponse,
@@ -73,7 +73,7 @@ fn the_agents_of_a_plan_exist() {
 }
 
 #[test]
-fn the_tools_and_the_neighbours_of_a_domain_exist() {
+fn the_tools_and_related_domains_of_a_domain_exist() {
     let domain: Domain = read(&domain());
     assert_eq!(domain.check_against(&catalogue()), Ok(()));
     has(
@@ -115,7 +115,7 @@ fn arguments_are_checked_against_the_tools_schema() {
 }
 
 #[test]
-fn arguments_whose_check_does_not_end_are_refused() {
+fn arguments_that_exceed_the_check_budget_are_rejected() {
     let circle = json!({ "type": "object", "allOf": [{ "$ref": "#" }] });
     let tool: Tool = read(&tool("add_task", &[]));
     let tool = tool.with(|fields| fields.input_schema = circle).unwrap();
@@ -126,7 +126,7 @@ fn arguments_whose_check_does_not_end_are_refused() {
 }
 
 #[test]
-fn fallbacks_exist_and_end() {
+fn fallbacks_must_exist_and_terminate() {
     let tools = |list: &[(&str, &[&str])]| -> Vec<Tool> {
         list.iter()
             .map(|(name, fallbacks)| read(&tool(name, fallbacks)))
@@ -139,8 +139,8 @@ fn fallbacks_exist_and_end() {
         "tool.fallback_unknown",
     );
     let circle = Tool::check_fallbacks(&tools(&[("a", &["b"]), ("b", &["todo.a"])]));
-    let said = circle.clone().unwrap_err().to_string();
-    assert!(said.contains("todo.a → todo.b → todo.a"), "{said}");
+    let message = circle.clone().unwrap_err().to_string();
+    assert!(message.contains("todo.a → todo.b → todo.a"), "{message}");
     has(circle, "tool.fallback_cycle");
     has(
         Tool::check_fallbacks(&tools(&[("a", &["a"])])),
@@ -177,10 +177,10 @@ fn a_tool_call_moves_forward_only() {
 #[test]
 fn a_plan_moves_forward_only() {
     let plan = || read::<ExecutionPlan>(&plan(NIL));
-    has(plan().moved(PlanStatus::Completed), "plan.move");
-    let running = plan().moved(PlanStatus::InProgress).unwrap();
-    let failed = running.moved(PlanStatus::Failed).unwrap();
-    has(failed.moved(PlanStatus::InProgress), "plan.move");
+    has(plan().transition(PlanStatus::Completed), "plan.move");
+    let running = plan().transition(PlanStatus::InProgress).unwrap();
+    let failed = running.transition(PlanStatus::Failed).unwrap();
+    has(failed.transition(PlanStatus::InProgress), "plan.move");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_validation_result_agrees_with_its_scorecard() {
 }
 
 #[test]
-fn a_response_keeps_what_the_app_says_of_its_channel() {
+fn a_response_follows_its_channel_specification() {
     let response = |content: &str| -> FormattedResponse {
         let whole = json!({
             "request_id": NIL, "channel": "whatsapp", "content": content, "formatted_at": LATE,
@@ -241,7 +241,7 @@ fn a_response_keeps_what_the_app_says_of_its_channel() {
 }
 
 #[test]
-fn checkpoints_of_two_tasks_are_no_sequence() {
+fn checkpoints_of_two_tasks_are_rejected() {
     let at = |task: &str, sequence: u64| -> Checkpoint {
         read(&json!({
             "checkpoint_id": NIL, "task_id": task, "state": {}, "position": "review",

@@ -1,4 +1,4 @@
-//! Rules of the nouns that people write in an app's files.
+//! Rules of the types that people write in an app's files.
 
 use convoke_model::{
     Agent, AggregatorOptions, ChannelSpec, Deadlines, DispatchOptions, Domain, McpServer,
@@ -6,7 +6,7 @@ use convoke_model::{
 };
 use serde_json::{Value, json};
 
-use super::refuses;
+use super::rejects;
 
 pub(crate) fn tool(name: &str, fallbacks: &[&str]) -> Value {
     json!({
@@ -45,7 +45,7 @@ pub(crate) fn workflow() -> Value {
 fn an_agent_keeps_its_rules() {
     let skill = json!({ "name": "dim", "description": "Dims the lights" });
     let agent = json!({ "name": "light-agent", "role": "lights", "system_prompt": "Be bright." });
-    refuses::<Agent>(
+    rejects::<Agent>(
         &agent,
         &[
             (json!({ "name": "Light" }), "name.pattern"),
@@ -99,7 +99,7 @@ fn a_skill_keeps_its_rules() {
         "tool": "list", "items": "tasks", "id": "id", "label": "title", "none": "none", "many": "which?",
     });
     let values = json!({ "today": ["today"] });
-    refuses::<Skill>(
+    rejects::<Skill>(
         &skill,
         &[
             (json!({ "description": "" }), "skill.description_empty"),
@@ -118,7 +118,7 @@ fn a_skill_keeps_its_rules() {
     );
 }
 
-/// A schema that takes more than anybody may ask for.
+/// A schema that exceeds the limits.
 fn schema_of_too_many_parts() -> Value {
     let parts = (0..20_000).map(|number| (format!("p{number}"), json!(true)));
     let properties: serde_json::Map<String, Value> = parts.collect();
@@ -127,7 +127,7 @@ fn schema_of_too_many_parts() -> Value {
 
 #[test]
 fn a_tool_keeps_its_rules() {
-    refuses::<Tool>(
+    rejects::<Tool>(
         &tool("add_task", &[]),
         &[
             (json!({ "name": "" }), "tool.name_empty"),
@@ -158,7 +158,7 @@ fn a_tool_keeps_its_rules() {
 fn a_tool_server_keeps_its_rules() {
     let server = json!({ "name": "todo", "transport": { "stdio": { "command": "convoke" } } });
     let url = |transport: &str| json!({ "transport": { "stdio": null, transport: { "url": "ftp://example.org" } } });
-    refuses::<McpServer>(
+    rejects::<McpServer>(
         &server,
         &[
             (
@@ -181,7 +181,7 @@ fn a_tool_server_keeps_its_rules() {
 
 #[test]
 fn a_domain_keeps_its_rules() {
-    refuses::<Domain>(
+    rejects::<Domain>(
         &domain(),
         &[
             (json!({ "name": "In Stock" }), "name.pattern"),
@@ -229,7 +229,7 @@ fn a_domain_keeps_its_rules() {
 
 #[test]
 fn a_channel_specification_keeps_its_rules() {
-    refuses::<ChannelSpec>(
+    rejects::<ChannelSpec>(
         &json!({ "channel": "sms", "max_length": 160 }),
         &[
             (json!({ "max_length": 39 }), "channel_spec.max_length_small"),
@@ -254,7 +254,7 @@ fn a_channel_specification_keeps_its_rules() {
 #[test]
 fn a_style_guide_keeps_its_rules() {
     let guide = json!({ "version": "1", "brand_name": "Convoke", "personality": "calm" });
-    refuses::<StyleGuide>(
+    rejects::<StyleGuide>(
         &guide,
         &[
             (json!({ "version": "" }), "style_guide.version_empty"),
@@ -277,7 +277,7 @@ fn check(ids: &[&str], on_error: &str) -> Value {
 #[test]
 fn nodes_that_decide_who_answers_keep_their_rules() {
     let node = |node: Value| json!({ "nodes": { "ask": node } });
-    refuses::<Workflow>(
+    rejects::<Workflow>(
         &workflow(),
         &[
             (node(json!({ "over": "agent" })), "node.over"),
@@ -294,7 +294,7 @@ fn nodes_that_decide_who_answers_keep_their_rules() {
 #[test]
 fn a_workflow_keeps_its_rules() {
     let node = |node: Value| json!({ "nodes": { "ask": node } });
-    refuses::<Workflow>(
+    rejects::<Workflow>(
         &workflow(),
         &[
             (
@@ -397,7 +397,7 @@ fn a_workflow_keeps_its_rules() {
 
 #[test]
 fn a_retention_policy_keeps_its_rules() {
-    refuses::<RetentionPolicy>(
+    rejects::<RetentionPolicy>(
         &json!({ "by_status": { "failed": 14 } }),
         &[
             (json!({ "default_days": 0 }), "retention.days_zero"),
@@ -417,7 +417,7 @@ fn a_retention_policy_keeps_its_rules() {
 
 #[test]
 fn options_keep_their_rules() {
-    refuses::<RouterOptions>(
+    rejects::<RouterOptions>(
         &json!({}),
         &[
             (json!({ "confidence_threshold": 1.5 }), "confidence.range"),
@@ -429,11 +429,11 @@ fn options_keep_their_rules() {
             ),
         ],
     );
-    refuses::<DispatchOptions>(
+    rejects::<DispatchOptions>(
         &json!({}),
         &[(json!({ "context_turns": 51 }), "dispatch.context_turns")],
     );
-    refuses::<AggregatorOptions>(
+    rejects::<AggregatorOptions>(
         &json!({}),
         &[
             (
@@ -446,7 +446,7 @@ fn options_keep_their_rules() {
             ),
         ],
     );
-    refuses::<Deadlines>(
+    rejects::<Deadlines>(
         &json!({}),
         &[
             (json!({ "task_ms": 0 }), "deadlines.zero"),
@@ -457,11 +457,11 @@ fn options_keep_their_rules() {
 }
 
 #[test]
-fn what_people_write_has_no_unknown_keys() {
+fn unknown_keys_in_app_files_are_rejected() {
     let unknown = json!({ "colour": "red" });
     let refuses_key = |result: Result<(), serde_json::Error>| {
-        let said = result.unwrap_err().to_string();
-        assert!(said.contains("unknown field `colour`"), "{said}");
+        let message = result.unwrap_err().to_string();
+        assert!(message.contains("unknown field `colour`"), "{message}");
     };
     refuses_key(serde_json::from_value::<RouterOptions>(unknown.clone()).map(drop));
     refuses_key(serde_json::from_value::<RetentionPolicy>(unknown.clone()).map(drop));

@@ -1,10 +1,10 @@
-//! No rule without a case: every code in the sources is expected by some test.
+//! Every rule has a test: each code in the sources is expected by some test.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Texts in quotes that look like codes: two words of small letters with a dot between them.
+/// String literals that look like codes: two lower-case words joined by a dot.
 fn codes(source: &str) -> BTreeSet<String> {
     let is_word = |word: &str| {
         !word.is_empty()
@@ -56,7 +56,7 @@ fn every_code_is_expected_by_a_test() {
 }
 
 #[test]
-fn codes_are_told_from_other_texts() {
+fn codes_are_distinguished_from_other_strings() {
     let found = codes(r#"("message.content_empty", "see a.b.c", "v1.0", "content", "todo.ADD")"#);
     assert_eq!(
         found.into_iter().collect::<Vec<_>>(),

@@ -1,13 +1,9 @@
-//! Every rule refuses the value that breaks it, and says which rule it was.
+//! Every rule rejects a value that breaks it, with its code.
 //!
-//! A case is a valid value, a change (a JSON merge patch, in which `null` takes a key away) and the
-//! code of the rule that the change breaks. `coverage` fails if a code has no case.
+//! A case is a valid value, a change (a JSON merge patch, in which `null` removes a key) and the code of
+//! the broken rule. `coverage` fails if a code has no case.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod checks;
 mod config;
@@ -28,8 +24,8 @@ pub(crate) fn read<T: DeserializeOwned>(valid: &Value) -> T {
     serde_json::from_value(valid.clone()).unwrap_or_else(|error| panic!("{error} in {valid}"))
 }
 
-/// Checks that `valid` is accepted and that each change of it is refused for its reason.
-pub(crate) fn refuses<T: DeserializeOwned>(valid: &Value, cases: &[(Value, &str)]) {
+/// Checks that `valid` is accepted and that each change is rejected with its code.
+pub(crate) fn rejects<T: DeserializeOwned>(valid: &Value, cases: &[(Value, &str)]) {
     read::<T>(valid);
     for (change, code) in cases {
         let mut changed = valid.clone();
@@ -37,10 +33,10 @@ pub(crate) fn refuses<T: DeserializeOwned>(valid: &Value, cases: &[(Value, &str)
         match serde_json::from_value::<T>(changed) {
             Ok(_) => panic!("{change} is accepted, against {code}"),
             Err(error) => {
-                let said = error.to_string();
+                let message = error.to_string();
                 assert!(
-                    said.contains(&format!("[{code}]")),
-                    "{change} is refused with {said}"
+                    message.contains(&format!("[{code}]")),
+                    "{change} is refused with {message}"
                 );
             }
         }

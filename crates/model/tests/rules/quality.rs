@@ -1,4 +1,4 @@
-//! Rules of the nouns of planning, checking and formatting an answer.
+//! Rules of the types for planning, checking and formatting.
 
 use convoke_model::{
     Criterion, ExecutionPlan, FormattedResponse, Refinement, Scorecard, ValidationFailure,
@@ -6,7 +6,7 @@ use convoke_model::{
 };
 use serde_json::{Value, json};
 
-use super::{EARLY, LATE, NIL, refuses};
+use super::{EARLY, LATE, NIL, rejects};
 
 pub(crate) fn plan(request_id: &str) -> Value {
     json!({
@@ -32,7 +32,7 @@ pub(crate) fn scorecard(passed: bool) -> Value {
 
 #[test]
 fn a_plan_keeps_its_rules() {
-    refuses::<ExecutionPlan>(
+    rejects::<ExecutionPlan>(
         &plan(NIL),
         &[
             (json!({ "user_message": " " }), "plan.message_empty"),
@@ -55,7 +55,7 @@ fn a_plan_keeps_its_rules() {
 
 #[test]
 fn a_criterion_keeps_its_rules() {
-    refuses::<Criterion>(
+    rejects::<Criterion>(
         &criterion(true),
         &[
             (json!({ "id": "" }), "criterion.id_empty"),
@@ -72,7 +72,7 @@ fn a_criterion_keeps_its_rules() {
 fn a_scorecard_keeps_its_rules() {
     let mut open = criterion(true);
     open.as_object_mut().unwrap().remove("passed");
-    refuses::<Scorecard>(
+    rejects::<Scorecard>(
         &scorecard(true),
         &[
             (json!({ "criteria": [] }), "scorecard.criteria_empty"),
@@ -105,7 +105,7 @@ fn a_validation_result_keeps_its_rules() {
         "failed_criteria_ids": ["correct_format"], "feedback": "take the stars out",
         "validated_at": LATE,
     });
-    refuses::<ValidationResult>(
+    rejects::<ValidationResult>(
         &failed,
         &[
             (
@@ -128,7 +128,7 @@ fn a_refinement_keeps_its_rules() {
         "request_id": NIL, "original_response": "**32** hours",
         "failed_criteria": [criterion(false)], "created_at": LATE,
     });
-    refuses::<Refinement>(
+    rejects::<Refinement>(
         &refinement,
         &[
             (json!({ "attempt_number": 2 }), "refinement.attempt"),
@@ -157,7 +157,7 @@ fn a_validation_failure_keeps_its_rules() {
         "refinement_succeeded": true, "final_outcome": "a graceful message",
         "failure_reason": "the composer wrote markdown", "logged_at": LATE,
     });
-    refuses::<ValidationFailure>(
+    rejects::<ValidationFailure>(
         &failure,
         &[
             (
@@ -184,7 +184,7 @@ fn a_formatted_response_keeps_its_rules() {
     });
     let part = |sequence: u32, content: &str, mark: &str| json!({ "sequence": sequence, "content": content, "continuation_indicator": mark });
     let split = |parts: &[Value]| json!({ "is_split": true, "parts": parts });
-    refuses::<FormattedResponse>(
+    rejects::<FormattedResponse>(
         &response,
         &[
             (json!({ "content": "" }), "formatted.content_empty"),
@@ -213,7 +213,7 @@ fn a_formatted_response_keeps_its_rules() {
                 "formatted.indicator",
             ),
             (split(&[part(1, " ", "(1/1)")]), "formatted.part_empty"),
-            // The mark counts: 1,595 characters, a space and `(1/1)` are one too many.
+            // The mark counts: 1,595 characters, a space and `(1/1)` exceed the limit by one.
             (
                 split(&[part(1, &"x".repeat(1_595), "(1/1)")]),
                 "formatted.too_long",

@@ -1,4 +1,4 @@
-//! Rules of the nouns of a running task.
+//! Rules of the types of a running task.
 
 use convoke_model::{
     AgentResult, Answer, Artifact, Checkpoint, Confidence, Conversation, Decision, HumanFeedback,
@@ -6,7 +6,7 @@ use convoke_model::{
 };
 use serde_json::{Value, json};
 
-use super::{EARLY, LATE, NIL, ONE, refuses};
+use super::{EARLY, LATE, NIL, ONE, rejects};
 
 pub(crate) fn user_message() -> Value {
     json!({ "role": "user", "content": "remind me to buy milk", "timestamp": EARLY })
@@ -26,7 +26,7 @@ pub(crate) fn completed_call() -> Value {
 
 #[test]
 fn a_name_keeps_its_pattern() {
-    refuses::<Name>(
+    rejects::<Name>(
         &json!("light-agent"),
         &[(json!("Light Agent"), "name.pattern")],
     );
@@ -34,12 +34,12 @@ fn a_name_keeps_its_pattern() {
 
 #[test]
 fn a_user_id_is_a_uuid() {
-    refuses::<UserId>(&json!(NIL), &[(json!("ann"), "user.id_malformed")]);
+    rejects::<UserId>(&json!(NIL), &[(json!("ann"), "user.id_malformed")]);
 }
 
 #[test]
-fn a_confidence_lies_between_nought_and_one() {
-    refuses::<Confidence>(
+fn a_confidence_lies_between_zero_and_one() {
+    rejects::<Confidence>(
         &json!(0.5),
         &[
             (json!(1.5), "confidence.range"),
@@ -50,7 +50,7 @@ fn a_confidence_lies_between_nought_and_one() {
 
 #[test]
 fn a_message_keeps_its_rules() {
-    refuses::<Message>(
+    rejects::<Message>(
         &user_message(),
         &[
             (json!({ "content": " \n" }), "message.content_empty"),
@@ -71,7 +71,7 @@ fn a_message_keeps_its_rules() {
         ],
     );
     let calls_only = json!({ "role": "assistant", "tool_calls": [pending_call()] });
-    refuses::<Message>(
+    rejects::<Message>(
         &calls_only,
         &[(json!({ "tool_calls": [] }), "message.content_empty")],
     );
@@ -79,7 +79,7 @@ fn a_message_keeps_its_rules() {
 
 #[test]
 fn a_tool_call_keeps_its_rules() {
-    refuses::<ToolCall>(
+    rejects::<ToolCall>(
         &pending_call(),
         &[
             (json!({ "tool": " " }), "tool_call.tool_empty"),
@@ -106,7 +106,7 @@ fn a_tool_call_keeps_its_rules() {
             ),
         ],
     );
-    refuses::<ToolCall>(
+    rejects::<ToolCall>(
         &completed_call(),
         &[
             (json!({ "duration_ms": 6_999 }), "tool_call.duration"),
@@ -127,7 +127,7 @@ fn a_conversation_keeps_its_rules() {
         "created_at": EARLY, "last_updated": LATE,
     });
     let reply = json!({ "role": "assistant", "content": "hello" });
-    refuses::<Conversation>(
+    rejects::<Conversation>(
         &conversation,
         &[
             (json!({ "messages": [] }), "conversation.first_message"),
@@ -148,7 +148,7 @@ fn a_conversation_keeps_its_rules() {
 fn a_request_keeps_its_rules() {
     let request = json!({ "user_id": NIL, "message": "remind me to buy milk" });
     let history = vec![user_message(); 51];
-    refuses::<Request>(
+    rejects::<Request>(
         &request,
         &[
             (json!({ "message": " \n " }), "request.message_empty"),
@@ -186,7 +186,7 @@ fn a_task_keeps_its_rules() {
         super::merge(&mut whole, &change);
         whole
     };
-    refuses::<Task>(
+    rejects::<Task>(
         &task,
         &[
             (json!({ "description": "" }), "task.description_empty"),
@@ -230,7 +230,7 @@ fn a_task_keeps_its_rules() {
 fn an_artifact_keeps_its_rules() {
     let artifact = json!({ "artifact_id": "list", "parts": [{ "kind": "text", "text": "milk" }] });
     let file = |file: Value| json!({ "parts": [file] });
-    refuses::<Artifact>(
+    rejects::<Artifact>(
         &artifact,
         &[
             (json!({ "artifact_id": "" }), "artifact.id_empty"),
@@ -249,7 +249,7 @@ fn a_decision_keeps_its_rules() {
     let target = json!({ "name": "inventory", "confidence": 0.9 });
     let decision =
         json!({ "asked": "what is in stock?", "targets": [target], "decided_by": "local" });
-    refuses::<Decision>(
+    rejects::<Decision>(
         &decision,
         &[
             (json!({ "asked": "" }), "decision.asked_empty"),
@@ -280,7 +280,7 @@ fn an_answer_keeps_its_rules() {
     let answer = json!({
         "text": "50 units", "sources": ["inventory.genie"], "tool_calls": [completed_call()],
     });
-    refuses::<Answer>(
+    rejects::<Answer>(
         &answer,
         &[
             (json!({ "text": " " }), "answer.text_empty"),
@@ -300,7 +300,7 @@ fn an_answer_keeps_its_rules() {
 #[test]
 fn an_agent_result_keeps_its_rules() {
     let result = json!({ "agent": "light-agent", "success": true, "content": "the lights are on" });
-    refuses::<AgentResult>(
+    rejects::<AgentResult>(
         &result,
         &[
             (json!({ "success": false }), "agent_result.error_missing"),
@@ -315,7 +315,7 @@ fn an_agent_result_keeps_its_rules() {
 #[test]
 fn human_feedback_keeps_its_rules() {
     let changes = json!({ "next_action": "send" });
-    refuses::<HumanFeedback>(
+    rejects::<HumanFeedback>(
         &json!({ "action": "approve" }),
         &[
             (json!({ "action": "modify" }), "feedback.nothing_modified"),
@@ -338,7 +338,7 @@ fn a_checkpoint_keeps_its_rules() {
         "created_at": LATE,
     });
     let approve = json!({ "action": "approve" });
-    refuses::<Checkpoint>(
+    rejects::<Checkpoint>(
         &checkpoint,
         &[
             (
@@ -358,7 +358,7 @@ fn a_checkpoint_keeps_its_rules() {
 #[test]
 fn a_step_and_a_model_call_keep_their_rules() {
     let step = json!({ "step_name": "act", "timestamp": EARLY, "status": "info" });
-    refuses::<StepRecord>(
+    rejects::<StepRecord>(
         &step,
         &[
             (json!({ "step_name": "" }), "step.name_empty"),
@@ -371,7 +371,7 @@ fn a_step_and_a_model_call_keep_their_rules() {
         ],
     );
     let call = json!({ "model": "small", "started_at": EARLY, "success": true });
-    refuses::<LlmCall>(
+    rejects::<LlmCall>(
         &call,
         &[
             (json!({ "model": "" }), "llm_call.model_empty"),
@@ -385,7 +385,7 @@ fn a_step_and_a_model_call_keep_their_rules() {
 fn a_trace_keeps_its_rules() {
     let trace = json!({ "task_id": NIL, "created_at": EARLY, "updated_at": LATE });
     let session = json!({ "session_id": ONE, "agent": "researcher", "message_count": 0, "status": "running" });
-    refuses::<Trace>(
+    rejects::<Trace>(
         &trace,
         &[
             (
@@ -406,7 +406,7 @@ fn a_sub_agent_session_keeps_its_rules() {
         "session_id": NIL, "parent_task_id": ONE, "agent_name": "researcher",
         "task_description": "find milk", "status": "running", "created_at": EARLY,
     });
-    refuses::<SubAgentSession>(
+    rejects::<SubAgentSession>(
         &session,
         &[
             (

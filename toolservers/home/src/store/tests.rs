@@ -1,4 +1,4 @@
-//! The rules of the house: what a change leaves behind, what is refused, and one change for one key.
+//! Rules of the house: effects, refusals and idempotency.
 
 use convoke_serving::Refuse;
 use tempfile::TempDir;
@@ -69,7 +69,7 @@ fn scene(name: &str) -> Change {
 }
 
 #[test]
-fn a_new_house_is_furnished_once() {
+fn a_new_house_is_filled_once() {
     let mut house = House::new();
     let lights = house.store.lights(&at("all")).unwrap();
     assert_eq!(lights["lights"].as_array().unwrap().len(), 7);
@@ -103,7 +103,7 @@ fn a_light_keeps_its_brightness_while_it_is_off() {
         house.done(&light("office", Some(true), None))["brightness"],
         90
     );
-    // A brightness lights what was dark, and 0 is another word for off.
+    // A brightness turns a light on, and 0 turns it off.
     assert_eq!(house.done(&light("garage", None, Some(30)))["on"], true);
     assert_eq!(house.done(&light("garage", None, Some(0)))["on"], false);
     assert_eq!(
@@ -125,9 +125,9 @@ fn dimming_is_relative_and_ends_at_off_and_at_full() {
 #[test]
 fn all_lights_change_together() {
     let mut house = House::new();
-    let told = house.done(&light("all", None, Some(70)));
-    assert_eq!(told["room"], "all");
-    let lights = told["lights"].as_array().unwrap();
+    let result = house.done(&light("all", None, Some(70)));
+    assert_eq!(result["room"], "all");
+    let lights = result["lights"].as_array().unwrap();
     assert!(
         lights
             .iter()
@@ -150,19 +150,19 @@ fn music_stops_where_it_plays() {
 }
 
 #[test]
-fn a_volume_without_a_room_is_for_what_plays() {
+fn a_volume_without_a_room_applies_to_playing_players() {
     let mut house = House::new();
     let volume = |place: Option<Place>| Change::SetVolume { place, level: 55 };
-    let told = house.done(&volume(None));
-    assert_eq!(told["players"][0]["room"], "living room");
+    let result = house.done(&volume(None));
+    assert_eq!(result["players"][0]["room"], "living room");
     house.done(&play("office", "news"));
-    let told = house.done(&volume(None));
+    let result = house.done(&volume(None));
     assert_eq!(
-        told["players"],
+        result["players"],
         json!([{"room": "office", "playing": "news", "volume": 55}])
     );
-    let told = house.done(&volume(Some(at("all"))));
-    assert_eq!(told["players"].as_array().unwrap().len(), 4);
+    let result = house.done(&volume(Some(at("all"))));
+    assert_eq!(result["players"].as_array().unwrap().len(), 4);
 }
 
 #[test]
@@ -172,10 +172,10 @@ fn the_heating_has_bounds() {
         place: at(place),
         celsius,
     };
-    let told = house.done(&heat("bedroom", 19.04));
-    assert_eq!(told["celsius"], 19.0);
+    let result = house.done(&heat("bedroom", 19.04));
+    assert_eq!(result["celsius"], 19.0);
     assert_eq!(
-        told["climates"],
+        result["climates"],
         json!([{"room": "bedroom", "target": 19.0, "current": 17.8}])
     );
     for wrong in [4.9, 30.1, f64::NAN, f64::INFINITY] {
@@ -191,7 +191,7 @@ fn the_heating_has_bounds() {
 }
 
 #[test]
-fn what_does_not_exist_is_refused_with_what_does() {
+fn unknown_names_are_refused_with_the_existing_ones() {
     let mut house = House::new();
     let (code, message) = house.refused(&light("cellar", Some(true), None));
     assert_eq!(code, "home.room_not_found");
@@ -216,7 +216,7 @@ fn what_does_not_exist_is_refused_with_what_does() {
 }
 
 #[test]
-fn a_light_that_cannot_be_is_refused() {
+fn an_invalid_light_setting_is_refused() {
     let mut house = House::new();
     let nothing = light("kitchen", None, None);
     assert_eq!(house.refused(&nothing).0, "home.nothing_to_set");
@@ -243,7 +243,7 @@ fn doors_are_found_with_or_without_the_word() {
 }
 
 #[test]
-fn every_scene_can_be_set_and_none_opens_the_house() {
+fn every_scene_can_be_activated_and_none_unlocks_the_house() {
     for known in crate::scene::ALL {
         let mut house = House::new();
         house.done(&Change::LockDoor {

@@ -1,4 +1,4 @@
-//! The rules of the folder: what helps which service, what is refused, and one change for one key.
+//! Rules of the folder: which change helps which service, refusals and idempotency.
 
 use std::thread;
 
@@ -60,7 +60,7 @@ fn a_new_folder_holds_four_services_their_logs_and_a_place_for_reports() {
         store.services().unwrap(),
         ["checkout", "inventory", "payments", "search"]
     );
-    let told = ["checkout", "inventory", "payments", "search"].map(|service| {
+    let result = ["checkout", "inventory", "payments", "search"].map(|service| {
         let status = store.status(service).unwrap();
         assert!(
             store
@@ -72,7 +72,7 @@ fn a_new_folder_holds_four_services_their_logs_and_a_place_for_reports() {
         (status.state, status.version, status.minutes)
     });
     assert_eq!(
-        told,
+        result,
         [
             (State::Degraded, "2.4.1".to_owned(), 12),
             (State::Degraded, "1.19.2".to_owned(), 45),
@@ -87,7 +87,7 @@ fn a_new_folder_holds_four_services_their_logs_and_a_place_for_reports() {
 }
 
 #[test]
-fn a_bad_release_is_cured_by_going_back_and_by_nothing_else() {
+fn a_bad_release_is_fixed_only_by_a_roll_back() {
     let folder = Folder::new();
     let mut store = folder.open();
     done(&mut store, &restart("checkout"));
@@ -101,7 +101,7 @@ fn a_bad_release_is_cured_by_going_back_and_by_nothing_else() {
 }
 
 #[test]
-fn a_stuck_process_is_cured_by_a_restart() {
+fn a_stuck_process_is_fixed_by_a_restart() {
     let folder = Folder::new();
     let mut store = folder.open();
     done(&mut store, &restart("search"));
@@ -111,7 +111,7 @@ fn a_stuck_process_is_cured_by_a_restart() {
 }
 
 #[test]
-fn a_failing_dependency_is_cured_by_nothing_here() {
+fn a_failing_dependency_is_not_fixed_by_any_change() {
     let folder = Folder::new();
     let mut store = folder.open();
     done(&mut store, &restart("inventory"));
@@ -144,7 +144,7 @@ fn deployments_are_listed_newest_first_within_the_window() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn refused_calls_change_nothing() {
     let folder = Folder::new();
     let mut store = folder.open();
     for (action, code) in [
@@ -164,7 +164,7 @@ fn what_is_refused_changes_nothing() {
 }
 
 #[test]
-fn a_change_is_made_once_under_its_key_and_found_by_it() {
+fn a_change_is_made_once_per_key_and_found_by_it() {
     let folder = Folder::new();
     let mut store = folder.open();
     let first = store.act(&restart("search"), Some("k")).unwrap();
@@ -190,7 +190,7 @@ fn a_change_is_made_once_under_its_key_and_found_by_it() {
 }
 
 #[test]
-fn a_later_opening_keeps_what_is_there() {
+fn opening_again_keeps_the_data() {
     let folder = Folder::new();
     let mut store = folder.open();
     done(&mut store, &restart("search"));
@@ -207,7 +207,7 @@ fn a_later_opening_keeps_what_is_there() {
 }
 
 #[test]
-fn of_many_that_open_a_new_folder_at_once_one_fills_it() {
+fn of_concurrent_openers_of_a_new_folder_one_fills_it() {
     let folder = Folder::new();
     thread::scope(|scope| {
         for _ in 0..6 {

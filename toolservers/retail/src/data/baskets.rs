@@ -1,27 +1,27 @@
-//! What people put into carts, and which carts became orders.
+//! Generates carts, and the orders that some of them become.
 
 use jiff::civil::{Date, date};
 use rusqlite::{Connection, Statement, params};
 
 use super::campaigns::CAMPAIGNS;
-use super::catalogue::{self, CATEGORIES, LEFT_BEHIND, PAIRS, PRICE_RISE};
+use super::catalogue::{self, ABANDONED, CATEGORIES, PAIRS, PRICE_RISE};
 use super::prices::Prices;
 use super::random::Random;
 use crate::calendar::{FIRST_DAY, LAST_DAY, days, iso};
 
-/// Carts on an ordinary day.
+/// Carts per ordinary day.
 const CARTS_A_DAY: i64 = 55;
 
-/// How busy each month is, in percent, from January.
+/// Activity of each month in percent, from January.
 const MONTHS: [i64; 12] = [85, 80, 90, 95, 100, 105, 95, 95, 105, 90, 122, 150];
 
-/// The last day on which a customer who left was seen.
+/// The last day on which lapsed customers were active.
 const LAPSED: Date = date(2026, 3, 15);
 
-/// How often a customer is drawn again who is not there on the day.
+/// Attempts to draw a customer who exists on the day.
 const DRAWS: usize = 40;
 
-/// Somebody who shops.
+/// A customer.
 pub(crate) struct Customer {
     pub(crate) id: i64,
     pub(crate) segment: &'static str,
@@ -29,7 +29,7 @@ pub(crate) struct Customer {
     pub(crate) joined: Date,
 }
 
-/// How likely each product is to be taken: its weight and all before it, in the order of the ids.
+/// Cumulative weights of the products, by id.
 struct Shelf(Vec<i64>);
 
 impl Shelf {
@@ -41,7 +41,7 @@ impl Shelf {
         Self(sums.collect())
     }
 
-    /// A product's id.
+    /// Draws a product's id.
     fn draw(&self, random: &mut Random) -> i64 {
         let point = random.below(self.0.last().copied().unwrap_or(1));
         let place = self.0.partition_point(|sum| *sum <= point);
@@ -49,7 +49,7 @@ impl Shelf {
     }
 }
 
-/// What is taken by those who order, before and after prices rose, and by those who do not.
+/// Weights for orders before and after the price rise, and for abandoned carts.
 struct Shelves {
     ordered: Shelf,
     ordered_later: Shelf,
@@ -58,7 +58,7 @@ struct Shelves {
 
 impl Shelves {
     fn new(random: &mut Random) -> Self {
-        // A few things are taken often and most seldom.
+        // A few products are popular, most are not.
         let popular: Vec<i64> = catalogue::names()
             .map(|_| 10 + random.within(0, 30) * random.within(0, 30) / 10)
             .collect();
@@ -79,7 +79,7 @@ impl Shelves {
                 },
             )),
             abandoned: Shelf::new(left_behind.map(|(weight, name)| {
-                if LEFT_BEHIND.contains(&name) {
+                if ABANDONED.contains(&name) {
                     weight + 300
                 } else {
                     *weight
@@ -89,7 +89,7 @@ impl Shelves {
     }
 }
 
-/// The statements that write, prepared once.
+/// Prepared statements for writing.
 struct Writer<'c> {
     cart: Statement<'c>,
     cart_item: Statement<'c>,
@@ -130,7 +130,7 @@ pub(crate) fn write(
     for day in days(FIRST_DAY, LAST_DAY) {
         let text = day.to_string();
         for _ in 0..carts_on(day, random) {
-            let customer = somebody(customers, day, random);
+            let customer = draw_customer(customers, day, random);
             let channel = ["web", "app", "store"][random.weighted(&[50, 32, 18])];
             let ordered = !random.percent(abandonment(channel, customer.segment));
             let shelf = match (ordered, day < iso(PRICE_RISE.2)) {
@@ -179,26 +179,26 @@ fn carts_on(day: Date, random: &mut Random) -> i64 {
     CARTS_A_DAY * busy * random.within(88, 112) / 10_000
 }
 
-/// Somebody who was a customer on that day. Loyal customers come more often than others.
-fn somebody<'c>(customers: &'c [Customer], day: Date, random: &mut Random) -> &'c Customer {
+/// A customer who exists on that day. Loyal customers come more often than others.
+fn draw_customer<'c>(customers: &'c [Customer], day: Date, random: &mut Random) -> &'c Customer {
     let mut found = &customers[0];
     for _ in 0..DRAWS {
         let place = random.below(i64::try_from(customers.len()).unwrap_or(1));
         found = &customers[usize::try_from(place).unwrap_or(0)];
-        let gone = found.segment == "lapsed" && day > LAPSED;
+        let has_left = found.segment == "lapsed" && day > LAPSED;
         let comes = match found.segment {
             "loyal" => 100,
             "regular" => 50,
             _ => 35,
         };
-        if !gone && found.joined <= day && random.percent(comes) {
+        if !has_left && found.joined <= day && random.percent(comes) {
             break;
         }
     }
     found
 }
 
-/// How many of a hundred such carts are left behind.
+/// Percentage of such carts that are abandoned.
 fn abandonment(channel: &str, segment: &str) -> i64 {
     let channel = match channel {
         "web" => 62,
@@ -214,7 +214,7 @@ fn abandonment(channel: &str, segment: &str) -> i64 {
         }
 }
 
-/// What is in one cart, and how many of each.
+/// The items of a cart with quantities.
 fn items(shelf: &Shelf, random: &mut Random) -> Vec<(i64, i64)> {
     let count = 1 + random.weighted(&[41, 30, 18, 8, 3]);
     let mut items: Vec<(i64, i64)> = Vec::new();
@@ -237,7 +237,7 @@ fn add(items: &mut Vec<(i64, i64)>, product: i64, random: &mut Random) {
     }
 }
 
-/// The campaign that brought an order, if one did. Nobody comes into a shop by clicking.
+/// The campaign that led to an order, if any. Orders in a shop have none.
 fn brought_by(day: Date, channel: &str, random: &mut Random) -> Option<i64> {
     if channel == "store" {
         return None;

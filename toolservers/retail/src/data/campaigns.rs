@@ -6,26 +6,26 @@ use rusqlite::{Connection, params};
 use super::random::Random;
 use crate::calendar::{days, iso};
 
-/// A campaign as it was planned.
+/// A campaign's plan.
 pub(crate) struct Campaign {
     pub(crate) name: &'static str,
     pub(crate) channel: &'static str,
     pub(crate) starts: &'static str,
     pub(crate) ends: &'static str,
-    /// Of a hundred orders over the net while it runs, how many it brings.
+    /// Percentage of online orders that it brings while it runs.
     pub(crate) pull: i64,
-    /// Impressions on an ordinary day.
+    /// Impressions per ordinary day.
     reach: i64,
-    /// Clicks of a thousand impressions.
+    /// Clicks per thousand impressions.
     clicks: i64,
-    /// What a click costs, in cents.
+    /// Cost of a click, in cents.
     click_cents: i64,
-    /// The budget, in percent of what it came to cost.
+    /// Budget in percent of the final cost.
     budget: i64,
 }
 
-/// In the order of their ids. `Autumn Trail Launch` brings far more than it costs, and `Summer
-/// Screens` far less; `Winter Warmers` cost more than it was meant to.
+/// By id. `Autumn Trail Launch` earns far more than it costs, `Summer Screens` far less, and `Winter
+/// Warmers` exceeds its budget.
 pub(crate) const CAMPAIGNS: &[Campaign] = &[
     campaign(
         "Golden October",
@@ -157,7 +157,7 @@ pub(crate) const CAMPAIGNS: &[Campaign] = &[
     ),
 ];
 
-/// Reach, clicks and their price go together.
+/// Combines reach, clicks and their price.
 const fn campaign(
     name: &'static str,
     channel: &'static str,
@@ -179,7 +179,7 @@ const fn campaign(
     }
 }
 
-/// Writes the campaigns and every day of theirs, and tells how many rows that took.
+/// Writes the campaigns and their daily figures, and returns the number of rows.
 pub(crate) fn write(connection: &Connection, random: &mut Random) -> Result<(), rusqlite::Error> {
     let mut whole = connection.prepare(
         "INSERT INTO campaigns (id, name, channel, starts, ends, budget_cents)
@@ -194,7 +194,7 @@ pub(crate) fn write(connection: &Connection, random: &mut Random) -> Result<(), 
             .map(|day| (day, campaign.measure(random)))
             .collect();
         let spent: i64 = measured.iter().map(|(_, [.., spend])| spend).sum();
-        // People plan in round sums.
+        // Budgets are round sums.
         let budget_cents = spent * campaign.budget / 100 / 10_000 * 10_000;
         whole.execute(params![
             id,

@@ -1,6 +1,6 @@
-//! What the shop sells, and what is remarkable about some of it.
+//! The shop's products, and the patterns in the data.
 
-/// A category, what its things cost at least and at most in cents, and their names.
+/// A category: its range of prices in cents, and its products' names.
 pub(crate) struct Category {
     pub(crate) name: &'static str,
     pub(crate) cheapest: i64,
@@ -8,8 +8,7 @@ pub(crate) struct Category {
     pub(crate) products: &'static [&'static str],
 }
 
-/// Everything, in the order of the products' ids. Every name has two words or more, so that none is
-/// met by chance in a question.
+/// All products, by id. Every name has at least two words, so that none occurs in a question by chance.
 pub(crate) const CATEGORIES: &[Category] = &[
     Category {
         name: "footwear",
@@ -255,8 +254,8 @@ pub(crate) const CATEGORIES: &[Category] = &[
     },
 ];
 
-/// What people put into carts and leave there: often dear, and hardly to be had.
-pub(crate) const LEFT_BEHIND: &[&str] = &[
+/// Products often abandoned in carts: mostly expensive, and hardly in stock.
+pub(crate) const ABANDONED: &[&str] = &[
     "Trail Running Shoes",
     "Noise Cancelling Headphones",
     "Down Sleeping Bag",
@@ -267,7 +266,7 @@ pub(crate) const LEFT_BEHIND: &[&str] = &[
     "Merino Socks",
 ];
 
-/// What no warehouse has.
+/// Products that are out of stock everywhere.
 pub(crate) const SOLD_OUT: &[&str] = &[
     "Espresso Machine",
     "Climbing Harness",
@@ -276,7 +275,7 @@ pub(crate) const SOLD_OUT: &[&str] = &[
     "Hair Straightener",
 ];
 
-/// What draws another thing into the cart, and in how many of a hundred carts.
+/// Pairs of products bought together, and in how many percent of carts.
 pub(crate) const PAIRS: &[(&str, &str, i64)] = &[
     ("Trail Running Shoes", "Merino Socks", 34),
     ("Two Person Tent", "Inflatable Sleeping Mat", 40),
@@ -289,17 +288,17 @@ pub(crate) const PAIRS: &[(&str, &str, i64)] = &[
     ("Waterproof Hiking Boots", "Trekking Poles", 30),
 ];
 
-/// The category whose prices rose, by how many percent, and when.
+/// The category with a price rise, the rise in percent, and its day.
 pub(crate) const PRICE_RISE: (&str, i64, &str) = ("electronics", 12, "2026-07-01");
 
-/// Every product's name, in the order of their ids.
+/// The names of all products, by id.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     CATEGORIES
         .iter()
         .flat_map(|category| category.products.iter().copied())
 }
 
-/// The id of a product. Names that are used here are all in the catalogue; a test holds it to that.
+/// The id of a product. All names in the code are in the catalogue, which a test checks.
 pub(crate) fn id(name: &str) -> i64 {
     let place = names().position(|known| known == name);
     place
@@ -314,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_is_there_twice_and_none_is_a_single_word() {
+    fn product_names_are_unique_and_have_several_words() {
         let all: BTreeSet<String> = names().map(str::to_lowercase).collect();
         assert_eq!(all.len(), names().count());
         assert_eq!(all.len(), 200);
@@ -322,9 +321,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remarkable_is_in_the_catalogue() {
+    fn patterns_use_products_of_the_catalogue() {
         let paired = PAIRS.iter().flat_map(|(one, other, _)| [one, other]);
-        for name in LEFT_BEHIND.iter().chain(SOLD_OUT).chain(paired) {
+        for name in ABANDONED.iter().chain(SOLD_OUT).chain(paired) {
             assert!(id(name) > 0, "{name}");
         }
         assert_eq!(id("Trail Running Shoes"), 1);

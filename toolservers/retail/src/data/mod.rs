@@ -1,5 +1,5 @@
-//! The data set: a year of a shop, about 100,000 rows, made from one seed. It is the same on every
-//! machine, byte for byte.
+//! The data set: one year of a shop, about 100,000 rows, generated from one seed. It is identical on
+//! every machine.
 
 mod baskets;
 mod campaigns;
@@ -13,23 +13,22 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::calendar::days;
 use crate::error::Failure;
 use baskets::Customer;
-use catalogue::{CATEGORIES, LEFT_BEHIND, SOLD_OUT};
+use catalogue::{ABANDONED, CATEGORIES, SOLD_OUT};
 use prices::Prices;
 use random::Random;
 
-/// What everything follows from. Another seed is another shop.
+/// The seed of the data set.
 const SEED: u64 = 0x5EED_2026;
 
-/// How many customers there are.
+/// Number of customers.
 const CUSTOMERS: i64 = 4_000;
 
 const REGIONS: [(&str, i64); 4] = [("north", 36), ("south", 26), ("west", 22), ("east", 16)];
 
 const WAREHOUSES: [&str; 4] = ["Hamburg", "Munich", "Leipzig", "Cologne"];
 
-/// Fills a shop that sells nothing yet. Of two processes that open a new file at once, the second
-/// finds what the first has done.
-pub(crate) fn once(connection: &mut Connection) -> Result<(), Failure> {
+/// Fills an empty shop. If two processes open a new file at once, only the first one fills it.
+pub(crate) fn fill_if_new(connection: &mut Connection) -> Result<(), Failure> {
     if filled(connection)? {
         return Ok(());
     }
@@ -72,7 +71,7 @@ fn products(connection: &Connection, random: &mut Random) -> Result<Prices, rusq
     Ok(prices)
 }
 
-/// What is left in carts is hardly to be had, which may be why.
+/// Abandoned products are hardly in stock, which may be the reason.
 fn stock(connection: &Connection, random: &mut Random) -> Result<(), rusqlite::Error> {
     let mut insert = connection.prepare(
         "INSERT INTO stock (product, warehouse, units, reorder_point, lead_days)
@@ -84,7 +83,7 @@ fn stock(connection: &Connection, random: &mut Random) -> Result<(), rusqlite::E
             let reorder_point = random.within(10, 45);
             let units = if SOLD_OUT.contains(&name) {
                 0
-            } else if LEFT_BEHIND.contains(&name) {
+            } else if ABANDONED.contains(&name) {
                 random.below(reorder_point / 2)
             } else if random.percent(6) {
                 random.below(reorder_point)
@@ -111,7 +110,7 @@ fn customers(
             0 => ("new", pick(&recent, random)),
             1 => ("regular", pick(&old, random)),
             2 => ("loyal", pick(&old, random)),
-            // Whoever left must have been there before the year began.
+            // Lapsed customers joined before the year.
             _ => ("lapsed", pick(&old[..900], random)),
         };
         let (region, _) = REGIONS[random.weighted(&REGIONS.map(|(_, weight)| weight))];
@@ -130,7 +129,7 @@ fn dates(first: Date, last: Date) -> Vec<Date> {
     days(first, last).collect()
 }
 
-/// One of them. None of the lists here is empty.
+/// A random item. No list in this crate is empty.
 fn pick<T: Copy>(all: &[T], random: &mut Random) -> T {
     let place = random.below(i64::try_from(all.len()).unwrap_or(1));
     all[usize::try_from(place).unwrap_or(0)]

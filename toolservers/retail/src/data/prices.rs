@@ -1,11 +1,11 @@
-//! What everything cost on every day of the year.
+//! The prices of all products on every day of the year.
 
 use rusqlite::{Connection, params};
 
 use super::catalogue::PRICE_RISE;
 use super::random::Random;
 
-/// A price and a discount that hold from a day on.
+/// A price and a discount, valid from a day on.
 #[derive(Debug, Clone, Copy)]
 struct Price {
     from: &'static str,
@@ -13,19 +13,19 @@ struct Price {
     discount_percent: i64,
 }
 
-/// The history of each product's price, in the order of their ids.
+/// The price history of each product, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Prices(Vec<Vec<Price>>);
 
-/// Days on which many things are cheaper.
+/// A sale of many products.
 struct Sale {
     from: &'static str,
     until: &'static str,
-    /// Of a hundred products, how many take part.
+    /// Percentage of products that take part.
     part: i64,
-    /// By how many percent they may be cheaper.
+    /// Possible discounts in percent.
     cheaper: &'static [i64],
-    /// The only category that takes part, if it is one.
+    /// The only category that takes part, if restricted.
     only: Option<&'static str>,
 }
 
@@ -44,7 +44,7 @@ const fn sale(
     }
 }
 
-/// The sales of the year. The last one goes on.
+/// The sales of the year. The last one has not ended.
 const SALES: &[Sale] = &[
     sale(["2025-11-24", "2025-12-01"], 60, &[15, 20, 25, 30], None),
     sale(["2026-01-05", "2026-01-19"], 40, &[10, 15, 20], None),
@@ -66,7 +66,7 @@ const SALES: &[Sale] = &[
 ];
 
 impl Prices {
-    /// Adds the next product's history: a list price, now and then a new one, and sales.
+    /// Adds the next product's history: a list price, occasional changes, and sales.
     pub(crate) fn set(&mut self, category: &str, cents: i64, random: &mut Random) {
         let mut history = vec![Price {
             from: "2025-10-01",
@@ -90,7 +90,7 @@ impl Prices {
         }
         let (risen, percent, day) = PRICE_RISE;
         if category == risen {
-            // Not all by the same, or nobody could say which rose most.
+            // The rises differ, so that "which rose most" has an answer.
             raise(&mut history, day, 100 + percent + random.within(-3, 3));
         }
         if random.percent(45) {
@@ -100,7 +100,7 @@ impl Prices {
             raise(&mut history, "2026-05-04", random.within(88, 96));
         }
         history.sort_by_key(|price| price.from);
-        // What ends on the day on which something else begins is over, and the year ends before some.
+        // A period that ends when another one starts is empty, and some end after the year.
         history.dedup_by(|later, earlier| {
             let same = later.from == earlier.from;
             if same && later.discount_percent > 0 {
@@ -130,7 +130,7 @@ impl Prices {
         Ok(())
     }
 
-    /// What a product costs on a day, after the discount.
+    /// The price of a product on a day, after the discount.
     pub(crate) fn paid(&self, product: i64, day: &str) -> i64 {
         let place = usize::try_from(product - 1).unwrap_or(0);
         let history = self.0.get(place).map(Vec::as_slice).unwrap_or_default();
@@ -141,7 +141,7 @@ impl Prices {
     }
 }
 
-/// Lets the list price be so many percent of what it was, from this day on.
+/// Changes the list price to this percentage, from this day on.
 fn raise(history: &mut Vec<Price>, day: &'static str, percent: i64) {
     let raised = |cents: i64| cents * percent / 100 / 10 * 10;
     let before = history

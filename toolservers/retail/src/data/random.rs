@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same on every machine: `SplitMix64`.
+//! Deterministic pseudo-random numbers: `SplitMix64`.
 
 /// A stream of numbers from a seed.
 #[derive(Debug, Clone)]
@@ -17,23 +17,23 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 up to but without the bound; 0 if the bound is.
+    /// A number from 0 up to, but not including, `bound`; 0 if `bound` is not positive.
     pub(crate) fn below(&mut self, bound: i64) -> i64 {
         let bound = u64::try_from(bound).unwrap_or(0).max(1);
         i64::try_from(self.next() % bound).unwrap_or(0)
     }
 
-    /// A number within both bounds.
+    /// A number between both bounds, inclusive.
     pub(crate) fn within(&mut self, lowest: i64, highest: i64) -> i64 {
         lowest + self.below(highest - lowest + 1)
     }
 
-    /// Whether something that happens in so many of a hundred cases does.
+    /// True in `chance` percent of cases.
     pub(crate) fn percent(&mut self, chance: i64) -> bool {
         self.below(100) < chance
     }
 
-    /// The place of one of these weights, each as often as it weighs.
+    /// The index of one of the weights, with probability proportional to it.
     pub(crate) fn weighted(&mut self, weights: &[i64]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (place, weight) in weights.iter().enumerate() {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stream_is_the_published_one() {
+    fn the_stream_matches_the_published_one() {
         let mut random = Random::new(1_234_567);
         let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
         assert_eq!(
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_of_nothing_are_never_drawn() {
+    fn zero_weights_are_never_drawn() {
         let mut random = Random::new(7);
         for _ in 0..1_000 {
             assert_eq!(random.weighted(&[0, 3, 0]), 1);

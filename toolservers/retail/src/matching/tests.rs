@@ -1,4 +1,4 @@
-//! Questions in words that no example has, and questions that must be declined.
+//! Questions worded differently from all examples, and questions that must be declined.
 
 use super::*;
 
@@ -6,21 +6,26 @@ mod declined;
 mod held_out;
 mod questions;
 
-/// The query that a first question leads to, if it is answered at all.
+/// The query of a first question, if it is answered.
 fn answered(matcher: &Matcher, space: &str, question: &str) -> Option<&'static str> {
     let space = spaces::by_id(space).unwrap();
     let understood = matcher.understand(space, question, None);
     understood.ok().map(|(query, _)| query.id)
 }
 
-/// Whether a question is one of the examples, word for word.
+/// Whether a question is literally one of the examples.
 fn copied(question: &str) -> bool {
-    let asked = words(question);
+    let question_words = words(question);
     let mut queries = spaces::ALL.iter().flat_map(|space| space.queries);
-    queries.any(|query| query.examples.iter().any(|example| words(example) == asked))
+    queries.any(|query| {
+        query
+            .examples
+            .iter()
+            .any(|example| words(example) == question_words)
+    })
 }
 
-/// How many questions find their query, and what became of the others.
+/// The number of questions that find their query, and the failures.
 fn judge(questions: &[(&str, &str, &str)]) -> (usize, Vec<String>) {
     let matcher = Matcher::new().unwrap();
     let (mut right, mut wrong) = (0, Vec::new());
@@ -37,7 +42,7 @@ fn judge(questions: &[(&str, &str, &str)]) -> (usize, Vec<String>) {
 }
 
 #[test]
-fn freshly_worded_questions_find_their_query() {
+fn differently_worded_questions_find_their_query() {
     let (right, wrong) = judge(questions::QUESTIONS);
     let all = questions::QUESTIONS.len();
     println!("{right} of {all} right; {wrong:#?}");
@@ -52,7 +57,7 @@ fn freshly_worded_questions_find_their_query() {
 }
 
 #[test]
-fn questions_that_nothing_was_tuned_to_find_their_query_or_none() {
+fn held_out_questions_find_their_query_or_none() {
     let (right, wrong) = judge(held_out::QUESTIONS);
     let all = held_out::QUESTIONS.len();
     println!("{right} of {all} right; {wrong:#?}");
@@ -62,7 +67,7 @@ fn questions_that_nothing_was_tuned_to_find_their_query_or_none() {
 }
 
 #[test]
-fn what_no_query_answers_is_declined() {
+fn unanswerable_questions_are_declined() {
     let matcher = Matcher::new().unwrap();
     let mut guessed = Vec::new();
     let everywhere = declined::EVERYWHERE
@@ -98,7 +103,7 @@ fn the_questions_of_one_space_are_declined_in_all_others() {
         }
     }
     println!("{} declined of {all}; {guessed:#?}", all - guessed.len());
-    // Words alone cannot always tell "sales" from what campaigns sold.
+    // Words alone cannot always distinguish "sales" from the sales of campaigns.
     assert!(guessed.len() * 100 <= all * 2, "{guessed:#?}");
 }
 
@@ -132,7 +137,7 @@ fn a_refusal_names_questions_that_can_be_asked() {
 }
 
 #[test]
-fn products_that_are_only_pointed_at_are_asked_for() {
+fn products_that_are_only_referred_to_are_asked_for() {
     let matcher = Matcher::new().unwrap();
     for (space, question) in [
         ("inventory", "are these products in stock?"),
@@ -155,7 +160,7 @@ fn products_that_are_only_pointed_at_are_asked_for() {
 }
 
 #[test]
-fn sql_is_no_question_and_a_question_is_no_sql() {
+fn sql_is_distinguished_from_questions() {
     for sql in [
         "SELECT * FROM orders",
         "what is our revenue; DROP TABLE orders",

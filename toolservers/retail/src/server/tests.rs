@@ -1,4 +1,4 @@
-//! What comes of questions: every certified query, follow-ups, polling, and what is refused.
+//! The server's answers: certified queries, follow-ups, polling and refusals.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::parameters::Parameters;
 use crate::space::Products;
 use crate::vocabulary::Closed;
 
-/// Longer than any query takes, so that tests wait for queries and not for the clock.
+/// Longer than any query, so that tests wait for queries and not for time.
 const PATIENT: Duration = Duration::from_mins(2);
 
 struct Shop {
@@ -35,10 +35,15 @@ impl Shop {
     }
 
     fn ask(&self, space: &str, query: &str) -> Value {
-        self.go_on(space, query, None)
+        self.continue_conversation(space, query, None)
     }
 
-    fn go_on(&self, space: &str, query: &str, conversation: Option<&Value>) -> Value {
+    fn continue_conversation(
+        &self,
+        space: &str,
+        query: &str,
+        conversation: Option<&Value>,
+    ) -> Value {
         let answer = self.asks(space, query, conversation);
         answer
             .unwrap_or_else(|error| panic!("{query}: {error}"))
@@ -67,11 +72,11 @@ fn open(folder: &TempDir, answer_within: Duration) -> RetailServer {
 }
 
 #[test]
-fn every_certified_query_finds_rows_with_what_is_usual() {
+fn every_certified_query_finds_rows_with_its_defaults() {
     let shop = Shop::new(PATIENT);
     for space in spaces::ALL {
         for query in space.queries {
-            let mut parameters = Parameters::usual(query);
+            let mut parameters = Parameters::defaults(query);
             if query.products == Products::Needed {
                 parameters.products =
                     vec!["Trail Running Shoes".to_owned(), "Smart Watch".to_owned()];
@@ -79,13 +84,13 @@ fn every_certified_query_finds_rows_with_what_is_usual() {
             let table = shop.server.reader.run(query.sql, &parameters);
             let table = table.unwrap_or_else(|error| panic!("{}: {error}", query.id));
             assert!(!table.rows.is_empty(), "{}", query.id);
-            let told = tell(&query.answer, &parameters, &table);
+            let sentence = describe(&query.answer, &parameters, &table);
             assert!(
-                told.ends_with('.') && !told.contains("  "),
-                "{}: {told}",
+                sentence.ends_with('.') && !sentence.contains("  "),
+                "{}: {sentence}",
                 query.id
             );
-            // A name that the template has and the result has not would leave a gap.
+            // A name in the template without a column would leave a gap.
             for name in query
                 .answer
                 .lead
@@ -97,20 +102,20 @@ fn every_certified_query_finds_rows_with_what_is_usual() {
                     continue;
                 };
                 let name = name.split(':').next().unwrap();
-                let known = parameters.told(name).is_some();
+                let known = parameters.as_words(name).is_some();
                 assert!(
                     known || table.columns.iter().any(|column| column == name),
                     "{}: {name}",
                     query.id
                 );
             }
-            println!("{}.{}: {told}", space.id, query.id);
+            println!("{}.{}: {sentence}", space.id, query.id);
         }
     }
 }
 
 #[test]
-fn an_answer_holds_the_sql_the_parameters_and_the_rows() {
+fn an_answer_contains_the_sql_the_parameters_and_the_rows() {
     let shop = Shop::new(PATIENT);
     let answer = shop.ask(
         "customer_behavior",
@@ -122,17 +127,17 @@ fn an_answer_holds_the_sql_the_parameters_and_the_rows() {
     assert_eq!(answer["rows"].as_array().unwrap().len(), 5);
     assert_eq!(answer["parameters"]["period"], "in the last 30 days");
     assert!(answer["sql_query"].as_str().unwrap().contains(":category"));
-    let told = answer["answer"].as_str().unwrap();
+    let sentence = answer["answer"].as_str().unwrap();
     assert!(
-        told.contains("in the last 30 days (2026-09-01 to 2026-09-30)"),
-        "{told}"
+        sentence.contains("in the last 30 days (2026-09-01 to 2026-09-30)"),
+        "{sentence}"
     );
     assert!(
-        told.contains(answer["rows"][0][0].as_str().unwrap()),
-        "{told}"
+        sentence.contains(answer["rows"][0][0].as_str().unwrap()),
+        "{sentence}"
     );
 
-    // What is left behind most is hardly in stock, which is what the data set was made to show.
+    // The most abandoned products are hardly in stock, which is a pattern of the data set.
     let products: Vec<&str> = answer["rows"]
         .as_array()
         .unwrap()
@@ -148,11 +153,11 @@ fn an_answer_holds_the_sql_the_parameters_and_the_rows() {
 }
 
 #[test]
-fn a_follow_up_changes_only_what_it_says() {
+fn a_follow_up_changes_only_its_parameters() {
     let shop = Shop::new(PATIENT);
     let first = shop.ask("sales", "Which products sell best in the app?");
     let conversation = &first["conversation_id"];
-    let next = |question: &str| shop.go_on("sales", question, Some(conversation));
+    let next = |question: &str| shop.continue_conversation("sales", question, Some(conversation));
     let month = next("what about last month?");
     assert_eq!(month["query_id"], "best_selling_products");
     assert_eq!(month["parameters"]["from"], "2026-08-01");
@@ -166,71 +171,75 @@ fn a_follow_up_changes_only_what_it_says() {
     assert_eq!(shoes["parameters"]["category"], "footwear");
     let ten = next("top 10 please");
     assert_eq!(ten["rows"].as_array().unwrap().len(), 10);
-    // A question of its own begins anew.
+    // An independent question starts with defaults.
     let regions = next("Revenue by region");
     assert_eq!(regions["query_id"], "revenue_by_region");
     assert_eq!(regions["parameters"]["period"], "in the last 30 days");
     assert_eq!(regions["parameters"]["channel"], Value::Null);
-    // What the last query does not take is declined.
+    // A parameter that the last query does not take is declined.
     let code = shop.refused("sales", "and for Merino Socks?", Some(conversation));
     assert_eq!(code, "retail.no_certified_query");
 }
 
 #[test]
-fn a_follow_up_can_name_or_point_at_products() {
+fn a_follow_up_can_name_or_refer_to_products() {
     let shop = Shop::new(PATIENT);
     let stock = shop.ask("inventory", "Is the Desk Lamp in stock?");
     let conversation = &stock["conversation_id"];
-    let socks = shop.go_on("inventory", "and for Merino Socks?", Some(conversation));
+    let socks =
+        shop.continue_conversation("inventory", "and for Merino Socks?", Some(conversation));
     assert_eq!(socks["parameters"]["products"], json!(["Merino Socks"]));
-    let low = shop.go_on(
+    let low = shop.continue_conversation(
         "inventory",
         "Which products are low in stock?",
         Some(conversation),
     );
-    let them = shop.go_on(
+    let them = shop.continue_conversation(
         "inventory",
         "how many of these products do we have?",
         Some(conversation),
     );
     assert_eq!(them["query_id"], "stock_of_products");
-    let asked = them["parameters"]["products"].as_array().unwrap();
-    let told: Vec<&Value> = low["rows"]
+    let products = them["parameters"]["products"].as_array().unwrap();
+    let described: Vec<&Value> = low["rows"]
         .as_array()
         .unwrap()
         .iter()
         .map(|row| &row[0])
         .collect();
-    assert_eq!(asked.iter().collect::<Vec<_>>(), told);
+    assert_eq!(products.iter().collect::<Vec<_>>(), described);
     let nobody = shop.refused("inventory", "do we have them in stock?", None);
     assert_eq!(nobody, "retail.products_needed");
 }
 
 #[test]
-fn what_takes_longer_is_polled_for() {
+fn slow_queries_are_polled() {
     let shop = Shop::new(Duration::ZERO);
-    let begun = shop.ask("sales", "Which products are bought together?");
-    assert_eq!(begun["status"], "running");
-    assert_eq!(begun["answer"], "");
-    assert_eq!(begun["rows"], json!([]));
-    let (conversation, message) = (&begun["conversation_id"], &begun["message_id"]);
+    let initial_parameters = shop.ask("sales", "Which products are bought together?");
+    assert_eq!(initial_parameters["status"], "running");
+    assert_eq!(initial_parameters["answer"], "");
+    assert_eq!(initial_parameters["rows"], json!([]));
+    let (conversation, message) = (
+        &initial_parameters["conversation_id"],
+        &initial_parameters["message_id"],
+    );
     shop.server.running.wait(message.as_str().unwrap(), PATIENT);
     let done = shop.poll("sales", conversation, message).unwrap().content;
     assert_eq!(done["status"], "completed");
     assert_eq!(done["message_id"], *message);
-    assert_eq!(done["sql_query"], begun["sql_query"]);
+    assert_eq!(done["sql_query"], initial_parameters["sql_query"]);
     assert!(!done["rows"].as_array().unwrap().is_empty());
     let again = shop.poll("sales", conversation, message).unwrap().content;
     assert_eq!(again, done);
 }
 
 #[test]
-fn a_message_that_a_dead_process_left_running_is_run_again() {
+fn a_message_left_by_a_dead_process_is_run_again() {
     let shop = Shop::new(PATIENT);
     let whole = shop.ask("marketing", "Which campaign performs best?");
     let (conversation, message) = (&whole["conversation_id"], &whole["message_id"]);
     let file = shop.folder.path().join("retail.db");
-    // As a process leaves it that was killed while the query ran.
+    // The state after a process was killed during a query.
     let killed = Connection::open(&file).unwrap();
     killed
         .execute("UPDATE messages SET status = 'running', result = NULL", [])
@@ -261,7 +270,7 @@ fn a_query_that_failed_says_so() {
 }
 
 #[test]
-fn conversations_and_messages_are_their_spaces_own() {
+fn conversations_and_messages_belong_to_one_space() {
     let shop = Shop::new(PATIENT);
     let sales = shop.ask("sales", "What was our revenue last month?");
     let stock = shop.ask("inventory", "What is sold out?");
@@ -324,7 +333,7 @@ fn questions_that_cannot_be_answered_are_refused_with_a_code() {
 }
 
 #[test]
-fn nothing_that_a_question_says_becomes_sql() {
+fn text_of_a_question_never_becomes_sql() {
     let shop = Shop::new(PATIENT);
     let file = shop.folder.path().join("retail.db");
     let count = || -> i64 {
@@ -334,7 +343,7 @@ fn nothing_that_a_question_says_becomes_sql() {
             .unwrap()
     };
     let before = count();
-    // The name is found and bound; what stands around it goes nowhere.
+    // The product is found and bound; the text around it is ignored.
     let odd = "what is the stock of Merino Socks') OR 1=1 OR name IN ('Desk Lamp";
     if let Ok(answer) = shop.asks("inventory", odd, None) {
         assert_eq!(answer.content["rows"].as_array().unwrap().len(), 2);
@@ -349,7 +358,7 @@ fn nothing_that_a_question_says_becomes_sql() {
                 channel: Some(hostile.to_owned()),
                 warehouse: Some(hostile.to_owned()),
                 products: vec![hostile.to_owned(), "\"]".to_owned()],
-                ..Parameters::usual(query)
+                ..Parameters::defaults(query)
             };
             let limited = Closed::ALL.iter().any(|closed| query.takes(closed.name()))
                 || query.takes("products");

@@ -1,4 +1,4 @@
-//! What customers do: carts that are left, and people who join, come back or stay away.
+//! Customers: abandoned carts, new and returning customers.
 
 use crate::space::{CertifiedQuery, Sentence, Space};
 use crate::vocabulary::SHOP_CHANNELS;

@@ -1,4 +1,4 @@
-//! What is in the warehouses today, what runs low, and what to order.
+//! Stock today, low stock and reorders.
 
 use crate::space::{CertifiedQuery, Products, Sentence, Space};
 
@@ -356,15 +356,15 @@ LIMIT :limit",
   WHERE (:category IS NULL OR category = :category)
     AND (:products IS NULL OR products.name IN (SELECT value FROM json_each(:products)))
 ), spread AS (
-  SELECT product, avg(units) AS usual, max(units) AS peak FROM demand GROUP BY product
+  SELECT product, avg(units) AS defaults, max(units) AS peak FROM demand GROUP BY product
 ), held AS (
-  SELECT product, sum(units) AS units, max(lead_days) AS longest, avg(lead_days) AS usual
+  SELECT product, sum(units) AS units, max(lead_days) AS longest, avg(lead_days) AS defaults
   FROM stock GROUP BY product
 )
 SELECT products.name AS product,
-       CAST(round(spread.peak * held.longest - spread.usual * held.usual) AS INTEGER) AS safety_units,
+       CAST(round(spread.peak * held.longest - spread.defaults * held.defaults) AS INTEGER) AS safety_units,
        held.units AS units,
-       round(spread.usual, 2) AS sold_a_day, spread.peak AS most_sold_a_day
+       round(spread.defaults, 2) AS sold_a_day, spread.peak AS most_sold_a_day
 FROM spread
 JOIN held ON held.product = spread.product
 JOIN products ON products.id = spread.product

@@ -1,4 +1,4 @@
-//! What campaigns reach, cost and bring.
+//! Reach, cost and revenue of campaigns.
 
 use crate::space::{CertifiedQuery, Sentence, Space};
 use crate::vocabulary::CAMPAIGN_CHANNELS;

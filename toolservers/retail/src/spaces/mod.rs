@@ -1,4 +1,4 @@
-//! The five spaces, each in a file of its own.
+//! The five spaces, one per file.
 
 mod customer_behavior;
 mod inventory;
@@ -8,7 +8,7 @@ mod sales;
 
 use crate::space::Space;
 
-/// Every space, in the order in which tools are listed.
+/// All spaces, in the order of the tool list.
 pub(crate) const ALL: &[&Space] = &[
     &customer_behavior::SPACE,
     &inventory::SPACE,

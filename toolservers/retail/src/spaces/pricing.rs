@@ -1,4 +1,4 @@
-//! What things cost, what they cost before, and what is earned with them.
+//! Current and earlier prices, and margins.
 
 use crate::space::{CertifiedQuery, Products, Sentence, Space};
 

@@ -1,4 +1,4 @@
-//! What was sold: how much, of what, where and when.
+//! Sales by quantity, product, place and time.
 
 use crate::space::{CertifiedQuery, Products, Sentence, Space};
 use crate::vocabulary::SHOP_CHANNELS;

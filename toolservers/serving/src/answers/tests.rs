@@ -1,4 +1,4 @@
-//! What a key promises, shown with a drawer that holds one thing.
+//! What an idempotency key guarantees, shown with a store that holds one thing.
 
 use serde_json::json;
 
@@ -11,12 +11,12 @@ const MIGRATIONS: &[&str] = &[
     ANSWERS_TABLE,
 ];
 
-struct Drawer {
+struct ThingStore {
     connection: Connection,
     folder: tempfile::TempDir,
 }
 
-impl Drawer {
+impl ThingStore {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self {
@@ -32,8 +32,13 @@ impl Drawer {
         }
     }
 
-    /// Puts a thing in first and refuses afterwards, to see whether the refusal takes it out again.
-    fn put(&mut self, owner: &str, key: &str, name: &str) -> Result<Answer, Failure<Refusal>> {
+    /// Inserts a thing and then refuses, to check that the refusal is rolled back.
+    fn insert_then_refuse(
+        &mut self,
+        owner: &str,
+        key: &str,
+        name: &str,
+    ) -> Result<Answer, Failure<Refusal>> {
         let keyed = Keyed::new(owner, key, "put", &json!({"name": name}))?;
         change_once(
             &mut self.connection,
@@ -63,36 +68,44 @@ fn things(connection: &Connection) -> Vec<String> {
 
 #[test]
 fn a_repeated_key_gives_the_first_answer_even_to_a_new_process() {
-    let mut drawer = Drawer::new();
-    let first = drawer.put("anna", "k", "lamp").unwrap();
+    let mut drawer = ThingStore::new();
+    let first = drawer.insert_then_refuse("anna", "k", "lamp").unwrap();
     assert_eq!(first, Answer::done(json!({"put": "lamp"})));
     let mut drawer = drawer.reopened();
-    assert_eq!(drawer.put("anna", "k", "lamp").unwrap(), first);
+    assert_eq!(
+        drawer.insert_then_refuse("anna", "k", "lamp").unwrap(),
+        first
+    );
     assert_eq!(things(&drawer.connection), ["lamp"]);
 }
 
 #[test]
-fn a_refused_change_is_undone_and_its_refusal_kept() {
-    let mut drawer = Drawer::new();
-    drawer.put("anna", "k", "lamp").unwrap();
-    let refused = drawer.put("anna", "l", "vase").unwrap();
+fn a_refused_change_is_rolled_back_and_its_refusal_stored() {
+    let mut drawer = ThingStore::new();
+    drawer.insert_then_refuse("anna", "k", "lamp").unwrap();
+    let refused = drawer.insert_then_refuse("anna", "l", "vase").unwrap();
     assert_eq!(refused, Answer::refused(&Refusal::Full));
     assert_eq!(things(&drawer.connection), ["lamp"]);
     drawer.connection.execute("DELETE FROM things", []).unwrap();
-    assert_eq!(drawer.put("anna", "l", "vase").unwrap(), refused);
+    assert_eq!(
+        drawer.insert_then_refuse("anna", "l", "vase").unwrap(),
+        refused
+    );
     assert!(things(&drawer.connection).is_empty());
 }
 
 #[test]
-fn a_key_stands_for_one_call_of_one_owner() {
-    let mut drawer = Drawer::new();
-    drawer.put("anna", "k", "lamp").unwrap();
-    let reused = drawer.put("anna", "k", "vase").unwrap_err();
+fn a_key_identifies_one_call_of_one_owner() {
+    let mut drawer = ThingStore::new();
+    drawer.insert_then_refuse("anna", "k", "lamp").unwrap();
+    let reused = drawer.insert_then_refuse("anna", "k", "vase").unwrap_err();
     assert_eq!(reused.code(), "drawer.idempotency_key_reused");
-    let bens = drawer.put("ben", "k", "vase").unwrap();
+    let bens = drawer.insert_then_refuse("ben", "k", "vase").unwrap();
     assert_eq!(bens, Answer::refused(&Refusal::Full));
     for wrong in ["", &"k".repeat(MAX_KEY_LENGTH + 1)] {
-        let error = drawer.put("anna", wrong, "vase").unwrap_err();
+        let error = drawer
+            .insert_then_refuse("anna", wrong, "vase")
+            .unwrap_err();
         assert_eq!(error.code(), "drawer.idempotency_key");
     }
 }

@@ -1,11 +1,12 @@
-//! The real client over the real servers as child processes, for the tests of every tool server.
+//! The real client with real servers as child processes, for the tests of all tool servers.
 
 use std::path::Path;
 
 use convoke_mcp::{Options, ToolReply, ToolRequest, ToolServers};
 use serde_json::{Map, Value, json};
 
-/// Servers of these names, all of them the example program of the crate under test on the same file or folder.
+/// Servers with these names, all running the example program of the crate under test on the same file or
+/// folder.
 pub(crate) fn servers(example: &str, place: &Path, names: &[&str]) -> ToolServers {
     let own = std::env::current_exe().unwrap();
     let built = own.parent().and_then(Path::parent).unwrap();
@@ -27,7 +28,7 @@ pub(crate) fn servers(example: &str, place: &Path, names: &[&str]) -> ToolServer
     ToolServers::new(configs, options)
 }
 
-/// Calls a tool under a key, with what the engine would put in.
+/// Calls a tool with an idempotency key and injected arguments.
 pub(crate) async fn call(
     servers: &ToolServers,
     server: &str,

@@ -1,4 +1,4 @@
-//! The rules of the store: isolation, order, and one effect for one key.
+//! Rules of the store: isolation, order and idempotency.
 
 use std::thread;
 
@@ -92,7 +92,7 @@ fn completing_twice_succeeds_and_says_so() {
 }
 
 #[test]
-fn another_users_task_is_not_found_in_the_words_of_one_that_never_was() {
+fn another_users_task_is_not_found_with_the_same_message() {
     let file = File::new();
     let mut store = file.open();
     let task = added(&mut store, ANNA, "private");
@@ -122,7 +122,7 @@ fn a_repeated_key_gives_the_first_answer_and_no_second_effect() {
     let file = File::new();
     let mut store = file.open();
     let first = store.change(ANNA, &add("milk"), Some("k")).unwrap();
-    // A new process, after a crash, knows it too.
+    // A new process, as after a crash, returns it too.
     drop(store);
     let mut store = file.open();
     assert_eq!(store.change(ANNA, &add("milk"), Some("k")).unwrap(), first);
@@ -137,7 +137,7 @@ fn a_repeated_key_gives_the_first_answer_and_no_second_effect() {
 }
 
 #[test]
-fn a_refusal_under_a_key_is_repeated_too() {
+fn a_refusal_is_repeated_for_its_key() {
     let file = File::new();
     let mut store = file.open();
     let delete = Change::Delete {
@@ -149,7 +149,7 @@ fn a_refusal_under_a_key_is_repeated_too() {
 }
 
 #[test]
-fn a_key_stands_for_one_call_of_one_user() {
+fn a_key_identifies_one_call_of_one_user() {
     let file = File::new();
     let mut store = file.open();
     let task = id_of(&store.change(ANNA, &add("milk"), Some("k")).unwrap());
@@ -166,7 +166,7 @@ fn a_key_stands_for_one_call_of_one_user() {
 }
 
 #[test]
-fn of_many_calls_at_once_under_one_key_one_takes_effect() {
+fn concurrent_calls_with_one_key_take_effect_once() {
     let file = File::new();
     drop(file.open());
     let answers: Vec<Answer> = thread::scope(|scope| {
@@ -196,7 +196,7 @@ fn connections_that_open_a_new_file_at_once_all_succeed() {
 }
 
 #[test]
-fn keys_are_forgotten_after_their_time_and_tasks_are_not() {
+fn keys_expire_and_tasks_do_not() {
     let file = File::new();
     let first = file.open().change(ANNA, &add("milk"), Some("k")).unwrap();
     let kept = file.open_at(|| (Sources::real().now)() + (6 * 24).hours());
@@ -211,7 +211,7 @@ fn keys_are_forgotten_after_their_time_and_tasks_are_not() {
 }
 
 #[test]
-fn a_user_may_have_only_so_many_tasks() {
+fn the_number_of_tasks_per_user_is_limited() {
     let file = File::new();
     let mut store = file.open();
     store

@@ -57,7 +57,7 @@ fn held_against(
     facts: &ToolDescription,
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    if mention.must_look_only && !facts.read_only {
+    if mention.must_be_read_only && !facts.read_only {
         let message = format!(
             "`{}` may change something, and here may only look",
             mention.tool

@@ -35,11 +35,11 @@ impl Target {
     }
 
     fn fits(&self, wanted: &Name) -> bool {
-        wanted.is_spelt(&self.name)
+        wanted.matches(&self.name)
             || self
                 .agent
                 .as_deref()
-                .is_some_and(|agent| wanted.is_spelt(agent))
+                .is_some_and(|agent| wanted.matches(agent))
     }
 }
 

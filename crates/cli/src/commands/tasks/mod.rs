@@ -7,6 +7,7 @@ mod compare;
 mod diff;
 mod export;
 mod export_folder;
+mod follow;
 mod fork;
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(
@@ -81,6 +82,14 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
         TasksCommand::Trace { id, store: args } => {
             let (store, task) = open_to_read(args, id).await?;
             trace(&*store, task, args, json).await?;
+        }
+        TasksCommand::Follow {
+            id,
+            after,
+            store: args,
+        } => {
+            let (store, task) = open_to_read(args, id).await?;
+            return follow::follow(store, task, after.as_deref(), json).await;
         }
         TasksCommand::Answer {
             id,

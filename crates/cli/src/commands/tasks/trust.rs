@@ -124,8 +124,7 @@ impl Disclosure {
                 reach: app.reach,
             }),
             _ => {
-                let message =
-                    format!("the files that were kept are not those with the hash {hash}");
+                let message = format!("the stored files do not have the hash {hash}");
                 Err(UsageError::new("app.definition_changed", message))
             }
         }

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::compose;
 use crate::assistant::Node;
 use crate::calls::{CallReply, CallRequest, Reply, Request, ReturnedCall, is_default};
+use crate::input::ConversationExcerpt;
 use crate::turn::Turn;
 
 pub(crate) use budget::{Allowance, BudgetUse};
@@ -74,9 +75,12 @@ pub(crate) struct ThoughtRequest {
     /// When the run's time is over.
     #[serde(default)]
     pub(crate) until_ms: u64,
-    /// How long to wait first, after an attempt that failed.
+    /// Delay before a retry.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
+    /// What a child may read of its parent's conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<ConversationExcerpt>,
 }
 
 /// What the open thought is for.
@@ -146,7 +150,9 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
     match turn.view.returned.map(|call| &call.request.0) {
         Some(CallRequest::Model(_)) => match returned.outcome {
             Outcome::Done(Reply(CallReply::Thought(thought))) => take_thought(turn, *thought),
-            Outcome::Done(_) => compose::broken(turn, "a thought came back as something else"),
+            Outcome::Done(_) => {
+                compose::broken(turn, "the model call returned another kind of reply")
+            }
             Outcome::Failed(failure) => try_again(turn, &failure),
         },
         Some(CallRequest::Tool(tool_call)) => {
@@ -166,14 +172,14 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
             | CallRequest::Person { .. }
             | CallRequest::At(_),
         )
-        | None => compose::broken(turn, "an outcome came without its call"),
+        | None => compose::broken(turn, "the outcome belongs to no call"),
     }
 }
 
 /// Asks for the next thought, after adding what it is to take into account.
 pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request> {
     let (Some(run), Some(agent)) = (turn.state.run.as_deref(), agent_of(turn)) else {
-        return compose::broken(turn, "the agent is gone");
+        return compose::broken(turn, "the agent is no longer in the app");
     };
     if let Some(exhausted) = run.spent.exhausted(&run.may_spend(agent)) {
         return compose::out_of_budget(turn, exhausted);
@@ -185,6 +191,7 @@ pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request
             phase: run.phase,
             until_ms: run.until_ms,
             delay_ms: delay(run, agent),
+            earlier: turn.state.earlier,
         })),
         approval: None,
     };
@@ -202,10 +209,10 @@ pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request
 
 fn take_thought(turn: &mut Turn<'_>, thought: Thought) -> Step<Request> {
     let Some(agent) = agent_of(turn) else {
-        return compose::broken(turn, "the agent is gone");
+        return compose::broken(turn, "the agent is no longer in the app");
     };
     let Some(run) = turn.state.run.as_mut() else {
-        return compose::broken(turn, "the agent's run is gone");
+        return compose::broken(turn, "the state of the agent's run is missing");
     };
     run.retries = 0;
     run.spent.add(&thought, agent.models());

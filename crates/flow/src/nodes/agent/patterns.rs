@@ -127,7 +127,7 @@ pub(crate) fn take_critique(turn: &mut Turn<'_>, thought: &Thought) -> Step<Requ
     let agent = agent_of(turn);
     let draft = turn.state.run.as_mut().and_then(|run| run.draft.take());
     let (Some(agent), Some(draft)) = (agent, draft) else {
-        return compose::broken(turn, "the answer to be judged is gone");
+        return compose::broken(turn, "the draft to be judged is missing");
     };
     match critique {
         // A critique that cannot be read is no reason to throw the answer away.

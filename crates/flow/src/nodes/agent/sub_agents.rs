@@ -5,30 +5,28 @@ use std::sync::Arc;
 
 use convoke_engine::{CallContext, EngineError, Failure, FailureKind, NewCall, NewChild};
 use convoke_llm::ToolSpec;
-use convoke_model::{
-    AgentFields, Message, MessageFields, Name, Node as Place, Pattern, Role, WorkflowFields,
-};
+use convoke_model::{AgentFields, Message, Name, Node as Place, Pattern, WorkflowFields};
 use convoke_store::StoreError;
 use convoke_tools::{Arguments, FailureCode, ToolReply};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
 use super::Allowance;
 use super::transcript::OfferedTool;
 use crate::assistant::Assistant;
 use crate::calls::{CallRequest, DecisionContext, Request, is_default};
+use crate::input::{ChildInput, ConversationExcerpt, TaskInput};
 use crate::nodes::compose;
 
 /// A part of the work for another agent, or for a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SubTask {
     #[serde(flatten)]
-    pub(crate) whom: Addressee,
+    pub(crate) addressee: Addressee,
     /// What is to be done: the task, in words.
     pub(crate) arguments: Arguments,
-    /// Which of a thought's calls it is.
+    /// Its index among the calls of a thought.
     #[serde(default)]
     pub(crate) index: usize,
     /// What a workflow begins with.
@@ -43,7 +41,7 @@ pub(crate) struct SubTask {
     /// When the time of the run that asks is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until_ms: Option<u64>,
-    /// How long to wait first, after an attempt that failed.
+    /// Delay before a retry.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
     /// What it is for, and what the part before it is about, where it is a part of what the user said.
@@ -52,25 +50,6 @@ pub(crate) struct SubTask {
     /// The turns of the conversation that it may look back on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) earlier: Option<ConversationExcerpt>,
-}
-
-/// A part of a conversation: what was said in it before a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ConversationExcerpt {
-    pub(crate) conversation: Uuid,
-    pub(crate) before: Uuid,
-    /// The newest messages, so many at most.
-    pub(crate) messages: usize,
-}
-
-/// The key of a child's first message under which it says what it may look back on.
-const EARLIER: &str = "earlier";
-
-impl ConversationExcerpt {
-    /// What a child's message says that it may look back on.
-    pub(crate) fn of(message: &Message) -> Option<Self> {
-        Self::deserialize(message.metadata.get(EARLIER)?).ok()
-    }
 }
 
 /// Stands for the server of an agent that is called as a tool.
@@ -102,9 +81,9 @@ impl Addressee {
 
 impl SubTask {
     /// A part of a workflow's work.
-    pub(crate) fn at_node(whom: Addressee, task: String, state: Map<String, Value>) -> Self {
+    pub(crate) fn at_node(addressee: Addressee, task: String, state: Map<String, Value>) -> Self {
         Self {
-            whom,
+            addressee,
             arguments: Arc::new(Map::from_iter([("task".to_owned(), Value::String(task))])),
             index: 0,
             state,
@@ -116,26 +95,6 @@ impl SubTask {
             earlier: None,
         }
     }
-}
-
-/// What a child is given besides its message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ChildInput {
-    /// Who works on it.
-    #[serde(flatten)]
-    pub(crate) whom: Addressee,
-    /// What a workflow begins with.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub(crate) state: Map<String, Value>,
-    /// How it thinks.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) manner: PatternOverride,
-    /// What it may spend.
-    #[serde(default)]
-    pub(crate) allowance: Option<Allowance>,
-    /// What it is for.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) deciding: DecisionContext,
 }
 
 /// How an agent thinks at a node of a workflow, in the place of its own way.
@@ -244,7 +203,7 @@ pub(crate) async fn perform(
     at: Timestamp,
     deadline: Timestamp,
 ) -> Result<ToolReply, Failure> {
-    let name = sub_task.whom.name();
+    let name = sub_task.addressee.name();
     let task = sub_task
         .arguments
         .get("task")
@@ -252,20 +211,17 @@ pub(crate) async fn perform(
         .unwrap_or_default()
         .trim()
         .to_owned();
-    let mut said = MessageFields::said(Role::User, task, at);
-    if let Some(earlier) = &sub_task.earlier {
-        said.metadata.insert(EARLIER.into(), json!(earlier));
-    }
-    let message = Message::new(said).map_err(|_| {
+    let message = Message::user(task, at).map_err(|_| {
         Failure::no_effect(FailureCode::ToolArguments, "task is empty; say what to do")
     })?;
-    let input = serde_json::to_value(ChildInput {
-        whom: sub_task.whom.clone(),
+    let input = serde_json::to_value(TaskInput::Child(Box::new(ChildInput {
+        addressee: sub_task.addressee.clone(),
         state: sub_task.state.clone(),
         manner: sub_task.manner.clone(),
         allowance: sub_task.allowance.clone(),
         deciding: sub_task.deciding.clone(),
-    })
+        earlier: sub_task.earlier,
+    })))
     .map_err(|error| Failure::no_effect(FailureCode::AgentUnwritable, error.to_string()))?;
     let child = NewChild {
         key,
@@ -293,7 +249,9 @@ pub(crate) async fn perform(
     Ok(ToolReply {
         server: SERVER.into(),
         tool: name.to_string(),
-        content: if sub_task.earlier.is_some() || matches!(sub_task.whom, Addressee::Request(_)) {
+        content: if sub_task.earlier.is_some()
+            || matches!(sub_task.addressee, Addressee::Request(_))
+        {
             // Whoever asked for a part of a message tells the user of it as if it had done it itself.
             let answer = ended.answer.as_ref();
             json!({

@@ -145,7 +145,7 @@ pub(crate) fn take_result(
     is_child: bool,
 ) -> Step<Request> {
     let Some(agent) = super::agent_of(turn) else {
-        return compose::broken(turn, "the agent is gone");
+        return compose::broken(turn, "the agent is no longer in the app");
     };
     let outcome = returned.outcome;
     let since = turn.since_accepted_ms(returned.made.started_at);
@@ -158,7 +158,7 @@ pub(crate) fn take_result(
         Some((index, &mut run.spent, &mut run.until_ms, wanted))
     });
     let Some((index, spent, until_ms, wanted)) = known else {
-        return compose::broken(turn, "a result came for a call that nobody made");
+        return compose::broken(turn, "a result belongs to no call of the agent");
     };
     if let (true, Outcome::Done(Reply(CallReply::Tool(reply)))) = (is_child, &outcome) {
         spent.add_child(reply);
@@ -249,7 +249,7 @@ fn result_of(wanted: RequestedCall, at: Timestamp) -> Option<Message> {
         .result
         .filter(|text| !text.trim().is_empty())
         .unwrap_or_else(|| "(nothing)".into());
-    let mut fields = MessageFields::said(Role::Tool, text, at);
+    let mut fields = MessageFields::draft(Role::Tool, text, at);
     fields.tool_call_id = Some(wanted.id);
     if let Some(status) = wanted.status {
         fields.metadata.insert(STATUS.into(), json!(status));
@@ -376,7 +376,7 @@ fn in_words(outcome: Outcome<Reply>) -> (String, ToolCallStatus) {
                 (text, ToolCallStatus::Completed)
             }
         }
-        Outcome::Done(_) => failed("the call gave something else"),
+        Outcome::Done(_) => failed("the call returned another kind of reply"),
         Outcome::Failed(failure) if failure.kind == FailureKind::Unknown => failed(&format!(
             "It is not known whether the call took effect: {}",
             failure.message

@@ -113,6 +113,8 @@ pub(crate) struct ThoughtContext<'a> {
     /// How much of the conversation is older still and was left out.
     pub(crate) older: usize,
     pub(crate) call_context: &'a CallContext,
+    /// Whether what the model says may be heard before the app has looked at it.
+    pub(crate) may_be_live: bool,
     pub(crate) time_left: Duration,
 }
 
@@ -255,7 +257,13 @@ fn listener<'a>(
         .iter()
         .any(goes_on);
     let live = thinking.call_context.live.as_ref();
-    live.filter(|_| is_answer && is_last && !by_schema && thinking.agent.output_schema.is_none())
+    live.filter(|_| {
+        thinking.may_be_live
+            && is_answer
+            && is_last
+            && !by_schema
+            && thinking.agent.output_schema.is_none()
+    })
 }
 
 /// A tool as it is offered to a model.

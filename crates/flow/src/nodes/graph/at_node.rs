@@ -1,25 +1,28 @@
-//! What happens at a node: the calls that it makes, for one thing or for each of a list, or what it gives
-//! at once.
+//! Builds the calls of a node, one or one for each item of a list, and evaluates nodes that make no call.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use convoke_app::TemplateContext;
 use convoke_engine::NewCall;
-use convoke_model::{FailureCode, Name, Node as Place, NodeKind, Order, WorkflowFields};
+use convoke_model::{FailureCode, Name, Node as Place, NodeKind, Order};
 use serde_json::{Map, Value, json};
 
+use super::context::WalkContext;
+use super::definition::WorkflowGraph;
 use super::walk::RunningNode;
-use super::{Fault, context, give_up, is_true, routing, started, take_value};
+use super::{Fault, give_up, is_true, routing, started, take_value};
 use crate::calls::{CallRequest, DecisionContext, NodeAction, Request, ToolCallRequest};
 use crate::nodes::agent::sub_agents::{Addressee, PatternOverride, SubTask};
 use crate::turn::Turn;
 
-/// What a walk ends with that would make more calls than it may, whatever its nodes say of errors.
+/// Ends a walk that exceeds its limit of calls; `on_error` does not apply.
 const TOO_MANY: FailureCode = FailureCode::WorkflowMaxIterations;
 
-/// Begins a node. Gives the calls that it makes, if it makes any.
+/// Starts a node and returns its calls.
 pub(super) fn enter(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     name: &Name,
 ) -> Vec<NewCall<Request>> {
     let Some(place) = workflow.nodes.get(name) else {
@@ -33,7 +36,7 @@ pub(super) fn enter(
         return started(turn, workflow, name, calls);
     };
     if let Some(running) = running(turn, name) {
-        // Where one call of several cannot be made, none is.
+        // If one call cannot be built, none is made.
         running.open = 0;
     }
     if cause.starts_with(TOO_MANY.as_str()) {
@@ -45,11 +48,11 @@ pub(super) fn enter(
 
 fn begin(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     name: &Name,
 ) -> Result<Vec<NewCall<Request>>, String> {
-    if place.kind.gives_at_once() {
+    if place.kind.is_immediate() {
         let value = given_at_once(turn, workflow, place)?;
         take_value(turn, workflow, place, name, None, value);
         return Ok(Vec::new());
@@ -70,24 +73,24 @@ fn begin(
     };
     let templates = &turn.assistant.templates;
     let Value::Array(items) = templates
-        .expression(&map.over, &context(turn, None))
-        .map_err(misunderstood)?
+        .expression(&map.over, &WalkContext::of(turn))
+        .map_err(template_failed)?
     else {
         let why = format!("`{}` is no list", map.over);
         return Err(FailureCode::WorkflowMap.because(why));
     };
     let (number, most) = (items.len(), map.max_items);
     if number > most as usize {
-        let why = format!("there are {number} items, and at most {most} are gone over");
+        let why = format!("the list has {number} items, and the limit is {most}");
         return Err(FailureCode::WorkflowMap.because(why));
     }
     begin_items(turn, workflow, place, name, items, map.parallel as usize)
 }
 
-/// Begins a list of things, so many at once.
+/// Starts the first items of a list.
 fn begin_items(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     name: &Name,
     items: Vec<Value>,
@@ -107,17 +110,17 @@ fn begin_items(
         .collect()
 }
 
-/// What is known of a list once something came of one of its items.
+/// Progress of a list after a result of one of its items.
 pub(super) enum ListProgress {
-    /// What all of them gave, in their order.
+    /// All results, in the order of the items.
     All(Value),
-    /// Others are under way.
+    /// Other items are still running.
     Waiting,
-    /// This one is to be begun.
+    /// This item starts next.
     Next(usize),
 }
 
-/// Takes in what came of an item.
+/// Stores the result of an item.
 pub(super) fn collect(turn: &mut Turn<'_>, name: &Name, item: usize, value: Value) -> ListProgress {
     let Some(running) = running(turn, name) else {
         return ListProgress::Waiting;
@@ -134,10 +137,10 @@ pub(super) fn collect(turn: &mut Turn<'_>, name: &Name, item: usize, value: Valu
     ListProgress::Next(running.begun - 1)
 }
 
-/// A call of a node, for itself or for an item.
+/// Builds the call of a node, or of an item of its list.
 pub(super) fn call(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     name: &Name,
     item: Option<usize>,
@@ -156,12 +159,12 @@ pub(super) fn call(
         walk.steps += 1;
         if walk.steps > workflow.max_iterations {
             let most = workflow.max_iterations;
-            return Err(TOO_MANY.because(format!("more than {most} calls would be made")));
+            return Err(TOO_MANY.because(format!("the limit is {most} calls")));
         }
     }
     let named = place.map.as_ref().map(|map| &map.r#as);
-    let context = context(turn, named.zip(of_item.as_ref()));
-    // A target that is tried again waits as long as its own agent says.
+    let context = WalkContext::of(turn).with(named.zip(of_item.as_ref()));
+    // A dispatch target has the retry delay of its agent.
     let delay_ms = if failures > 0 && place.kind != NodeKind::Dispatch {
         place.retry_delay_ms
     } else {
@@ -186,7 +189,7 @@ pub(super) fn call(
                 turn.assistant
                     .templates
                     .text(prompt, &context)
-                    .map_err(misunderstood)?,
+                    .map_err(template_failed)?,
             )
         }
         _ if workflow.checkpoints.contains(name) || needs_approval(turn, &ask) => {
@@ -209,7 +212,7 @@ pub(super) fn call(
     })
 }
 
-/// Whether a person must agree to what a node does, wherever it is done.
+/// Whether the call needs approval, apart from the workflow's checkpoints.
 fn needs_approval(turn: &Turn<'_>, ask: &CallRequest) -> bool {
     match ask {
         CallRequest::Tool(tool_call) => turn
@@ -221,9 +224,9 @@ fn needs_approval(turn: &Turn<'_>, ask: &CallRequest) -> bool {
 
 fn ask(
     turn: &Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
-    context: &Map<String, Value>,
+    context: &WalkContext<'_>,
     until_ms: Option<u64>,
 ) -> Result<CallRequest, String> {
     let templates = &turn.assistant.templates;
@@ -231,12 +234,12 @@ fn ask(
         NodeKind::Tool => {
             let arguments = templates
                 .value(&Value::Object(place.arguments.clone()), context)
-                .map_err(misunderstood)?;
+                .map_err(template_failed)?;
             let mut arguments = match arguments {
                 Value::Object(arguments) => arguments,
                 _ => Map::new(),
             };
-            // What a template leaves empty is not an argument.
+            // A template that renders to null leaves the argument out.
             arguments.retain(|_, value| !value.is_null());
             CallRequest::Tool(ToolCallRequest {
                 tool: place.tool.clone().unwrap_or_default(),
@@ -249,7 +252,7 @@ fn ask(
         }
         NodeKind::Agent => {
             let task = match &place.prompt {
-                Some(prompt) => templates.text(prompt, context).map_err(misunderstood)?,
+                Some(prompt) => templates.text(prompt, context).map_err(template_failed)?,
                 None => turn.said().to_owned(),
             };
             let agent = place.agent.clone().ok_or("the node names no agent")?;
@@ -263,7 +266,7 @@ fn ask(
             let workflow = place.workflow.clone().ok_or("the node names no workflow")?;
             let state = templates
                 .value(&Value::Object(place.arguments.clone()), context)
-                .map_err(misunderstood)?;
+                .map_err(template_failed)?;
             let state = match state {
                 Value::Object(state) => state,
                 _ => Map::new(),
@@ -275,7 +278,10 @@ fn ask(
             }))
         }
         NodeKind::Human => CallRequest::Person { said: None },
-        NodeKind::Route => CallRequest::Decide(DecisionContext::default()),
+        NodeKind::Route => CallRequest::Decide(DecisionContext {
+            earlier: turn.state.earlier,
+            ..DecisionContext::default()
+        }),
         other => {
             let why = format!("a node of type {other:?} makes no call");
             return Err(FailureCode::WorkflowNode.because(why));
@@ -283,35 +289,38 @@ fn ask(
     })
 }
 
-/// What a node gives without a call.
+/// Evaluates a node that makes no call.
 fn given_at_once(
     turn: &Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
 ) -> Result<Value, String> {
-    let context = context(turn, None);
+    let context = WalkContext::of(turn);
     let templates = &turn.assistant.templates;
     match (place.kind, &place.expression, &place.prompt) {
         (NodeKind::Check, ..) => judge(turn, place, &context),
         (NodeKind::Aggregate, ..) => routing::aggregated(turn, workflow, place),
         (NodeKind::Compose | NodeKind::Deliver, _, Some(template)) => {
-            let text = templates.text(template, &context).map_err(misunderstood);
+            let text = templates.text(template, &context).map_err(template_failed);
             text.map(Value::from)
         }
         (_, Some(expression), _) => templates
             .expression(expression, &context)
-            .map_err(misunderstood),
-        _ => Ok(context.get("routing_key").cloned().unwrap_or_default()),
+            .map_err(template_failed),
+        _ => {
+            let key = context.value_of("routing_key").map(Cow::into_owned);
+            Ok(key.unwrap_or_default())
+        }
     }
 }
 
-/// Why a template or an expression gave nothing.
-fn misunderstood(error: String) -> String {
+/// The cause for a template or an expression that failed.
+fn template_failed(error: String) -> String {
     FailureCode::WorkflowTemplate.because(error)
 }
 
-/// Whether all criteria of a check node hold, and which do not.
-fn judge(turn: &Turn<'_>, place: &Place, context: &Map<String, Value>) -> Result<Value, String> {
+/// Evaluates the criteria of a check node.
+fn judge(turn: &Turn<'_>, place: &Place, context: &WalkContext<'_>) -> Result<Value, String> {
     let mut failed = Vec::new();
     let mut feedback = Vec::new();
     for criterion in &place.criteria {
@@ -336,13 +345,13 @@ fn label(place: &Place, name: &Name, ask: &CallRequest) -> String {
     match (place.kind, ask) {
         (NodeKind::Tool, CallRequest::Tool(tool_call)) => format!("{name}: {}", tool_call.tool),
         (NodeKind::Agent | NodeKind::Dispatch, CallRequest::Child(sub_task)) => {
-            format!("{name}: {}", sub_task.whom.name())
+            format!("{name}: {}", sub_task.addressee.name())
         }
         _ => name.to_string(),
     }
 }
 
-/// What a person is asked before a node that they may look in at, or that calls a tool which needs approval.
+/// The question to a person before a checkpoint or a call that needs approval.
 fn checkpoint(name: &Name, ask: &CallRequest) -> String {
     match ask {
         CallRequest::Tool(tool_call) => {

@@ -1,11 +1,18 @@
-//! Graph: walks a workflow. Every node that all its ways have come to is begun at once; what comes of it
-//! goes into the state; its edges say where it goes on. A node that was left is never begun again.
+//! Graph: runs a workflow. A node starts as soon as its join allows; its result goes into the state; its edges select the
+//! next nodes. A node runs at most once.
 
+mod arrivals;
 mod at_node;
+mod context;
+mod definition;
 mod routing;
+#[cfg(test)]
+mod tests;
 mod walk;
 
-use convoke_app::BUILTIN_SERVER;
+use std::borrow::Cow;
+
+use convoke_app::{BUILTIN_SERVER, TemplateContext};
 use convoke_engine::{AddedMessage, NewCall, Outcome, Step};
 use convoke_model::{
     Destination, Edge, FAILED, FailureCode, Message, MessageFields, Name, Node as Place, NodeKind,
@@ -14,6 +21,7 @@ use convoke_model::{
 use serde_json::{Map, Value, json};
 
 use self::at_node::ListProgress;
+use self::context::WalkContext;
 use self::routing::NodeContext;
 use self::walk::NodeExit;
 use crate::assistant::Node;
@@ -25,9 +33,10 @@ use crate::nodes::compose;
 use crate::template::Templates;
 use crate::turn::Turn;
 
+pub(crate) use definition::WorkflowGraph;
 pub(crate) use walk::Walk;
 
-/// Begins a walk.
+/// Starts a workflow.
 pub(crate) fn start(
     turn: &mut Turn<'_>,
     workflow: &WorkflowFields,
@@ -38,17 +47,17 @@ pub(crate) fn start(
     go_on(turn, Vec::new(), Vec::new())
 }
 
-/// Takes in what came of a call, and goes on.
+/// Applies the outcome of a call, and goes on.
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let Some(CallRequest::At(at)) = turn.view.returned.map(|call| &call.request.0) else {
-        return compose::broken(turn, "an outcome came without its node");
+        return compose::broken(turn, "the outcome belongs to no node");
     };
     let found = workflow_of(turn).and_then(|workflow| {
         let place = workflow.nodes.get(&at.node)?;
         Some((workflow, place))
     });
     let Some((workflow, place)) = found else {
-        return compose::broken(turn, "the workflow is gone");
+        return compose::broken(turn, "the workflow is no longer in the app");
     };
     if let (Some(walk), Outcome::Done(Reply(CallReply::Tool(reply)))) =
         (turn.state.walk.as_mut(), &returned.outcome)
@@ -87,7 +96,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         _ => match result_of(place, &at.ask, returned.outcome) {
             Ok(value) => {
                 if place.kind == NodeKind::Agent {
-                    said.extend(agent_says(turn, place, &value));
+                    said.extend(agent_message(turn, place, &value));
                 }
                 take_value(turn, workflow, place, &at.node, at.item, value)
             }
@@ -97,14 +106,18 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
     go_on(turn, said, calls)
 }
 
-/// Makes the calls that are open anew, over a state that was changed.
-pub(crate) fn begin_again(
+/// Rebuilds the open calls over a changed state.
+pub(crate) fn rebuild_open_calls(
     turn: &mut Turn<'_>,
     open: &[NewCall<Request>],
     set: &Map<String, Value>,
 ) -> Result<Vec<NewCall<Request>>, String> {
-    let workflow = workflow_of(turn).ok_or("the workflow is gone")?;
-    let walk = turn.state.walk.as_mut().ok_or("the walk is gone")?;
+    let workflow = workflow_of(turn).ok_or("the workflow is no longer in the app")?;
+    let walk = turn
+        .state
+        .walk
+        .as_mut()
+        .ok_or("the state of the workflow is missing")?;
     walk.state.extend(set.clone());
     let places = open.iter().filter_map(|call| match &call.request.0 {
         CallRequest::At(at) => Some((&at.node, at.item)),
@@ -120,24 +133,27 @@ pub(crate) fn begin_again(
     places
         .into_iter()
         .map(|(node, item)| {
-            let place = workflow.nodes.get(node).ok_or("the node is gone")?;
+            let place = workflow
+                .nodes
+                .get(node)
+                .ok_or("the node is no longer in the workflow")?;
             at_node::call(turn, workflow, place, node, item)
         })
         .collect()
 }
 
-/// Begins everything that can be begun now; ends the task where nothing is left to do.
+/// Starts every node that can start now, and ends the task when nothing is left.
 fn go_on(
     turn: &mut Turn<'_>,
     said: Vec<AddedMessage>,
     mut calls: Vec<NewCall<Request>>,
 ) -> Step<Request> {
     let Some(workflow) = workflow_of(turn) else {
-        return compose::broken(turn, "the workflow is gone");
+        return compose::broken(turn, "the workflow is no longer in the app");
     };
     loop {
         let Some(walk) = turn.state.walk.as_mut() else {
-            return compose::broken(turn, "the walk is gone");
+            return compose::broken(turn, "the state of the workflow is missing");
         };
         if walk.failed.is_some() {
             break;
@@ -164,43 +180,43 @@ fn go_on(
     step
 }
 
-/// The answer: what the workflow's own template says, else what the last node gave.
-fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
+/// Ends with the result of the deliver node, the workflow's answer template, or the result of the last node.
+fn end(turn: &mut Turn<'_>, workflow: &WorkflowGraph) -> Step<Request> {
     let Some(walk) = turn.state.walk.as_deref() else {
-        return compose::broken(turn, "the walk is gone");
+        return compose::broken(turn, "the state of the workflow is missing");
     };
     if let Some(cause) = walk.failed.clone() {
         return compose::stopped(turn, &cause);
     }
     let delivers = |node: &Place| node.kind == NodeKind::Deliver;
     let text = if workflow.nodes.values().any(delivers) {
-        // Whatever else there is was never meant to go out.
+        // A workflow with deliver nodes answers through them only.
         let Some(delivered) = &walk.delivered else {
-            let why = "the workflow ended with nothing that may go out";
+            let why = "the workflow ended before a deliver node";
             return compose::stopped(turn, &FailureCode::WorkflowNotDelivered.because(why));
         };
         let value = walk.state.get(&field_of(workflow, delivered));
-        value.map(in_words).unwrap_or_default()
+        value.map(as_answer).unwrap_or_default()
     } else if let Some(template) = &workflow.answer {
-        let context = context(turn, None);
+        let context = WalkContext::of(turn);
         match turn.assistant.templates.text(template, &context) {
             Ok(text) => text,
             Err(cause) => {
                 let cause = FailureCode::WorkflowTemplate.because(cause);
-                return wordless(turn, workflow, &cause);
+                return end_without_words(turn, workflow, &cause);
             }
         }
     } else {
         let field = walk.last.as_ref().map(|last| field_of(workflow, last));
         let value = field.and_then(|field| walk.state.get(&field));
-        value.map(in_words).unwrap_or_default()
+        value.map(as_answer).unwrap_or_default()
     };
     if text.trim().is_empty() {
-        let why = "the workflow ended with nothing to say";
-        return wordless(turn, workflow, &FailureCode::WorkflowNoAnswer.because(why));
+        let why = "the workflow ended without an answer";
+        return end_without_words(turn, workflow, &FailureCode::WorkflowNoAnswer.because(why));
     }
     let state: Map<String, Value> = walk.state.clone();
-    // What an aggregate node lacks, the answer lacks.
+    // A partial aggregate makes a partial answer.
     let lacks = |(name, node): (&Name, &Place)| {
         let value = state.get(&field_of(workflow, name));
         node.kind == NodeKind::Aggregate && value.is_some_and(|value| value["partial"] == true)
@@ -219,8 +235,8 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowFields) -> Step<Request> {
     compose::speak(turn, told)
 }
 
-/// The end of a workflow that came to its end and has no words for it. What it did is done.
-fn wordless(turn: &mut Turn<'_>, workflow: &WorkflowFields, cause: &str) -> Step<Request> {
+/// Ends a workflow that finished without an answer. If tools had effects, the user is told so.
+fn end_without_words(turn: &mut Turn<'_>, workflow: &WorkflowGraph, cause: &str) -> Step<Request> {
     if !compose::is_something_done(turn) {
         return compose::broken(turn, cause);
     }
@@ -229,24 +245,23 @@ fn wordless(turn: &mut Turn<'_>, workflow: &WorkflowFields, cause: &str) -> Step
     compose::without_words(turn, workflow.name.as_str(), Memory::default(), cause)
 }
 
-/// The workflow that the task walks.
-fn workflow_of<'a>(turn: &Turn<'a>) -> Option<&'a WorkflowFields> {
+/// The workflow that the task runs.
+fn workflow_of<'a>(turn: &Turn<'a>) -> Option<&'a WorkflowGraph> {
     let walk = turn.state.walk.as_deref()?;
-    let workflow = turn.assistant.app.workflow(walk.workflow.as_str());
-    workflow.map(|workflow| &**workflow)
+    turn.assistant.workflow(&walk.workflow)
 }
 
 /// Why a node has no result.
 struct Fault {
     cause: String,
-    /// Whether it may have changed something all the same.
+    /// Whether it may have had an effect.
     unknown: bool,
-    /// Whether it may be tried again.
+    /// Whether a retry is allowed.
     may_try_again: bool,
 }
 
 impl Fault {
-    /// Of a node that made no call.
+    /// The fault of a node that made no call.
     fn without_call(cause: String) -> Self {
         Self {
             cause,
@@ -256,7 +271,7 @@ impl Fault {
     }
 }
 
-/// What a call at a node gave: a value for the state, or why there is none.
+/// The result of a call at a node: a value for the state, or why there is none.
 fn result_of(place: &Place, ask: &CallRequest, outcome: Outcome<Reply>) -> Result<Value, Fault> {
     let unknown = !ask.changed_nothing(&outcome);
     let may_try_again = may_be_replaced(ask, &outcome);
@@ -278,11 +293,11 @@ fn value_of(place: &Place, outcome: Outcome<Reply>) -> Result<Value, String> {
             NodeKind::Workflow => reply.content["output"].clone(),
             _ => reply.content,
         }),
-        Outcome::Done(Reply(CallReply::Person(feedback))) => Ok(person_said(feedback)),
+        Outcome::Done(Reply(CallReply::Person(feedback))) => Ok(human_result(feedback)),
         Outcome::Done(_) => {
-            Err(FailureCode::CallUnexpected.because("the call gave something else"))
+            Err(FailureCode::CallUnexpected.because("the call returned another kind of reply"))
         }
-        // A person who says no has answered.
+        // A rejection is a result of a human node.
         Outcome::Failed(failure) if place.kind == NodeKind::Human => {
             let action = if failure.is(FailureCode::CallUnanswered) {
                 "expired"
@@ -295,8 +310,8 @@ fn value_of(place: &Place, outcome: Outcome<Reply>) -> Result<Value, String> {
     }
 }
 
-/// What a person who agreed said. One who changed something said so.
-fn person_said(feedback: Option<Value>) -> Value {
+/// The result of a human node that was approved or modified.
+fn human_result(feedback: Option<Value>) -> Value {
     let Some(Value::Object(mut fields)) = feedback else {
         return json!({ "action": "approve" });
     };
@@ -304,11 +319,11 @@ fn person_said(feedback: Option<Value>) -> Value {
     Value::Object(fields)
 }
 
-/// Puts a value where it belongs and leaves the node, once all of it has come. Gives the call for the
-/// next item of a list.
+/// Stores a node's value and leaves the node. For an item of a list, returns the call for the next item until all have
+/// results.
 fn take_value(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     node: &Name,
     item: Option<usize>,
@@ -356,10 +371,10 @@ fn take_value(
     Vec::new()
 }
 
-/// The calls of a node, or the end of the walk because they could not be made.
+/// The calls of a node. If they could not be built, the walk fails.
 fn started(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     node: &Name,
     calls: Result<Vec<NewCall<Request>>, String>,
 ) -> Vec<NewCall<Request>> {
@@ -374,11 +389,10 @@ fn started(
     }
 }
 
-/// A node that could not do its work: it tries again where it certainly changed nothing, or does what its
-/// `on_error` says.
+/// Handles the failure of a node: retries it if it certainly changed nothing, else applies its `on_error`.
 fn take_error(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     at: &NodeAction,
     fault: &Fault,
@@ -399,10 +413,10 @@ fn take_error(
     give_up(turn, workflow, place, node, at.item, fault)
 }
 
-/// Does what a node's `on_error` says.
+/// Applies a node's `on_error`.
 fn give_up(
     turn: &mut Turn<'_>,
-    workflow: &WorkflowFields,
+    workflow: &WorkflowGraph,
     place: &Place,
     node: &Name,
     item: Option<usize>,
@@ -426,12 +440,12 @@ fn give_up(
     Vec::new()
 }
 
-/// Decides where the edges of a node lead, and leaves it.
-fn leave(turn: &mut Turn<'_>, workflow: &WorkflowFields, node: &Name) {
-    let context = context(turn, None);
+/// Evaluates the edges of a node, and leaves it.
+fn leave(turn: &mut Turn<'_>, workflow: &WorkflowGraph, node: &Name) {
+    let context = WalkContext::of(turn);
     let chosen: Result<Vec<_>, String> = workflow
-        .edges_from(node)
-        .map(|edge| leads_to(&turn.assistant.templates, edge, &context))
+        .leaving(node)
+        .map(|(_, edge)| leads_to(&turn.assistant.templates, edge, &context))
         .collect();
     let Some(walk) = turn.state.walk.as_mut() else {
         return;
@@ -446,11 +460,11 @@ fn leave(turn: &mut Turn<'_>, workflow: &WorkflowFields, node: &Name) {
     }
 }
 
-/// Where an edge leads, if anywhere: under its condition, or to the node that its key names.
+/// The target of an edge: by its condition or its key. `None` if it is not taken.
 fn leads_to(
     templates: &Templates,
     edge: &Edge,
-    context: &Map<String, Value>,
+    context: &WalkContext<'_>,
 ) -> Result<Option<Name>, String> {
     let value = match &edge.condition {
         Some(condition) => Some(templates.expression(condition, context)?),
@@ -460,14 +474,15 @@ fn leads_to(
         (Destination::Node(node), None) => Some(node.clone()),
         (Destination::Node(node), Some(value)) => is_true(&value).then(|| node.clone()),
         (Destination::ByKey(nodes), value) => {
-            let key = value.or_else(|| context.get("routing_key").cloned());
+            let known = || context.value_of("routing_key").map(Cow::into_owned);
+            let key = value.or_else(known);
             let key = key.map(|key| key_of(&key)).unwrap_or_default();
             nodes.get(&key).or_else(|| nodes.get("otherwise")).cloned()
         }
     })
 }
 
-/// A value as the key of a mapping. Yes and no may be written as such.
+/// A value as the key of a mapping. Booleans are `yes` and `no`.
 fn key_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -488,21 +503,7 @@ fn is_true(value: &Value) -> bool {
     }
 }
 
-/// What templates and expressions see: the state, what was asked, and the item of a `map`.
-fn context(turn: &Turn<'_>, item: Option<(&Name, &Value)>) -> Map<String, Value> {
-    let walk = turn.state.walk.as_deref();
-    let mut context = walk.map(|walk| walk.state.clone()).unwrap_or_default();
-    context.insert("request".into(), turn.said().into());
-    context.insert("task_id".into(), turn.view.facts.id.to_string().into());
-    let thinks = turn.assistant.thinker(None).is_some();
-    context.insert("has_model".into(), thinks.into());
-    if let Some((name, value)) = item {
-        context.insert(name.to_string(), value.clone());
-    }
-    context
-}
-
-/// The field of the state that takes what comes of a node.
+/// The field of the state for a node's result.
 fn field_of(workflow: &WorkflowFields, node: &Name) -> String {
     let named = workflow
         .nodes
@@ -511,10 +512,10 @@ fn field_of(workflow: &WorkflowFields, node: &Name) -> String {
     named.unwrap_or_else(|| node.clone()).to_string()
 }
 
-/// What an agent said becomes part of the task's messages.
-fn agent_says(turn: &Turn<'_>, place: &Place, value: &Value) -> Option<AddedMessage> {
+/// An agent's answer as a message of the task.
+fn agent_message(turn: &Turn<'_>, place: &Place, value: &Value) -> Option<AddedMessage> {
     let text = value["text"].as_str().unwrap_or_default();
-    let mut fields = MessageFields::said(Role::Assistant, text, turn.view.at);
+    let mut fields = MessageFields::draft(Role::Assistant, text, turn.view.at);
     fields.agent.clone_from(&place.agent);
     let message = Message::new(fields).ok()?;
     Some(AddedMessage {
@@ -524,7 +525,7 @@ fn agent_says(turn: &Turn<'_>, place: &Place, value: &Value) -> Option<AddedMess
 }
 
 /// A value as an answer.
-fn in_words(value: &Value) -> String {
+fn as_answer(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Object(fields) => match fields.get("text") {

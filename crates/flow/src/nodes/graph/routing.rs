@@ -1,5 +1,5 @@
-//! The nodes of a workflow that decide who answers (`route`), let them answer (`dispatch`), and make one answer of it
-//! (`aggregate`): the same way that an app without a workflow goes, as parts of a graph.
+//! The nodes that choose targets (`route`), run them (`dispatch`) and combine their answers (`aggregate`): the steps of an
+//! app without a workflow, as parts of a graph.
 
 use convoke_engine::{NewCall, Outcome};
 use convoke_model::{
@@ -7,6 +7,7 @@ use convoke_model::{
 };
 use serde_json::{Value, json};
 
+use super::definition::WorkflowGraph;
 use super::walk::RunningNode;
 use super::{at_node, field_of, started, take_value};
 use crate::calls::{CallReply, CallRequest, NodeAction, Reply, Request, ReturnedCall};
@@ -17,22 +18,22 @@ use crate::nodes::{aggregate, compose, dispatch};
 use crate::split::Part;
 use crate::turn::Turn;
 
-/// The routing key where it is not known what is meant.
+/// The routing key of an ambiguous request.
 const CLARIFY: &str = "clarify";
 
-/// The routing key where nobody fits, or nobody can tell who does.
+/// The routing key of a request without a target.
 const FALLBACK: &str = "fallback";
 
-/// The node that is gone through.
+/// The node that is being processed.
 #[derive(Clone, Copy)]
 pub(super) struct NodeContext<'a> {
-    pub(super) workflow: &'a WorkflowFields,
+    pub(super) workflow: &'a WorkflowGraph,
     pub(super) place: &'a Place,
     pub(super) node: &'a Name,
 }
 
 impl NodeContext<'_> {
-    /// Leaves a route node with what was decided, and the key by which it goes on.
+    /// Leaves a route node with a decision and its routing key.
     fn give(self, turn: &mut Turn<'_>, key: &str, value: Value) -> Vec<NewCall<Request>> {
         if let Some(walk) = turn.state.walk.as_mut() {
             walk.state.insert("routing_key".into(), key.into());
@@ -41,7 +42,7 @@ impl NodeContext<'_> {
     }
 }
 
-/// Takes in what was decided, locally or by a model; asks the model where the local decision is not sure.
+/// Applies a decision, and asks the model where the local one is not sure.
 pub(super) fn take_route(
     turn: &mut Turn<'_>,
     here: NodeContext<'_>,
@@ -53,7 +54,7 @@ pub(super) fn take_route(
         Outcome::Done(Reply(CallReply::Decided(decided))) => {
             turn.state.shown = decided.shown;
             turn.state.conversations = decided.conversations;
-            match locally(decided.meaning, over) {
+            match local_decision(decided.meaning, over) {
                 Ok(decision) => leave(turn, here, &decision),
                 Err(candidates) => {
                     let unsure = RouterContext {
@@ -67,7 +68,12 @@ pub(super) fn take_route(
         Outcome::Done(Reply(CallReply::Thought(thought))) => {
             let unsure = take_unsure(turn, &at.node);
             let Some(router) = turn.assistant.router(over) else {
-                return give_nobody(turn, here, "the router is gone", &unsure.dropped);
+                return fall_back(
+                    turn,
+                    here,
+                    "the router is no longer in the app",
+                    &unsure.dropped,
+                );
             };
             if let Some(walk) = turn.state.walk.as_mut() {
                 walk.spent.add(&thought, router.models.iter());
@@ -75,14 +81,14 @@ pub(super) fn take_route(
             let choice = router.read(&thought.text, turn.said());
             take_choice(turn, here, at, choice, unsure)
         }
-        Outcome::Done(_) => give_nobody(turn, here, "nothing was decided", &[]),
+        Outcome::Done(_) => fall_back(turn, here, "nothing was decided", &[]),
         Outcome::Failed(failure) => {
             let unsure = take_unsure(turn, &at.node);
             let why = failure.cause();
             if failure.transient {
                 return ask(turn, here, at, unsure, &why);
             }
-            give_nobody(turn, here, &why, &unsure.dropped)
+            fall_back(turn, here, &why, &unsure.dropped)
         }
     }
 }
@@ -97,7 +103,7 @@ fn take_choice(
     unsure.dropped.extend(choice.dropped);
     match choice.chosen {
         ModelChoice::Broken(why) => ask(turn, here, at, unsure, &why),
-        ModelChoice::Nobody(why) => give_nobody(turn, here, &why, &unsure.dropped),
+        ModelChoice::Nobody(why) => fall_back(turn, here, &why, &unsure.dropped),
         ModelChoice::Unsure {
             candidates,
             question,
@@ -108,18 +114,18 @@ fn take_choice(
             } else {
                 candidates
             };
-            give_open(turn, here, &candidates, question.as_deref(), &why)
+            ask_user(turn, here, &candidates, question.as_deref(), &why)
         }
         ModelChoice::Targets { parts, why } => {
             match decision(turn.said(), &parts, &why, unsure.dropped) {
                 Some(decision) => leave(turn, here, &decision),
-                None => give_nobody(turn, here, &why, &[]),
+                None => fall_back(turn, here, &why, &[]),
             }
         }
     }
 }
 
-/// Asks the model, unless there is none or it was asked often enough.
+/// Asks the model, unless there is none or its attempts are used up.
 fn ask(
     turn: &mut Turn<'_>,
     here: NodeContext<'_>,
@@ -146,14 +152,17 @@ fn ask(
         }
         None if !unsure.candidates.is_empty() => {
             let why = "several things may be meant";
-            give_open(turn, here, &unsure.candidates, None, why)
+            ask_user(turn, here, &unsure.candidates, None, why)
         }
-        _ => give_nobody(turn, here, why, &unsure.dropped),
+        _ => fall_back(turn, here, why, &unsure.dropped),
     }
 }
 
-/// What the words of a message are taken for, or what they may be.
-fn locally(meaning: Meaning, over: Option<TargetKind>) -> Result<Decision, Vec<RequestTarget>> {
+/// The local decision, or the candidates if it is not sure.
+fn local_decision(
+    meaning: Meaning,
+    over: Option<TargetKind>,
+) -> Result<Decision, Vec<RequestTarget>> {
     let fits = |kind: TargetKind| over.is_none_or(|over| over == kind);
     match meaning {
         Meaning::Act(tool_call) => match over {
@@ -173,7 +182,7 @@ fn locally(meaning: Meaning, over: Option<TargetKind>) -> Result<Decision, Vec<R
         Meaning::Several { parts } => {
             let parts: Vec<Part> = parts
                 .into_iter()
-                .filter_map(|part| kept(part, over))
+                .filter_map(|part| as_kind(part, over))
                 .collect();
             let said: Vec<&str> = parts.iter().map(|part| part.said.as_str()).collect();
             dispatch::decision(&said.join(", "), &parts).ok_or_else(Vec::new)
@@ -192,8 +201,8 @@ fn locally(meaning: Meaning, over: Option<TargetKind>) -> Result<Decision, Vec<R
     }
 }
 
-/// A part of a message as one of the wanted kind, if it can be.
-fn kept(part: Part, over: Option<TargetKind>) -> Option<Part> {
+/// A part of a message as a target of the wanted kind, if it can be one.
+fn as_kind(part: Part, over: Option<TargetKind>) -> Option<Part> {
     let target = match (part.target, over) {
         (RequestTarget::Skill(SkillRef { agent, .. }), Some(TargetKind::Agent)) => {
             RequestTarget::Agent { agent }
@@ -207,7 +216,7 @@ fn kept(part: Part, over: Option<TargetKind>) -> Option<Part> {
     Some(Part { target, ..part })
 }
 
-/// Whoever was chosen is next.
+/// Leaves with the chosen targets.
 fn leave(turn: &mut Turn<'_>, here: NodeContext<'_>, decision: &Decision) -> Vec<NewCall<Request>> {
     let primary = decision.primary().map(|target| target.name.to_string());
     here.give(
@@ -217,8 +226,8 @@ fn leave(turn: &mut Turn<'_>, here: NodeContext<'_>, decision: &Decision) -> Vec
     )
 }
 
-/// It is left to the user.
-fn give_open(
+/// Leaves with a question to the user.
+fn ask_user(
     turn: &mut Turn<'_>,
     here: NodeContext<'_>,
     candidates: &[RequestTarget],
@@ -233,8 +242,8 @@ fn give_open(
     here.give(turn, CLARIFY, value)
 }
 
-/// Nobody fits, or nobody can tell who does.
-fn give_nobody(
+/// Leaves without a target.
+fn fall_back(
     turn: &mut Turn<'_>,
     here: NodeContext<'_>,
     why: &str,
@@ -256,32 +265,31 @@ fn running<'t>(turn: &'t mut Turn<'_>, node: &Name) -> Option<&'t mut RunningNod
     turn.state.walk.as_mut()?.running(node)
 }
 
-/// The targets that a dispatch node hands the request to: those of its route node.
+/// The targets of a dispatch node: those that its route node chose.
 pub(super) fn targets(turn: &Turn<'_>, workflow: &WorkflowFields, place: &Place) -> Vec<Value> {
-    of(turn, workflow, place)["targets"]
+    source_value(turn, workflow, place)["targets"]
         .as_array()
         .cloned()
         .unwrap_or_default()
 }
 
-/// What the node gave that a dispatch or an aggregate node is of.
-fn of(turn: &Turn<'_>, workflow: &WorkflowFields, place: &Place) -> Value {
+/// The result of the node that a dispatch or aggregate node refers to.
+fn source_value(turn: &Turn<'_>, workflow: &WorkflowFields, place: &Place) -> Value {
     let walk = turn.state.walk.as_deref();
     let field = place.of.as_ref().map(|of| field_of(workflow, of));
     let value = field.and_then(|field| walk?.state.get(&field).cloned());
     value.unwrap_or_default()
 }
 
-/// The call by which a target answers, after so many attempts that failed.
+/// The call of a target, after so many failed attempts.
 pub(super) fn dispatched(
     turn: &Turn<'_>,
     target: &Value,
     failures: u32,
     until_ms: Option<u64>,
 ) -> Result<CallRequest, String> {
-    let goal = goal_of(target).ok_or_else(|| {
-        FailureCode::WorkflowDispatch.because("the target is none that the app has")
-    })?;
+    let goal = goal_of(target)
+        .ok_or_else(|| FailureCode::WorkflowDispatch.because("the app has no such target"))?;
     let said = target["request"].as_str().unwrap_or(turn.said()).to_owned();
     let agent = goal
         .agent()
@@ -311,7 +319,7 @@ fn goal_of(target: &Value) -> Option<RequestTarget> {
     })
 }
 
-/// Takes in what came of a target: its result, or it is tried once more.
+/// Applies the outcome of a target: stores its result or retries it.
 pub(super) fn take_dispatched(
     turn: &mut Turn<'_>,
     here: NodeContext<'_>,
@@ -336,7 +344,7 @@ pub(super) fn take_dispatched(
     started(turn, here.workflow, here.node, again.map(|call| vec![call]))
 }
 
-/// What came of a target, unless it is to be tried once more.
+/// The result of a target. `None` if it is to be retried.
 fn result(
     turn: &Turn<'_>,
     target: &Value,
@@ -359,7 +367,7 @@ fn result(
         }
         Outcome::Done(_) => (
             String::new(),
-            Some("it gave something else".to_owned()),
+            Some("it returned another kind of reply".to_owned()),
             None,
         ),
         Outcome::Failed(failure) => {
@@ -380,13 +388,13 @@ fn result(
     Some(result)
 }
 
-/// One answer of what came of all targets.
+/// Combines the results of all targets.
 pub(super) fn aggregated(
     turn: &Turn<'_>,
     workflow: &WorkflowFields,
     place: &Place,
 ) -> Result<Value, String> {
-    let results = of(turn, workflow, place);
+    let results = source_value(turn, workflow, place);
     let results = results.as_array().map(Vec::as_slice).unwrap_or_default();
     let succeeded = |result: &&Value| result["success"] == Value::Bool(true);
     let texts: Vec<String> = results
@@ -404,7 +412,7 @@ pub(super) fn aggregated(
         return Err(FailureCode::DispatchAllFailed.because(why));
     }
     let lacks = (!missing.is_empty()).then(|| format!("{} could not help.", missing.join(" and ")));
-    let text = aggregate::in_one(turn.assistant, &texts, lacks.as_deref())?;
+    let text = aggregate::joined_with_missing(turn.assistant, &texts, lacks.as_deref())?;
     let is_partial = |result: &Value| result["partial"] == Value::Bool(true);
     Ok(json!({
         "text": text, "missing": missing,

@@ -1,89 +1,94 @@
-//! Where a walk through a workflow stands: which nodes were come to, which ways were taken, what is
-//! known. Pure bookkeeping; what happens at a node is elsewhere.
+//! The state of a running workflow: visited nodes, taken edges and shared values. Bookkeeping only; what happens at a node
+//! is in `at_node`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use convoke_model::{Join, Name, OnError, Reducer, WorkflowFields};
+use convoke_model::{Join, Name, Reducer, WorkflowFields};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::arrivals::{Arrivals, KnownArrivals};
+use super::definition::WorkflowGraph;
 use crate::calls::is_default;
+use crate::effort;
 use crate::nodes::agent::BudgetUse;
 use crate::nodes::route::RouterContext;
 
-/// A walk under way. It is written with every entry.
+/// A running workflow. It is written with every entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Walk {
     pub(crate) workflow: Name,
-    /// What the nodes share, messages left out.
+    /// Values that the nodes share.
     #[serde(default)]
     pub(crate) state: Map<String, Value>,
-    /// The nodes that were come to, or never will be.
+    /// The nodes that were started or skipped.
     #[serde(default)]
     pub(crate) visits: BTreeMap<Name, Visit>,
-    /// Where each edge led that was decided about, by its place in the workflow.
+    /// The targets of edges that were evaluated, by the index of the edge. `None` if it was not taken.
     #[serde(default)]
     ways: BTreeMap<usize, Option<Name>>,
-    /// Nodes that failed and went where their `on_error` says.
+    /// Failed nodes and the targets of their `on_error`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     detours: BTreeMap<Name, Name>,
-    /// What agents have spent on the way.
+    /// Budget used by agents of the workflow.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) spent: BudgetUse,
-    /// The tools that did something on the way, as `server.tool`, each once. Built-in tools change nothing.
+    /// The tools that succeeded, as `server.tool`, each once. Without built-in tools, which have no effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) done: Vec<String>,
-    /// Calls that were begun.
+    /// Number of calls made.
     #[serde(default)]
     pub(crate) steps: u32,
-    /// Why it ends without an answer, once nothing is under way any more.
+    /// Why the walk failed. It ends once no call is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failed: Option<String>,
-    /// The deliver node that was come to last.
+    /// The last deliver node that was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delivered: Option<Name>,
-    /// The node that finished last, of those behind which there is none where there is one.
+    /// The node that finished last; an end node takes precedence over others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last: Option<Name>,
+    #[serde(skip)]
+    arrivals: KnownArrivals,
 }
 
-/// How far a node has come.
+/// The state of a visited node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Visit {
-    /// Its calls are under way.
+    /// It has open calls.
     Running(RunningNode),
     /// It has a result.
     Done,
-    /// No way leads to it any more.
+    /// It cannot be reached any more.
     Skipped,
 }
 
-/// What a node under way remembers.
+/// The state of a running node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunningNode {
-    /// Attempts that failed, by the item that they were for.
+    /// Number of failed attempts, by item.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) failures: BTreeMap<usize, u32>,
-    /// The items that a `map` goes over, and what came of each.
+    /// The items of a `map`, and the result of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) items: Vec<Value>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) results: BTreeMap<usize, Value>,
-    /// How many items were begun.
+    /// Number of items that were started.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) begun: usize,
-    /// What is known at a route node while a model decides.
+    /// Context of a route node while a model decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unsure: Option<RouterContext>,
-    /// Calls under way.
+    /// Number of open calls.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) open: usize,
 }
 
-/// How a node was left.
+/// How a node is left.
 pub(crate) enum NodeExit {
-    /// By its edges; each decides for itself where it leads, if anywhere.
+    /// By its edges: the target of each, or `None` if it is not taken.
     ByEdges(Vec<Option<Name>>),
     /// By its `on_error`.
     To(Name),
@@ -103,22 +108,31 @@ impl Walk {
             failed: None,
             delivered: None,
             last: None,
+            arrivals: KnownArrivals::default(),
         }
     }
 
-    /// Whether anything is under way.
+    /// Whether any node is running.
     pub(crate) fn is_busy(&self) -> bool {
         let running = |visit: &Visit| matches!(visit, Visit::Running(_));
-        self.visits.values().any(running)
+        match &self.arrivals.0 {
+            Some(arrivals) => arrivals.running > 0,
+            None => self.visits.values().any(running),
+        }
     }
 
-    /// Begins a node.
+    /// Starts a node.
     pub(crate) fn enter(&mut self, node: &Name) {
         let visit = Visit::Running(RunningNode::default());
-        self.visits.insert(node.clone(), visit);
+        let before = self.visits.insert(node.clone(), visit);
+        if let Some(arrivals) = &mut self.arrivals.0
+            && !matches!(before, Some(Visit::Running(_)))
+        {
+            arrivals.running += 1;
+        }
     }
 
-    /// A node under way.
+    /// A running node.
     pub(crate) fn running(&mut self, node: &Name) -> Option<&mut RunningNode> {
         match self.visits.get_mut(node) {
             Some(Visit::Running(running)) => Some(running),
@@ -126,103 +140,113 @@ impl Walk {
         }
     }
 
-    /// Leaves a node: its ways are decided once and for all.
-    pub(crate) fn leave(&mut self, workflow: &WorkflowFields, node: &Name, left: NodeExit) {
-        self.visits.insert(node.clone(), Visit::Done);
-        let is_end = |node: &Name| workflow.successors(node).is_empty();
-        if is_end(node) || !self.last.as_ref().is_some_and(is_end) {
+    /// Marks a node as done and records where its edges lead.
+    pub(crate) fn leave(&mut self, workflow: &WorkflowGraph, node: &Name, left: NodeExit) {
+        if workflow.is_end(node) || !self.last.as_ref().is_some_and(|last| workflow.is_end(last)) {
             self.last = Some(node.clone());
         }
-        let own = edges_of(workflow, node);
         match left {
-            NodeExit::ByEdges(chosen) => self.ways.extend(own.zip(chosen)),
+            NodeExit::ByEdges(chosen) => self.settle(workflow, node, Visit::Done, chosen),
             NodeExit::To(target) => {
-                self.ways.extend(own.map(|edge| (edge, None)));
                 self.detours.insert(node.clone(), target);
+                self.settle(workflow, node, Visit::Done, std::iter::repeat(None));
             }
         }
     }
 
-    /// Ends the walk without an answer, once what is under way has come to an end.
-    pub(crate) fn fail(&mut self, workflow: &WorkflowFields, node: &Name, cause: &str) {
+    /// Records the end of a node and where its edges lead.
+    fn settle(
+        &mut self,
+        workflow: &WorkflowGraph,
+        node: &Name,
+        visit: Visit,
+        chosen: impl IntoIterator<Item = Option<Name>>,
+    ) {
+        let before = self.visits.insert(node.clone(), visit);
+        let mut arrivals = self.arrivals.0.take();
+        match before {
+            // A node that is left twice has its edges recorded again, so the counts are rebuilt.
+            Some(Visit::Done | Visit::Skipped) => arrivals = None,
+            Some(Visit::Running(_)) => {
+                if let Some(arrivals) = &mut arrivals {
+                    arrivals.running = arrivals.running.saturating_sub(1);
+                }
+            }
+            None => {}
+        }
+        if let Some(arrivals) = &mut arrivals {
+            arrivals.decide_detour(workflow, node, self.detours.get(node));
+        }
+        for ((edge, _), to) in workflow.leaving(node).zip(chosen) {
+            if let Some(arrivals) = &mut arrivals {
+                arrivals.decide(workflow, edge, to.as_ref());
+            }
+            self.ways.insert(edge, to);
+        }
+        self.arrivals.0 = arrivals;
+    }
+
+    /// Fails the walk. It ends once no call is open.
+    pub(crate) fn fail(&mut self, workflow: &WorkflowGraph, node: &Name, cause: &str) {
         self.failed
             .get_or_insert_with(|| format!("{cause} (at node {node})"));
         self.leave_if_idle(workflow, node);
     }
 
-    /// Leaves a node of a walk that has failed, once none of its calls is under way.
-    pub(crate) fn leave_if_idle(&mut self, workflow: &WorkflowFields, node: &Name) {
+    /// Leaves a node of a failed walk once it has no open calls.
+    pub(crate) fn leave_if_idle(&mut self, workflow: &WorkflowGraph, node: &Name) {
         if self.running(node).is_none_or(|running| running.open == 0) {
             self.leave(workflow, node, NodeExit::ByEdges(Vec::new()));
         }
     }
 
-    /// The nodes that can be begun now. Nodes that no way can lead to any more are skipped on the way.
-    pub(crate) fn ready(&mut self, workflow: &WorkflowFields) -> Vec<Name> {
-        let mut ready = Vec::new();
+    /// The nodes that can start now. Marks nodes that cannot be reached any more as skipped.
+    pub(crate) fn ready(&mut self, workflow: &WorkflowGraph) -> Vec<Name> {
         if self.visits.is_empty() {
             return vec![workflow.entry_point.clone()];
         }
+        let mut ready = Vec::new();
+        let mut found = BTreeSet::new();
         loop {
-            let mut skipped = false;
-            let arrivals = self.arrivals(workflow);
-            for (name, node) in &workflow.nodes {
-                if self.visits.contains_key(name) || ready.contains(name) {
+            let mut skipped = Vec::new();
+            for name in self.arrivals(workflow).changed() {
+                effort::count(1);
+                let Some(node) = workflow.nodes.get(&name) else {
+                    continue;
+                };
+                if self.visits.contains_key(&name) || found.contains(&name) {
                     continue;
                 }
-                let (taken, open) = arrivals.get(name).copied().unwrap_or_default();
-                let settled = open == 0 && taken > 0;
+                let ways = self.arrivals(workflow).to(&name);
+                let settled = ways.open == 0 && ways.taken > 0;
                 let enough = match node.join {
                     Join::All => settled,
-                    Join::Any => taken > 0,
-                    Join::First(number) => settled || taken >= number as usize,
+                    Join::Any => ways.taken > 0,
+                    Join::First(number) => settled || ways.taken >= number as usize,
                 };
                 if enough {
-                    ready.push(name.clone());
-                } else if open == 0 {
-                    self.visits.insert(name.clone(), Visit::Skipped);
-                    let own = edges_of(workflow, name).map(|edge| (edge, None));
-                    self.ways.extend(own);
-                    skipped = true;
+                    found.insert(name.clone());
+                    ready.push(name);
+                } else if ways.open == 0 {
+                    skipped.push(name);
                 }
             }
-            if !skipped {
+            if skipped.is_empty() {
                 return ready;
             }
+            for name in skipped {
+                self.settle(workflow, &name, Visit::Skipped, std::iter::repeat(None));
+            }
         }
     }
 
-    /// How many ways were taken to each node, and how many may still be.
-    fn arrivals<'a>(&self, workflow: &'a WorkflowFields) -> BTreeMap<&'a Name, (usize, usize)> {
-        let mut arrivals: BTreeMap<&Name, (usize, usize)> = BTreeMap::new();
-        for (index, edge) in workflow.edges.iter().enumerate() {
-            // Two keys of an edge may lead to the same node, which is one way to it.
-            let leads_to: BTreeSet<&Name> = edge.to.nodes().collect();
-            let way = self.ways.get(&index);
-            for node in leads_to {
-                let (taken, open) = arrivals.entry(node).or_default();
-                match way {
-                    Some(Some(to)) if to == node => *taken += 1,
-                    Some(_) => {}
-                    None => *open += 1,
-                }
-            }
-        }
-        for (from, other) in &workflow.nodes {
-            let OnError::Goto(node) = &other.on_error else {
-                continue;
-            };
-            let (taken, open) = arrivals.entry(node).or_default();
-            if self.detours.get(from) == Some(node) {
-                *taken += 1;
-            } else if !matches!(self.visits.get(from), Some(Visit::Done | Visit::Skipped)) {
-                *open += 1;
-            }
-        }
-        arrivals
+    fn arrivals(&mut self, workflow: &WorkflowGraph) -> &mut Arrivals {
+        let (visits, ways, detours) = (&self.visits, &self.ways, &self.detours);
+        let known = &mut self.arrivals.0;
+        known.get_or_insert_with(|| Box::new(Arrivals::of(workflow, visits, ways, detours)))
     }
 
-    /// Puts what came of a node into the state, as the workflow says for the field.
+    /// Stores a value in the state with the field's reducer.
     pub(crate) fn keep(&mut self, workflow: &WorkflowFields, field: &str, value: Value) {
         let reducer = workflow.state.get(field).copied().unwrap_or_default();
         let known = self.state.get_mut(field).map(Value::take);
@@ -231,7 +255,7 @@ impl Walk {
     }
 }
 
-/// What a field holds after something was added to it.
+/// Combines a field's value with a new one.
 pub(crate) fn reduce(reducer: Reducer, known: Option<Value>, new: Value) -> Value {
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     match (reducer, known) {
@@ -260,12 +284,4 @@ pub(crate) fn reduce(reducer: Reducer, known: Option<Value>, new: Value) -> Valu
         (Reducer::Max, Some(known)) if number(&known) >= number(&new) => known,
         (Reducer::Set | Reducer::Merge | Reducer::Sum | Reducer::Max, _) => new,
     }
-}
-
-/// The edges that leave a node, by their places.
-fn edges_of<'a>(workflow: &'a WorkflowFields, node: &'a Name) -> impl Iterator<Item = usize> + 'a {
-    let edges = workflow.edges.iter().enumerate();
-    edges
-        .filter(move |(_, edge)| edge.from == *node)
-        .map(|(index, _)| index)
 }

@@ -58,7 +58,7 @@ impl Router {
         let written = extract_json(text).and_then(|value| WrittenChoice::deserialize(value).ok());
         let Some(written) = written else {
             return Choice {
-                chosen: ModelChoice::Broken("the model wrote nothing that can be read".into()),
+                chosen: ModelChoice::Broken("the model's reply cannot be read".into()),
                 dropped: Vec::new(),
             };
         };
@@ -111,9 +111,7 @@ impl Router {
                     question: Some(question),
                     why,
                 },
-                None if named_any => {
-                    ModelChoice::Broken("the model named nobody who exists".into())
-                }
+                None if named_any => ModelChoice::Broken("the model named no known target".into()),
                 None => ModelChoice::Nobody(why),
             };
         }

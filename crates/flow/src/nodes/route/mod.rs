@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{agent, compose, decide, dispatch};
 use crate::assistant::Node;
 use crate::calls::{CallRequest, Request, ReturnedCall, is_default, one_call};
+use crate::input::ConversationExcerpt;
 use crate::inquiry::{Inquiry, Question};
 use crate::interpret::{Meaning, for_goal};
 use crate::memory::{Memory, PendingQuestion, RequestTarget};
@@ -29,14 +30,17 @@ const INTENT_FALLBACK: &str = "fallback";
 pub(crate) struct Routing {
     /// Which attempt it is, from 1.
     pub(crate) attempt: u32,
-    /// When its time is over.
+    /// Its deadline, in milliseconds from when the task was accepted.
     pub(crate) until_ms: u64,
     /// What is chosen from, if not from everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) over: Option<TargetKind>,
+    /// What a child may read of its parent's conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<ConversationExcerpt>,
 }
 
-/// What is known while a model says who answers.
+/// Context of an open routing decision.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RouterContext {
     /// What the local decision takes to be likely.
@@ -84,7 +88,7 @@ pub(crate) fn unsure(turn: &mut Turn<'_>, candidates: Vec<RequestTarget>) -> Ste
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let assistant = turn.assistant;
     let Some(router) = assistant.router(None) else {
-        return compose::broken(turn, "the router is gone");
+        return compose::broken(turn, "the router is no longer in the app");
     };
     let thought = match returned.thought() {
         Ok(thought) => thought,
@@ -130,7 +134,7 @@ fn take(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
             RequestTarget::Agent { agent } => {
                 return match assistant.app.agent(agent.as_str()) {
                     Some(agent) => agent::start(turn, agent),
-                    None => compose::broken(turn, "the agent is gone"),
+                    None => compose::broken(turn, "the agent is no longer in the app"),
                 };
             }
             goal => for_goal(&assistant.catalogue, turn.said(), goal, None),
@@ -166,7 +170,7 @@ fn domains_only(parts: &[Part]) -> Option<Vec<Question>> {
 /// Asks the model, unless it was asked often enough.
 fn ask(turn: &mut Turn<'_>) -> Step<Request> {
     let Some(mut unsure) = turn.state.unsure.take() else {
-        return compose::broken(turn, "what was to be decided is gone");
+        return compose::broken(turn, "the state of the routing decision is missing");
     };
     let routing = attempt(turn, &mut unsure, None);
     turn.state.unsure = Some(unsure);
@@ -189,6 +193,7 @@ pub(crate) fn attempt(
         attempt: unsure.attempts,
         until_ms: now + time,
         over,
+        earlier: turn.state.earlier,
     }
 }
 
@@ -213,7 +218,7 @@ fn not_answered(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
 }
 
 fn give_up(turn: &mut Turn<'_>, why: &str) -> Step<Request> {
-    let why = format!("who answers could not be decided: {why}");
+    let why = format!("the target could not be decided: {why}");
     let dropped = end(turn).dropped;
     fall_back(turn, &why, INTENT_FALLBACK, dropped)
 }

@@ -1,4 +1,4 @@
-//! Questions that no space answers, and some that only another space does.
+//! Questions that no space answers, and some that only another space answers.
 
 pub(super) const EVERYWHERE: &[&str] = &[
     "Hello, how is it going?",

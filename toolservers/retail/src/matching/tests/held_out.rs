@@ -1,5 +1,4 @@
-//! Written after the examples; no example was added for their sake. They show how well strangers
-//! are served.
+//! Written after the examples, none of which was added because of them: a measure for unknown questions.
 
 /// Space, query and question.
 pub(super) const QUESTIONS: &[(&str, &str, &str)] = &[

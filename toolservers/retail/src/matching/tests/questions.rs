@@ -1,4 +1,4 @@
-//! Space, query and question. None is an example: they are what somebody else would say.
+//! Space, query and question. None is an example; they are worded as other people would.
 
 pub(super) const QUESTIONS: &[(&str, &str, &str)] = &[
     (

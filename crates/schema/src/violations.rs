@@ -1,4 +1,4 @@
-//! What is wrong with a value that does not fit: a few short complaints, found within a budget too.
+//! Explains why a value does not match: a few short violations, also within a budget.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -6,67 +6,68 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use crate::check::Check;
-use crate::error::{Complaint, Complexity, abbreviated};
+use crate::error::{Complexity, Violation, abbreviated};
 use crate::node::{Node, NodeId, ObjectNode};
 
-/// How much of a value is repeated in a complaint about it, in characters.
-const QUOTED: usize = 80;
+/// Limit of the excerpt of a value in a message, in characters.
+const EXCERPT_CHARACTERS: usize = 80;
 
-/// How many names one complaint lists.
-const NAMES: usize = 10;
+/// Limit of property names listed in one message.
+const MAX_LISTED_NAMES: usize = 10;
 
-/// Lists what is wrong. The budget of the check pays for it, and where that is used up, the complaints
-/// that were found must do.
-pub(crate) fn explain(mut check: Check<'_>, value: &Value) -> Vec<Complaint> {
+/// Lists the violations. Charged to the check's budget; when that is used up, the list is incomplete.
+pub(crate) fn explain(mut check: Check<'_>, value: &Value) -> Vec<Violation> {
     let root = check.schema.root;
     check.replenish();
-    let mut explanation = Explanation {
+    let mut explainer = Explainer {
         check,
         path: String::new(),
         depth: 0,
         explained: HashSet::new(),
         found: Vec::new(),
     };
-    let complete = explanation.node(root, value);
-    if explanation.found.is_empty() {
+    let complete = explainer.node(root, value);
+    if explainer.found.is_empty() {
         let message = match complete {
-            Ok(()) => "it does not fit".to_owned(),
-            Err(complexity) => format!("it does not fit, and why is not known: {complexity}"),
+            Ok(()) => "does not match the schema".to_owned(),
+            Err(complexity) => {
+                format!("does not match the schema; the reason is unknown: {complexity}")
+            }
         };
-        explanation.complain(message);
+        explainer.report(message);
     }
-    explanation.found
+    explainer.found
 }
 
-struct Explanation<'s> {
+struct Explainer<'s> {
     check: Check<'s>,
-    /// JSON pointer to the value that is looked at.
+    /// JSON pointer to the current part of the value.
     path: String,
     depth: usize,
-    /// Which schemas were held against which values, by the values' addresses. Once is enough.
+    /// Pairs already explained, so that each is reported once. Values are keyed by address.
     explained: HashSet<(NodeId, *const Value)>,
-    found: Vec<Complaint>,
+    found: Vec<Violation>,
 }
 
-type Explained = Result<(), Complexity>;
+type ExplainResult = Result<(), Complexity>;
 
-impl Explanation<'_> {
+impl Explainer<'_> {
     fn is_full(&self) -> bool {
-        self.found.len() >= self.check.schema.limits.complaints
+        self.found.len() >= self.check.schema.limits.violations
     }
 
-    fn complain(&mut self, message: String) {
-        let complaint = Complaint {
+    fn report(&mut self, message: String) {
+        let violation = Violation {
             path: self.path.clone(),
             message,
         };
-        if !self.is_full() && !self.found.contains(&complaint) {
-            self.found.push(complaint);
+        if !self.is_full() && !self.found.contains(&violation) {
+            self.found.push(violation);
         }
     }
 
-    /// Explains one part of the value.
-    fn part(&mut self, place: &str, id: NodeId, value: &Value) -> Explained {
+    /// Explains one field or item of the current value.
+    fn part(&mut self, place: &str, id: NodeId, value: &Value) -> ExplainResult {
         let length = self.path.len();
         let _ = write!(
             self.path,
@@ -78,9 +79,9 @@ impl Explanation<'_> {
         explained
     }
 
-    fn node(&mut self, id: NodeId, value: &Value) -> Explained {
+    fn node(&mut self, id: NodeId, value: &Value) -> ExplainResult {
         let is_new = self.explained.insert((id, std::ptr::from_ref(value)));
-        if self.is_full() || !is_new || self.check.fits(id, value)? {
+        if self.is_full() || !is_new || self.check.matches(id, value)? {
             return Ok(());
         }
         let limit = self.check.schema.limits.depth;
@@ -88,27 +89,26 @@ impl Explanation<'_> {
             return Err(Complexity::Depth(limit));
         }
         self.depth += 1;
-        let explained = self.unfit(id, value);
+        let explained = self.explain_mismatch(id, value);
         self.depth -= 1;
         explained
     }
 
-    /// Explains why a value does not fit a schema.
-    fn unfit(&mut self, id: NodeId, value: &Value) -> Explained {
+    fn explain_mismatch(&mut self, id: NodeId, value: &Value) -> ExplainResult {
         match self.check.schema.node(id) {
             Node::Bool(_) => {
-                let message = format!("nothing is allowed here, and {} is given", quoted(value));
-                self.complain(message);
+                let message = format!("no value is allowed here, got {}", quoted(value));
+                self.report(message);
                 Ok(())
             }
             Node::Meta(_) => {
-                self.complain(format!("{} is no JSON Schema", quoted(value)));
+                self.report(format!("{} is not a JSON Schema", quoted(value)));
                 Ok(())
             }
             Node::Object(node) => {
-                self.check.pay(1)?;
+                self.check.charge(1)?;
                 self.leaf(node, value)?;
-                self.in_place(node, value)?;
+                self.in_place_keywords(node, value)?;
                 match value {
                     Value::Object(fields) => self.fields(node, fields, value),
                     Value::Array(items) => self.items(node, items, value),
@@ -118,18 +118,18 @@ impl Explanation<'_> {
         }
     }
 
-    fn leaf(&mut self, node: &ObjectNode, value: &Value) -> Explained {
+    fn leaf(&mut self, node: &ObjectNode, value: &Value) -> ExplainResult {
         let Some(leaf) = &node.leaf else {
             return Ok(());
         };
-        self.check.pay(leaf.steps(value))?;
-        for message in leaf.complaints(value, &self.check.schema.limits) {
-            self.complain(message);
+        self.check.charge(leaf.steps(value))?;
+        for message in leaf.violations(value, &self.check.schema.limits) {
+            self.report(message);
         }
         Ok(())
     }
 
-    fn in_place(&mut self, node: &ObjectNode, value: &Value) -> Explained {
+    fn in_place_keywords(&mut self, node: &ObjectNode, value: &Value) -> ExplainResult {
         for id in node.references.iter().chain(&node.all_of) {
             self.node(*id, value)?;
         }
@@ -140,24 +140,27 @@ impl Explanation<'_> {
             )
         };
         if let Some(any_of) = &node.any_of
-            && self.check.fitting(any_of, value, 1)? == 0
+            && self.check.count_matches(any_of, value, 1)? == 0
         {
-            self.complain(no_alternative("anyOf"));
+            self.report(no_alternative("anyOf"));
         }
         if let Some(one_of) = &node.one_of {
-            match self.check.fitting(one_of, value, 2)? {
-                0 => self.complain(no_alternative("oneOf")),
+            match self.check.count_matches(one_of, value, 2)? {
+                0 => self.report(no_alternative("oneOf")),
                 1 => {}
-                _ => self.complain(format!(
+                _ => self.report(format!(
                     "{} is valid under more than one of the schemas listed in the 'oneOf' keyword",
                     quoted(value)
                 )),
             }
         }
         if let Some(not) = node.not
-            && self.check.fits(not, value)?
+            && self.check.matches(not, value)?
         {
-            self.complain(format!("{} is what the schema excludes", quoted(value)));
+            self.report(format!(
+                "{} is excluded by the 'not' keyword",
+                quoted(value)
+            ));
         }
         match self.check.branch(node, value)? {
             Some(branch) => self.node(branch, value),
@@ -170,7 +173,7 @@ impl Explanation<'_> {
         node: &ObjectNode,
         fields: &Map<String, Value>,
         value: &Value,
-    ) -> Explained {
+    ) -> ExplainResult {
         for dependent in &node.dependents {
             if fields.contains_key(&dependent.name) {
                 self.node(dependent.node, value)?;
@@ -190,10 +193,12 @@ impl Explanation<'_> {
                 }
             }
             if let Some(names) = node.names
-                && !self.check.name_fits(names, name)?
+                && !self.check.matches_name(names, name)?
             {
-                let name = abbreviated(name, QUOTED);
-                self.complain(format!("the name '{name}' does not fit"));
+                let name = abbreviated(name, EXCERPT_CHARACTERS);
+                self.report(format!(
+                    "the property name '{name}' does not match 'propertyNames'"
+                ));
             }
             if self.is_full() {
                 return Ok(());
@@ -205,7 +210,7 @@ impl Explanation<'_> {
         };
         let mut unexpected = Vec::new();
         for name in self.check.unevaluated_fields(node, fields, value)? {
-            if !self.check.fits(unevaluated, &fields[name])? {
+            if !self.check.matches(unevaluated, &fields[name])? {
                 unexpected.push(name);
             }
         }
@@ -221,19 +226,19 @@ impl Explanation<'_> {
         };
         let mut listed: Vec<String> = names
             .iter()
-            .take(NAMES)
-            .map(|name| format!("'{}'", abbreviated(name, QUOTED)))
+            .take(MAX_LISTED_NAMES)
+            .map(|name| format!("'{}'", abbreviated(name, EXCERPT_CHARACTERS)))
             .collect();
-        if names.len() > NAMES {
-            listed.push(format!("{} more", names.len() - NAMES));
+        if names.len() > MAX_LISTED_NAMES {
+            listed.push(format!("{} more", names.len() - MAX_LISTED_NAMES));
         }
         let listed = listed.join(", ");
-        self.complain(format!(
+        self.report(format!(
             "{kind} properties are not allowed ({listed} {were} unexpected)"
         ));
     }
 
-    fn items(&mut self, node: &ObjectNode, items: &[Value], value: &Value) -> Explained {
+    fn items(&mut self, node: &ObjectNode, items: &[Value], value: &Value) -> ExplainResult {
         if !node.looks_into_arrays() {
             return Ok(());
         }
@@ -249,21 +254,21 @@ impl Explanation<'_> {
         if let Some(contains) = &node.contains {
             let mut found = 0;
             for item in items {
-                found += u64::from(self.check.fits(contains.node, item)?);
+                found += u64::from(self.check.matches(contains.node, item)?);
             }
             if found < contains.least {
                 let message = if found == 0 {
                     format!("None of {} are valid under the given schema", quoted(value))
                 } else {
                     format!(
-                        "{} has too few items of the kind that it must contain",
+                        "{} has too few items that match the 'contains' keyword",
                         quoted(value)
                     )
                 };
-                self.complain(message);
+                self.report(message);
             } else if contains.most.is_some_and(|most| found > most) {
-                self.complain(format!(
-                    "{} has too many items of the kind that it must contain",
+                self.report(format!(
+                    "{} has too many items that match the 'contains' keyword",
                     quoted(value)
                 ));
             }
@@ -279,5 +284,5 @@ impl Explanation<'_> {
 }
 
 fn quoted(value: &Value) -> String {
-    abbreviated(value, QUOTED)
+    abbreviated(value, EXCERPT_CHARACTERS)
 }

@@ -1,20 +1,20 @@
-//! The words in which a misfit is told.
+//! Error messages for values that do not match their schema.
 
 use crate::yaml::{Kind, Node};
 
-/// The longest piece of a value that a message quotes, in characters.
+/// Limit of a quoted value, in characters.
 const MAX_QUOTE: usize = 40;
 
 /// `McpServerFields` becomes `mcp server`.
 pub(super) fn noun(type_name: &str) -> String {
-    let mut words = String::new();
+    let mut messages = String::new();
     for character in type_name.trim_end_matches("Fields").chars() {
-        if character.is_uppercase() && !words.is_empty() {
-            words.push(' ');
+        if character.is_uppercase() && !messages.is_empty() {
+            messages.push(' ');
         }
-        words.extend(character.to_lowercase());
+        messages.extend(character.to_lowercase());
     }
-    words
+    messages
 }
 
 pub(super) fn article(kind: &str) -> &'static str {
@@ -29,7 +29,7 @@ pub(super) fn article(kind: &str) -> &'static str {
     }
 }
 
-/// What stands in the file, in words that quote at most a little of it.
+/// Describes the value in the file, with a short quote.
 pub(super) fn describe(node: &Node) -> String {
     match &node.kind {
         Kind::Null => "empty".to_owned(),
@@ -48,21 +48,19 @@ pub(super) fn describe(node: &Node) -> String {
     }
 }
 
-/// What to write instead, where a value is of the wrong kind in a way that people often are.
-pub(super) fn remedy(node: &Node, allowed: &[&str]) -> Option<String> {
+/// Help for common mistakes with the kind of a value.
+pub(super) fn kind_help(node: &Node, allowed: &[&str]) -> Option<String> {
     let wants = |kind: &str| allowed.contains(&kind);
     match &node.kind {
-        Kind::Number(number) if wants("string") => {
-            Some(format!("put it into quotes: \"{number}\""))
-        }
-        Kind::Bool(value) if wants("string") => Some(format!("put it into quotes: \"{value}\"")),
+        Kind::Number(number) if wants("string") => Some(format!("quote it: \"{number}\"")),
+        Kind::Bool(value) if wants("string") => Some(format!("quote it: \"{value}\"")),
         Kind::Map(_) if wants("string") => {
-            Some("put a text that begins with `{` or holds `: ` into quotes".to_owned())
+            Some("quote a text that starts with `{` or contains `: `".to_owned())
         }
         Kind::Text(text)
             if wants("array") && node.written.is_none() && text.chars().count() <= MAX_QUOTE =>
         {
-            Some(format!("for a list of one write `[{text}]`"))
+            Some(format!("for a list with one item write `[{text}]`"))
         }
         Kind::Text(text) if wants("boolean") && matches!(text.as_str(), "yes" | "on") => {
             Some("write `true`".to_owned())
@@ -75,7 +73,7 @@ pub(super) fn remedy(node: &Node, allowed: &[&str]) -> Option<String> {
     }
 }
 
-/// A doc comment's line as a sentence without its end.
-pub(super) fn plain(text: &str) -> String {
+/// A line of a doc comment, without the full stop.
+pub(super) fn without_full_stop(text: &str) -> String {
     text.trim_end_matches('.').to_owned()
 }

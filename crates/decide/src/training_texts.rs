@@ -1,4 +1,4 @@
-//! What the classifier learns from: descriptions, examples, and sentences made of the patterns.
+//! Training texts of the classifier: descriptions, examples, and sentences generated from patterns.
 
 use std::collections::BTreeSet;
 
@@ -6,23 +6,23 @@ use crate::classifier::TrainingText;
 use crate::entry::Entry;
 use crate::pattern::Part;
 
-/// How many sentences are made of one pattern for the classifier to learn from.
-const SENTENCES_OF_A_PATTERN: usize = 4;
+/// Sentences generated from one pattern for training.
+const SENTENCES_PER_PATTERN: usize = 4;
 
-/// The lessons of a whole catalogue, in its order.
-pub(crate) fn lessons(
+/// The training texts of a whole catalogue, in order.
+pub(crate) fn training_texts(
     entries: &[Entry],
     sentences: &[Vec<Vec<Part>>],
     out_of_scope: &[String],
 ) -> Vec<TrainingText> {
-    let mut lessons = Vec::new();
+    let mut training_texts = Vec::new();
     for (number, (entry, sentences)) in entries.iter().zip(sentences).enumerate() {
-        let mut learn = |text: String, spoken| {
+        let mut learn = |text: String, is_utterance| {
             if !text.trim().is_empty() {
-                lessons.push(TrainingText {
+                training_texts.push(TrainingText {
                     text,
                     class: Some(number),
-                    spoken,
+                    is_utterance,
                 });
             }
         };
@@ -30,31 +30,34 @@ pub(crate) fn lessons(
         for example in &entry.examples {
             learn(example.clone(), true);
         }
-        for text in sentences.iter().flat_map(|parts| spelt_out(parts, entry)) {
+        for text in sentences
+            .iter()
+            .flat_map(|parts| generated_sentences(parts, entry))
+        {
             learn(text, false);
         }
     }
-    lessons.extend(out_of_scope.iter().map(|text| TrainingText {
+    training_texts.extend(out_of_scope.iter().map(|text| TrainingText {
         text: text.clone(),
         class: None,
-        spoken: true,
+        is_utterance: true,
     }));
-    lessons
+    training_texts
 }
 
-/// Sentences that a pattern stands for, without its free slots: each takes other alternatives, and
-/// every second one leaves out what is optional.
-fn spelt_out(parts: &[Part], entry: &Entry) -> BTreeSet<String> {
-    (0..SENTENCES_OF_A_PATTERN)
+/// Sentences generated from a pattern, without its free slots: each uses other alternatives, and every
+/// second one omits optional parts.
+fn generated_sentences(parts: &[Part], entry: &Entry) -> BTreeSet<String> {
+    (0..SENTENCES_PER_PATTERN)
         .map(|variant| {
             let mut words = Vec::new();
-            spell(parts, entry, variant, &mut words);
+            generate(parts, entry, variant, &mut words);
             words.join(" ")
         })
         .collect()
 }
 
-fn spell(parts: &[Part], entry: &Entry, variant: usize, words: &mut Vec<String>) {
+fn generate(parts: &[Part], entry: &Entry, variant: usize, words: &mut Vec<String>) {
     for part in parts {
         match part {
             Part::Word(word) => words.push(word.to_string()),
@@ -69,7 +72,7 @@ fn spell(parts: &[Part], entry: &Entry, variant: usize, words: &mut Vec<String>)
             Part::Phrase { .. } => {}
             Part::Optional(_) if variant % 2 == 1 => {}
             Part::Choice(branches) | Part::Optional(branches) => {
-                spell(&branches[variant % branches.len()], entry, variant, words);
+                generate(&branches[variant % branches.len()], entry, variant, words);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! How requests begin: the first words of what people are known to say, to the app or to it in vain.
+//! The first words of example requests, in scope or not.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use crate::entry::Entry;
 use crate::politeness::Phrases;
 use crate::words::Words;
 
-/// The words with which examples begin, behind all politeness.
+/// The first words of all examples, after any politeness.
 #[derive(Debug, Default)]
-pub(crate) struct Beginnings(BTreeSet<String>);
+pub(crate) struct FirstWords(BTreeSet<String>);
 
-impl Beginnings {
+impl FirstWords {
     pub(crate) fn of(entries: &[Entry], out_of_scope: &[String], phrases: &Phrases) -> Self {
         let examples = entries.iter().flat_map(|entry| &entry.examples);
         let first = |text: &String| {
@@ -19,12 +19,12 @@ impl Beginnings {
             Some(words.normal(at).to_owned())
         };
         let words = examples.chain(out_of_scope).filter_map(first);
-        // Whatever people speak of may begin with one of these: "and the Machine".
+        // Articles are excluded, because names may start with them: "and the Machine".
         Self(words.filter(|word| !phrases.is_article(word)).collect())
     }
 
-    /// Whether a text begins as one of the examples does and goes on from there.
-    pub(crate) fn begin(&self, text: &str, phrases: &Phrases) -> bool {
+    /// Whether a text starts like one of the examples and has more words.
+    pub(crate) fn starts_like_example(&self, text: &str, phrases: &Phrases) -> bool {
         let words = Words::of_at_most(text, crate::pattern::MAX_WORDS);
         phrases
             .first_word(&words)
@@ -38,20 +38,23 @@ mod tests {
     use crate::politeness::Politeness;
 
     #[test]
-    fn a_text_that_begins_as_an_example_does_is_told_from_a_name() {
+    fn a_text_that_starts_like_an_example_is_distinguished_from_a_name() {
         let entries = [Entry {
             examples: vec!["could you play some jazz".into(), "the music off".into()],
             ..Entry::default()
         }];
         let phrases = Phrases::of(&Politeness::known());
         let out_of_scope = ["Call my sister".to_owned()];
-        let beginnings = Beginnings::of(&entries, &out_of_scope, &phrases);
+        let first_words = FirstWords::of(&entries, &out_of_scope, &phrases);
         for request in [
             "call the neighbours",
             "please call them",
             "also play something else",
         ] {
-            assert!(beginnings.begin(request, &phrases), "{request}");
+            assert!(
+                first_words.starts_like_example(request, &phrases),
+                "{request}"
+            );
         }
         for other in [
             "the Machine",
@@ -62,7 +65,7 @@ mod tests {
             "two smoking barrels",
             "",
         ] {
-            assert!(!beginnings.begin(other, &phrases), "{other}");
+            assert!(!first_words.starts_like_example(other, &phrases), "{other}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Understands what a server complains about.
+//! Interprets error messages of servers.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,37 +9,36 @@ use super::body::Dialect;
 use crate::error::{Feature, LlmProblem};
 use crate::request::{ChatRequest, Output};
 
-/// The longest text of a server that is passed on.
+/// Limit of a server's message, in characters.
 const MAX_MESSAGE_CHARACTERS: usize = 500;
 
-/// A server's complaint, in whichever of the usual shapes it came.
+/// A server's error, from any of the usual formats.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Complaint {
-    /// What it says.
+pub(crate) struct ServerError {
     pub(crate) message: String,
-    /// Its type and code, where they are words.
+    /// Its type and code, if they are texts.
     kind: String,
-    /// The status that it names itself, whatever HTTP said.
+    /// The status in the body, which may differ from the HTTP status.
     status: Option<u16>,
 }
 
-impl Complaint {
-    /// Reads the body of an answer that is an error.
+impl ServerError {
+    /// Reads the body of an error response.
     pub(crate) fn read(body: &[u8]) -> Self {
         if let Ok(value) = serde_json::from_slice::<Value>(body) {
             return Self::from_value(value.get("error").unwrap_or(&value));
         }
         let text = String::from_utf8_lossy(body);
         let text = text.trim();
-        // A page for people, from a proxy on the way, says nothing worth passing on.
+        // An HTML page, usually from a proxy, is not worth passing on.
         let message = if text.starts_with('<') { "" } else { text };
         Self {
-            message: shortened(message),
+            message: truncated(message),
             ..Self::default()
         }
     }
 
-    /// Reads `{"message", "type", "code"}`, `{"detail"}`, or a bare text.
+    /// Reads `{"message", "type", "code"}`, `{"detail"}`, or a plain text.
     pub(crate) fn from_value(error: &Value) -> Self {
         let message = [Some(error), error.get("message"), error.get("detail")]
             .into_iter()
@@ -61,14 +60,14 @@ impl Complaint {
                 .filter(|code| (400..600).contains(code))
         });
         Self {
-            message: shortened(&message),
+            message: truncated(&message),
             kind,
             status,
         }
     }
 
-    /// The status of a complaint inside an answer that HTTP called good. One that names none comes
-    /// from a server that failed on the way, which may pass.
+    /// The status of an error in a successful HTTP response. Without one, the server failed midway,
+    /// which is transient.
     pub(crate) fn inner_status(&self) -> u16 {
         self.status.unwrap_or_else(|| {
             if self.kind.contains("rate_limit") {
@@ -83,7 +82,7 @@ impl Complaint {
         })
     }
 
-    /// What the caller may do about it.
+    /// The problem for the caller.
     pub(crate) fn problem(
         mut self,
         status: u16,
@@ -91,7 +90,7 @@ impl Complaint {
         request: &ChatRequest<'_>,
     ) -> LlmProblem {
         if self.message.is_empty() {
-            "the server says no more".clone_into(&mut self.message);
+            "the server gave no details".clone_into(&mut self.message);
         }
         let message = self.message.to_lowercase();
         if matches!(status, 400 | 413 | 422 | 500 | 501) {
@@ -107,7 +106,7 @@ impl Complaint {
                 };
             }
         }
-        // A quota that is used up comes as 429, though no waiting helps.
+        // An exhausted quota has status 429, but retrying does not help.
         let spent = self.kind.contains("insufficient_quota");
         if matches!(status, 408 | 409 | 425 | 429 | 500..) && !spent {
             return LlmProblem::Overloaded {
@@ -122,18 +121,18 @@ impl Complaint {
         }
     }
 
-    /// A spelling to try instead, if the complaint is about ours.
+    /// Another dialect to try, if the error is about ours.
     pub(crate) fn dialect(&self, status: u16, dialect: Dialect) -> Option<Dialect> {
         if !matches!(status, 400 | 422) {
             return None;
         }
         let message = self.message.to_lowercase();
-        let mut learnt = dialect;
-        learnt.completion_limit |= message.contains("max_completion_tokens");
-        learnt.no_stream_options |= message.contains("stream_options");
-        learnt.no_temperature |= message.contains("temperature")
+        let mut other = dialect;
+        other.completion_limit |= message.contains("max_completion_tokens");
+        other.no_stream_options |= message.contains("stream_options");
+        other.no_temperature |= message.contains("temperature")
             && (message.contains("support") || message.contains("deprecated"));
-        (learnt != dialect).then_some(learnt)
+        (other != dialect).then_some(other)
     }
 
     fn is_too_long(&self, message: &str) -> bool {
@@ -153,7 +152,7 @@ impl Complaint {
     }
 }
 
-/// Whether the complaint is about structured output or tools, and the request asked for them.
+/// Whether the error is about structured output or tools, and the request used them.
 fn unsupported(message: &str, request: &ChatRequest<'_>) -> Option<Feature> {
     let names = |words: &[&str]| words.iter().any(|word| message.contains(word));
     let structured = matches!(request.output, Output::JsonSchema { .. });
@@ -185,7 +184,7 @@ fn unsupported(message: &str, request: &ChatRequest<'_>) -> Option<Feature> {
         .then_some(Feature::Tools)
 }
 
-fn shortened(text: &str) -> String {
+fn truncated(text: &str) -> String {
     match text.char_indices().nth(MAX_MESSAGE_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

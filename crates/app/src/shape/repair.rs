@@ -1,42 +1,41 @@
-//! A value that has the shape of its schema, made from one that has not.
+//! Replaces faulty values so that the result has the shape of its schema.
 //!
-//! A file with one missing key would otherwise hide every broken rule in it. What is mended here is
-//! only ever looked at, never run: the misfit itself has been reported, and whatever is said about
-//! a part that was made up is dropped.
+//! Otherwise one missing key would hide every broken rule in a file. The result is only checked, never
+//! run: the shape error itself has been reported, and problems about replaced parts are dropped.
 
 use convoke_model::Name;
 use serde_json::{Map, Number, Value};
 
-use super::choice::{is_null, tag_key, words_of};
+use super::choice::{allowed_texts, is_null, tag_key};
 use super::{is_name_schema, list, matches_pattern};
 use crate::spelling::as_name;
 
-/// How deep a made-up value may go, where a type holds itself.
+/// Limit of nested replacement values, for recursive types.
 const MAX_DEPTH: usize = 16;
 
-/// What stands for a text that is missing.
-const STAND_IN: &str = "x";
+/// Replacement for a missing text.
+const PLACEHOLDER_TEXT: &str = "x";
 
-/// The value with everything that does not fit replaced or left out.
-pub(crate) fn mended(value: &Value, schema: &Value) -> Value {
-    mend(Some(value), schema, schema, 0)
+/// The value with everything that does not match the schema replaced or removed.
+pub(crate) fn repaired(value: &Value, schema: &Value) -> Value {
+    repair(Some(value), schema, schema, 0)
 }
 
-fn mend(value: Option<&Value>, schema: &Value, root: &Value, depth: usize) -> Value {
+fn repair(value: Option<&Value>, schema: &Value, root: &Value, depth: usize) -> Value {
     if depth > MAX_DEPTH {
         return value.cloned().unwrap_or_default();
     }
     let reference = schema.get("$ref").and_then(Value::as_str);
     if let Some(target) = reference.and_then(|path| root.pointer(path.trim_start_matches('#'))) {
-        return mend(value, target, root, depth + 1);
+        return repair(value, target, root, depth + 1);
     }
     let choices = [list(schema, "anyOf"), list(schema, "oneOf")].concat();
     if !choices.is_empty() {
-        return mend_choice(value, &choices, root, depth);
+        return repair_choice(value, &choices, root, depth);
     }
-    match (wanted_kind(value, schema), value) {
-        (Some("string"), value) => Value::String(mend_text(value, schema)),
-        (Some("integer" | "number"), value) => mend_number(value, schema),
+    match (target_kind(value, schema), value) {
+        (Some("string"), value) => Value::String(repair_text(value, schema)),
+        (Some("integer" | "number"), value) => repair_number(value, schema),
         (Some("boolean"), Some(Value::Bool(value))) => Value::Bool(*value),
         (Some("boolean"), _) => Value::Bool(false),
         (Some("array"), Some(Value::Array(items))) => {
@@ -44,33 +43,33 @@ fn mend(value: Option<&Value>, schema: &Value, root: &Value, depth: usize) -> Va
             let schema = schema.get("items").unwrap_or(&nothing);
             items
                 .iter()
-                .map(|item| mend(Some(item), schema, root, depth + 1))
+                .map(|item| repair(Some(item), schema, root, depth + 1))
                 .collect()
         }
         (Some("array"), _) => Value::Array(Vec::new()),
-        (Some("object"), value) => mend_map(value, schema, root, depth),
+        (Some("object"), value) => repair_map(value, schema, root, depth),
         (Some(_), _) => Value::Null,
         (None, value) => value.cloned().unwrap_or_default(),
     }
 }
 
-/// The kind that the value is to have: its own where that is allowed, else the first that is not
-/// `null`, unless there is no value and `null` will do.
-fn wanted_kind<'a>(value: Option<&Value>, schema: &'a Value) -> Option<&'a str> {
+/// The kind of the result: the value's own if allowed, else the first one that is not `null`, or `null`
+/// if there is no value and `null` is allowed.
+fn target_kind<'a>(value: Option<&Value>, schema: &'a Value) -> Option<&'a str> {
     match schema.get("type")? {
         Value::String(kind) => Some(kind),
         Value::Array(kinds) => {
             let mut kinds = kinds.iter().filter_map(Value::as_str);
             kinds
                 .clone()
-                .find(|kind| is_of(value, kind))
+                .find(|kind| has_kind(value, kind))
                 .or_else(|| kinds.find(|k| *k != "null"))
         }
         _ => None,
     }
 }
 
-fn is_of(value: Option<&Value>, kind: &str) -> bool {
+fn has_kind(value: Option<&Value>, kind: &str) -> bool {
     match value {
         None | Some(Value::Null) => kind == "null",
         Some(Value::Bool(_)) => kind == "boolean",
@@ -81,44 +80,44 @@ fn is_of(value: Option<&Value>, kind: &str) -> bool {
     }
 }
 
-fn mend_choice(value: Option<&Value>, choices: &[&Value], root: &Value, depth: usize) -> Value {
+fn repair_choice(value: Option<&Value>, choices: &[&Value], root: &Value, depth: usize) -> Value {
     let resolved = |choice: &Value| {
         let reference = choice.get("$ref").and_then(Value::as_str);
         let target = reference.and_then(|path| root.pointer(path.trim_start_matches('#')));
         target.unwrap_or(choice).clone()
     };
     let choices: Vec<Value> = choices.iter().map(|choice| resolved(choice)).collect();
-    let suits = |choice: &&Value| match (value, words_of(choice).as_slice(), tag_key(choice)) {
-        (Some(Value::String(text)), [_, ..], _) => words_of(choice).contains(&text.as_str()),
+    let suits = |choice: &&Value| match (value, allowed_texts(choice).as_slice(), tag_key(choice)) {
+        (Some(Value::String(text)), [_, ..], _) => allowed_texts(choice).contains(&text.as_str()),
         (Some(Value::Object(map)), [], Some(tag)) => map.contains_key(tag),
-        (value, [], None) => wanted_kind(value, choice).is_none_or(|kind| is_of(value, kind)),
+        (value, [], None) => target_kind(value, choice).is_none_or(|kind| has_kind(value, kind)),
         _ => false,
     };
     let suiting = choices.iter().find(suits);
     match suiting.or_else(|| choices.iter().find(|choice| !is_null(choice))) {
-        Some(choice) => mend(value, choice, root, depth + 1),
+        Some(choice) => repair(value, choice, root, depth + 1),
         None => Value::Null,
     }
 }
 
-fn mend_text(value: Option<&Value>, schema: &Value) -> String {
+fn repair_text(value: Option<&Value>, schema: &Value) -> String {
     let text = match value {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),
         Some(Value::Bool(value)) => value.to_string(),
-        _ => STAND_IN.to_owned(),
+        _ => PLACEHOLDER_TEXT.to_owned(),
     };
-    let words = words_of(schema);
-    if !words.is_empty() && !words.contains(&text.as_str()) {
-        words[0].to_owned()
+    let messages = allowed_texts(schema);
+    if !messages.is_empty() && !messages.contains(&text.as_str()) {
+        messages[0].to_owned()
     } else if is_name_schema(schema) && Name::new(&text).is_err() {
-        as_name(&text).unwrap_or_else(|| STAND_IN.to_owned())
+        as_name(&text).unwrap_or_else(|| PLACEHOLDER_TEXT.to_owned())
     } else {
         text
     }
 }
 
-fn mend_number(value: Option<&Value>, schema: &Value) -> Value {
+fn repair_number(value: Option<&Value>, schema: &Value) -> Value {
     let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
     let is_whole = schema
         .get("type")
@@ -138,9 +137,9 @@ fn mend_number(value: Option<&Value>, schema: &Value) -> Value {
     }
 }
 
-fn mend_map(value: Option<&Value>, schema: &Value, root: &Value, depth: usize) -> Value {
+fn repair_map(value: Option<&Value>, schema: &Value, root: &Value, depth: usize) -> Value {
     let nothing = Map::new();
-    let given = value.and_then(Value::as_object).unwrap_or(&nothing);
+    let present = value.and_then(Value::as_object).unwrap_or(&nothing);
     let properties = schema
         .get("properties")
         .and_then(Value::as_object)
@@ -157,7 +156,7 @@ fn mend_map(value: Option<&Value>, schema: &Value, root: &Value, depth: usize) -
         is_open.then_some(&Value::Bool(true))
     });
     let mut map = Map::new();
-    for (key, value) in given {
+    for (key, value) in present {
         let schema = properties
             .get(key)
             .or_else(|| {
@@ -168,7 +167,7 @@ fn mend_map(value: Option<&Value>, schema: &Value, root: &Value, depth: usize) -
             })
             .or(open);
         if let Some(schema) = schema {
-            map.insert(key.clone(), mend(Some(value), schema, root, depth + 1));
+            map.insert(key.clone(), repair(Some(value), schema, root, depth + 1));
         }
     }
     for key in list(schema, "required")
@@ -176,7 +175,7 @@ fn mend_map(value: Option<&Value>, schema: &Value, root: &Value, depth: usize) -
         .filter_map(Value::as_str)
     {
         if let (false, Some(schema)) = (map.contains_key(key), properties.get(key)) {
-            map.insert(key.to_owned(), mend(None, schema, root, depth + 1));
+            map.insert(key.to_owned(), repair(None, schema, root, depth + 1));
         }
     }
     Value::Object(map)

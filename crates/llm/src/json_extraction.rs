@@ -1,22 +1,21 @@
-//! Finds JSON in what a model wrote around it.
+//! Extracts JSON from a model's text.
 
 use std::ops::Range;
 
 use serde_json::Value;
 
-/// How many openings of an object or a list are tried that turn out to be none. Beyond that, a text
-/// is not looked at any more: it would only cost time.
-const MAX_FALSE_OPENINGS: usize = 1_000;
+/// Limit of opening brackets that are tried and turn out not to be JSON. Bounds the time for a text.
+const MAX_FAILED_OPENINGS: usize = 1_000;
 
-/// The JSON that a text holds: the whole of it, the first fenced block, or the first object or list
-/// in running text. A list without an object in it, such as a footnote's `[1]`, counts only if there
-/// is nothing better. What a model thought aloud before is passed over.
+/// The JSON in a text: all of it, the first fenced block, or the first object or list in prose. A list
+/// without an object, such as a footnote `[1]`, counts only if there is nothing else. Reasoning in
+/// `<think>` is skipped.
 pub fn extract_json(text: &str) -> Option<Value> {
-    let text = spoken(text).trim();
+    let text = after_reasoning(text).trim();
     if let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(text) {
         return Some(value);
     }
-    if let Some(value) = fenced(text).find_map(|block| serde_json::from_str(block).ok()) {
+    if let Some(value) = fenced_blocks(text).find_map(|block| serde_json::from_str(block).ok()) {
         return Some(value);
     }
     let mut spare = None;
@@ -33,16 +32,16 @@ pub fn extract_json(text: &str) -> Option<Value> {
     spare
 }
 
-/// What comes after a model's thoughts, which small models write into the text.
-pub(crate) fn spoken(text: &str) -> &str {
+/// The text after a model's reasoning, which small models write into the text.
+pub(crate) fn after_reasoning(text: &str) -> &str {
     match text.rfind("</think>") {
         Some(at) => &text[at + "</think>".len()..],
         None => text,
     }
 }
 
-/// The insides of the blocks between fences of three backticks, without the word after the opening fence.
-fn fenced(text: &str) -> impl Iterator<Item = &str> {
+/// The contents of blocks fenced by three backticks, without the word after the opening fence.
+fn fenced_blocks(text: &str) -> impl Iterator<Item = &str> {
     text.split("```").skip(1).step_by(2).map(|block| {
         let word = block
             .find(|c: char| !c.is_ascii_alphanumeric())
@@ -51,11 +50,11 @@ fn fenced(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Every object and list of a text that is not inside another, with its place.
+/// Every outermost object and list of a text, with its range.
 pub(crate) fn values(text: &str) -> impl Iterator<Item = (Range<usize>, Value)> {
     let (mut from, mut false_openings) = (0, 0);
     std::iter::from_fn(move || {
-        while false_openings < MAX_FALSE_OPENINGS {
+        while false_openings < MAX_FAILED_OPENINGS {
             let start = from + text.get(from..)?.find(['{', '['])?;
             let mut reader = serde_json::Deserializer::from_str(&text[start..]).into_iter();
             if let Some(Ok(value)) = reader.next() {
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_is_json_is_taken_as_it_is() {
+    fn text_that_is_json_is_parsed() {
         assert_eq!(extract_json(" {\"a\": 1}\n"), Some(json!({"a": 1})));
         assert_eq!(extract_json("[1, 2]"), Some(json!([1, 2])));
     }
@@ -101,20 +100,20 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_are_passed_over() {
+    fn reasoning_is_skipped() {
         let text = "<think>maybe {\"a\": 1}?</think>{\"a\": 2}";
         assert_eq!(extract_json(text), Some(json!({"a": 2})));
     }
 
     #[test]
-    fn text_without_json_holds_none() {
+    fn text_without_json_gives_none() {
         for text in ["", "hello", "{", "[[[[", "{\"a\": ", "{a: 1}", "42"] {
             assert_eq!(extract_json(text), None, "{text}");
         }
     }
 
     #[test]
-    fn many_openings_that_never_close_are_read_in_good_time() {
+    fn many_unclosed_brackets_are_scanned_quickly() {
         // Read from every opening to the end, this would take minutes.
         let text = "{\"a\":[1,".repeat(20_000);
         assert_eq!(extract_json(&text), None);

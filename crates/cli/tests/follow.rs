@@ -1,0 +1,108 @@
+//! `convoke tasks follow`: a task that one process works on is followed from another, and a reader that comes back gets the
+//! rest and nothing twice.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod program;
+
+use std::process::Stdio;
+
+use program::{Program, text};
+use serde_json::{Value, json};
+
+/// An app that asks, waits a while, and then says something.
+fn write_app(program: &Program) -> String {
+    let app = program.folder().join("app");
+    let files = [
+        ("convoke.json", json!({ "name": "patient" })),
+        (
+            "agents/clerk.json",
+            json!({ "name": "clerk", "role": "Asks.", "system_prompt": "Ask." }),
+        ),
+        (
+            "workflows/main.json",
+            json!({
+                "name": "main", "entry_point": "ask",
+                "nodes": {
+                    "ask": { "type": "human", "prompt": "May I?" },
+                    "pause": { "type": "tool", "tool": "builtin.wait",
+                        "arguments": { "seconds": 3 } },
+                    "say": { "type": "compose", "prompt": "Waited {{ pause.waited_seconds }}." },
+                },
+                "edges": [
+                    { "from": "ask", "to": { "approve": "pause" } },
+                    { "from": "pause", "to": "say" },
+                ],
+            }),
+        ),
+    ];
+    for (file, content) in files {
+        let path = app.join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content.to_string()).unwrap();
+    }
+    app.to_str().unwrap().to_owned()
+}
+
+fn events(output: &[u8]) -> Vec<Value> {
+    let lines = text(output);
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_task_is_followed_over_a_question_and_a_timer_by_another_process() {
+    let program = Program::new();
+    let app = write_app(&program);
+    let asked = program.run(&["run", &app, "Well?"]);
+    assert_eq!(asked.status.code(), Some(4), "{asked:?}");
+    let mut follow = program.command(&["--json", "tasks", "follow", "last"]);
+    let reader = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let answered = program.run(&["tasks", "answer", "last", "approve"]);
+    assert!(answered.status.success(), "{answered:?}");
+    let resumed = program.run(&["resume", &app]);
+    // The task waits for its timer, which `resume` does not wait for; `serve` does.
+    assert_eq!(resumed.status.code(), Some(4), "{resumed:?}");
+    assert!(text(&resumed.stdout).contains("waits until"), "{resumed:?}");
+    let mut serving = program.spawn(&["serve", &app]);
+    let followed = reader.wait_with_output().unwrap();
+    assert!(followed.status.success(), "{followed:?}");
+    serving.kill().unwrap();
+    serving.wait().unwrap();
+    let all = events(&followed.stdout);
+    let kinds: Vec<&str> = all
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    for kind in [
+        "question_asked",
+        "question_answered",
+        "timer_set",
+        "tool_call_ended",
+        "answer",
+    ] {
+        assert!(kinds.contains(&kind), "{kind}: {kinds:?}");
+    }
+    assert_eq!((kinds[0], *kinds.last().unwrap()), ("accepted", "ended"));
+    for (index, event) in all.iter().enumerate() {
+        let cursor = event["cursor"].as_str().unwrap();
+        let rest = program.run(&["--json", "tasks", "follow", "last", "--after", cursor]);
+        assert_eq!(events(&rest.stdout), all[index + 1..], "after {cursor}");
+    }
+}
+
+#[test]
+fn what_is_no_cursor_is_refused() {
+    let program = Program::new();
+    program.run(&["run", &program.app(), "remind me to buy milk"]);
+    for (cursor, code) in [("soon", "cursor.invalid"), ("99", "task.no_such_step")] {
+        let refused = program.run(&["tasks", "follow", "last", "--after", cursor]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains(code), "{refused:?}");
+    }
+}
