@@ -190,6 +190,12 @@ pub struct Limits {
     pub max_claims: u32,
     /// Seconds that a worker owns a task without renewing its lease.
     pub lease_seconds: u32,
+    /// How many tasks may wait to be begun before new ones are refused.
+    pub backlog: u32,
+    /// Seconds for which stopping waits for calls under way.
+    pub shutdown_seconds: u32,
+    /// Seconds after which an earlier edition of the app that no task uses is closed, with its tool servers.
+    pub edition_idle_seconds: u32,
     /// Days that an ended task is kept.
     pub retention_days: u32,
     /// Seconds between two sweeps of expired tasks, while the app is served.
@@ -220,6 +226,9 @@ impl Default for Limits {
             question_seconds: 86_400,
             max_claims: 5,
             lease_seconds: 10,
+            backlog: 10_000,
+            shutdown_seconds: 5,
+            edition_idle_seconds: 60,
             retention_days: 7,
             prune_seconds: 3_600,
             inline_bytes: 64 * 1024,
@@ -370,7 +379,7 @@ fn default_version() -> String {
 }
 
 impl Limits {
-    fn all(&self) -> [(&'static str, u32); 18] {
+    fn all(&self) -> [(&'static str, u32); 21] {
         [
             ("message_characters", self.message_characters),
             ("history_messages", self.history_messages),
@@ -384,6 +393,9 @@ impl Limits {
             ("question_seconds", self.question_seconds),
             ("max_claims", self.max_claims),
             ("lease_seconds", self.lease_seconds),
+            ("backlog", self.backlog),
+            ("shutdown_seconds", self.shutdown_seconds),
+            ("edition_idle_seconds", self.edition_idle_seconds),
             ("retention_days", self.retention_days),
             ("prune_seconds", self.prune_seconds),
             ("inline_bytes", self.inline_bytes),

@@ -43,8 +43,9 @@ pub(crate) enum Command {
     Chat(ChatArgs),
     /// Finish what an earlier run left unfinished
     Resume(AppArgs),
-    /// Work on an app's tasks until told to stop, whoever hands them in, and remove those whose time is over
-    Serve(AppArgs),
+    /// Work on the tasks of apps until told to stop, whoever hands them in, and remove those whose time is over. SIGHUP
+    /// reloads the apps
+    Serve(ServeArgs),
     /// Look at tasks and their journals
     #[command(subcommand)]
     Tasks(TasksCommand),
@@ -191,6 +192,23 @@ pub(crate) struct ChatArgs {
 pub(crate) struct AppArgs {
     /// The app folder
     pub(crate) app: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The app folders; all share one store
+    #[arg(required = true, value_name = "APP")]
+    pub(crate) apps: Vec<PathBuf>,
+
+    /// Tasks that run at once, of all apps together [default: the largest `limits.concurrent_tasks` of the apps]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) concurrent_tasks: Option<u32>,
 
     #[command(flatten)]
     pub(crate) model: ModelArgs,

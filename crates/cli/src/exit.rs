@@ -81,6 +81,8 @@ impl Exit {
                     RuntimeError::Invalid(_)
                         | RuntimeError::Edition(_)
                         | RuntimeError::UnsupportedStore { .. }
+                        | RuntimeError::StoresDiffer { .. }
+                        | RuntimeError::SameName { .. }
                 )
             )
             || matches!(
@@ -111,5 +113,30 @@ impl From<Exit> for std::process::ExitCode {
             Exit::Waiting => 4,
             Exit::Interrupted => 130,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::output::FailureReport;
+
+    #[test]
+    fn a_full_backlog_is_told_with_when_to_try_again() {
+        let busy = EngineError::Busy {
+            waiting: 3,
+            retry_after: Duration::from_secs(1),
+        };
+        let error = anyhow::Error::from(RuntimeError::from(busy));
+        assert_eq!(Exit::of(&error), Exit::Broken);
+        let told = FailureReport::of(&error);
+        assert_eq!(told.code, "engine.busy");
+        assert!(
+            told.message.contains("try again in 1 s"),
+            "{}",
+            told.message
+        );
     }
 }

@@ -8,6 +8,7 @@ mod log;
 mod output;
 mod progress;
 mod start;
+mod stopping;
 
 use std::process::ExitCode;
 

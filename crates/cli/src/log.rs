@@ -19,10 +19,10 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::output::{self, TextStyle};
 
-/// What the app that runs in this process wants taken out. Until it is known, everything is that may be.
-static WANTED: LazyLock<RwLock<RedactionRules>> = LazyLock::new(RwLock::default);
+/// What the apps that run in this process want taken out. Until one is known, everything is that may be.
+static WANTED: LazyLock<RwLock<Vec<RedactionRules>>> = LazyLock::new(RwLock::default);
 
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 struct RedactionRules {
     redaction: Redaction,
     /// Values that came from the environment.
@@ -45,11 +45,27 @@ pub(crate) fn init(verbose: u8) {
         .init();
 }
 
-/// Logs as this app wants it from now on.
+/// Takes out of the log what this app wants, beside what other apps and earlier editions of it do: their tasks may still
+/// run.
 pub(crate) fn follow(app: &App) {
+    let rules = RedactionRules {
+        redaction: app.config.redaction.clone(),
+        secrets: app.secrets.clone(),
+    };
     let mut wanted = WANTED.write().unwrap_or_else(PoisonError::into_inner);
-    wanted.redaction.clone_from(&app.config.redaction);
-    wanted.secrets.clone_from(&app.secrets);
+    if !wanted.contains(&rules) {
+        wanted.push(rules);
+    }
+}
+
+/// A line of the log as all apps want it.
+fn clean(line: &str) -> String {
+    let wanted = WANTED.read().unwrap_or_else(PoisonError::into_inner);
+    if wanted.is_empty() {
+        return RedactionRules::default().clean(line);
+    }
+    let cleaned = wanted.iter();
+    cleaned.fold(line.to_owned(), |line, rules| rules.clean(&line))
 }
 
 /// Prints each event as a line, with the trace that it belongs to.
@@ -78,10 +94,7 @@ where
         if written.is_err() {
             return;
         }
-        let mut words = {
-            let wanted = WANTED.read().unwrap_or_else(PoisonError::into_inner);
-            wanted.clean(words.trim())
-        };
+        let mut words = clean(words.trim());
         let trace = context.event_scope(event).and_then(|mut spans| {
             spans.find_map(|span| Some(span.extensions().get::<LoggedTrace>()?.0.clone()))
         });

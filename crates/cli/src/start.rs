@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use convoke::{
-    AgentFields, App, AppLoader, Assistant, Definition, Engine, Invalid, LlmConfig, Runtime,
-    RuntimeBuilder, RuntimeError, Store, StoreChoice,
+    AgentFields, App, AppLoader, Assistant, Definition, Engine, Invalid, LlmConfig, Registry,
+    Runtime, RuntimeBuilder, RuntimeError, Store, StoreChoice,
 };
 use convoke_model::{SkillFields, ToolMode};
 use convoke_store::TaskRecord;
 
-use crate::cli::{ModelArgs, StoreArgs};
+use crate::cli::{ModelArgs, ServeArgs, StoreArgs};
 use crate::exit::{BrokenApp, UsageError};
 use crate::log;
 
@@ -35,16 +35,33 @@ pub(crate) async fn lasting_runtime(
     Ok(builder(app, store, data, model)?.build().await?)
 }
 
+/// Runs several apps over one store, until it is told to stop.
+pub(crate) async fn registry(args: &ServeArgs, json: bool) -> anyhow::Result<Registry> {
+    let mut builder = app_builder(&args.store.data, &args.model)?;
+    for folder in &args.apps {
+        builder = builder.loaded_app(load_app(folder, &args.store.data, &args.model, json)?);
+    }
+    if let Some(url) = &args.store.store {
+        builder = builder.store(StoreChoice::of_url(url, Path::new(""))?);
+    }
+    if let Some(number) = args.concurrent_tasks {
+        builder = builder.concurrent_tasks(number);
+    }
+    Ok(builder.build_registry().await?)
+}
+
 fn builder(
     app: Arc<App>,
     store: StoreChoice,
     data: &Path,
     model: &ModelArgs,
 ) -> Result<RuntimeBuilder, UsageError> {
-    let mut builder = Runtime::builder()
-        .loaded_app(app)
-        .store(store)
-        .loader(adjusting_loader(data, model)?);
+    let builder = app_builder(data, model)?;
+    Ok(builder.loaded_app(app).store(store))
+}
+
+fn app_builder(data: &Path, model: &ModelArgs) -> Result<RuntimeBuilder, UsageError> {
+    let mut builder = Runtime::builder().loader(adjusting_loader(data, model)?);
     // The built-in tool servers are this very program.
     if let Ok(program) = std::env::current_exe() {
         builder = builder.convoke_program(program);

@@ -8,14 +8,18 @@
 
 mod program;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
-use program::{Program, text};
+use program::{Program, Serving, text};
 use serde_json::{Value, json};
 
 /// An app that asks and then says something.
 fn write_app(program: &Program, workflow: &Value) -> String {
+    write_keeping_app(program, workflow, 7)
+}
+
+/// The same, which keeps its tasks for so many days.
+fn write_keeping_app(program: &Program, workflow: &Value, days: u32) -> String {
     let app = program.folder().join("app");
     let files = [
         (
@@ -28,7 +32,7 @@ fn write_app(program: &Program, workflow: &Value) -> String {
         ),
         (
             "config/retention_policy.json",
-            json!({ "default_days": 7, "by_task": { "critical": 30 } }),
+            json!({ "default_days": days, "by_task": { "critical": 30 } }),
         ),
         ("workflows/main.json", workflow.clone()),
     ];
@@ -162,33 +166,6 @@ fn of_several_processes_that_answer_at_once_exactly_one_is_heard() {
     assert_eq!(history.matches("answered").count(), 1, "{history}");
 }
 
-/// A process that serves an app, and ends with the test.
-struct Serving(Child);
-
-impl Serving {
-    fn start(program: &Program, app: &str) -> Self {
-        let mut command = program.command(&["--json", "serve", app]);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut ready = String::new();
-        let output = child.stdout.take().unwrap();
-        BufReader::new(output).read_line(&mut ready).unwrap();
-        assert!(ready.contains("asking"), "{ready}");
-        Self(child)
-    }
-
-    fn terminate(mut self) -> Option<i32> {
-        let pid = self.0.id().to_string();
-        Command::new("kill").args(["-TERM", &pid]).status().unwrap();
-        self.0.wait().unwrap().code()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-    }
-}
-
 fn until(condition: impl Fn() -> bool) {
     while !condition() {
         std::thread::yield_now();
@@ -200,7 +177,7 @@ fn whoever_serves_an_app_goes_on_with_what_is_answered_elsewhere() {
     let program = Program::new();
     let app = write_app(&program, &asking("hello"));
     let task = ask(&program, &app, &[]);
-    let serving = Serving::start(&program, &app);
+    let serving = Serving::start(&program, &[&app]);
     let noted = program.run(&["tasks", "answer", &task, "approve"]);
     assert!(noted.status.success(), "{noted:?}");
     until(|| status_of(&program, &task).unwrap()["status"] == "completed");
@@ -220,20 +197,68 @@ fn whoever_serves_an_app_removes_what_nobody_needs_any_more() {
         program.run(&["tasks", "cancel", task]);
     }
     program.run(&["resume", &app]);
-    let eight_days = 8 * 24 * 60 * 60 * 1_000;
-    let store = rusqlite::Connection::open(program.folder().join(".convoke/store.db")).unwrap();
-    store
-        .execute(
-            "UPDATE tasks SET completed_at = completed_at - ?1, created_at = created_at - ?1",
-            [eight_days],
-        )
-        .unwrap();
+    program.age_tasks(8);
     let dry = program.run(&["tasks", "prune", "--app", &app, "--dry-run"]);
     assert_eq!(text(&dry.stdout).trim(), plain);
-    let serving = Serving::start(&program, &app);
+    let serving = Serving::start(&program, &[&app]);
     until(|| status_of(&program, &plain).is_none());
     for task in [&waiting, &critical, &kept] {
         assert!(status_of(&program, task).is_some());
     }
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+#[test]
+fn a_reload_takes_the_app_as_it_is_now_and_old_tasks_keep_theirs() {
+    let program = Program::new();
+    let app = write_keeping_app(&program, &asking("old"), 300);
+    let (old, ended) = (ask(&program, &app, &[]), ask(&program, &app, &[]));
+    program.run(&["tasks", "cancel", &ended]);
+    program.run(&["resume", &app]);
+    program.age_tasks(8);
+    let mut serving = Serving::start(&program, &[&app]);
+    write_keeping_app(&program, &asking("new"), 7);
+    serving.signal("HUP");
+    assert_eq!(
+        serving.next(),
+        json!({ "reload": "asking", "outcome": "reloaded" })
+    );
+    // The policy is the new one.
+    until(|| status_of(&program, &ended).is_none());
+    let new = ask(&program, &app, &[]);
+    for (task, result) in [(&old, "old 2"), (&new, "new 2")] {
+        let noted = program.run(&["tasks", "answer", task, "approve"]);
+        assert!(noted.status.success(), "{noted:?}");
+        until(|| status_of(&program, task).unwrap()["status"] == "completed");
+        assert_eq!(status_of(&program, task).unwrap()["result"], result);
+    }
+    serving.signal("HUP");
+    assert_eq!(
+        serving.next(),
+        json!({ "reload": "asking", "outcome": "unchanged" })
+    );
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+#[test]
+fn a_broken_app_is_not_reloaded_and_the_one_before_works_on() {
+    let program = Program::new();
+    let app = write_app(&program, &asking("old"));
+    let task = ask(&program, &app, &[]);
+    let mut serving = Serving::start(&program, &[&app]);
+    let broken = json!({ "name": "main", "entry_point": "nowhere", "nodes": {} });
+    write_app(&program, &broken);
+    serving.signal("HUP");
+    let told = serving.next();
+    assert_eq!(told["outcome"], "refused", "{told}");
+    assert_eq!(told["error"]["code"], "app.errors", "{told}");
+    assert!(
+        told["diagnostics"].to_string().contains("nowhere"),
+        "{told}"
+    );
+    let noted = program.run(&["tasks", "answer", &task, "approve"]);
+    assert!(noted.status.success(), "{noted:?}");
+    until(|| status_of(&program, &task).unwrap()["status"] == "completed");
+    assert_eq!(status_of(&program, &task).unwrap()["result"], "old 2");
     assert_eq!(serving.terminate(), Some(0));
 }

@@ -1,12 +1,47 @@
 //! The end of an engine: whoever waits through it is told so instead of waiting for ever.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use convoke_store::Hint;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::WAIT_POLL;
 use crate::error::EngineError;
+use crate::listeners::Listeners;
+use crate::local_queue::LocalQueue;
+use crate::program::Program;
+
+/// Closes an engine in all its editions, and keeps none of them.
+pub struct Closer<P: Program> {
+    pub(crate) closing: Arc<Closing>,
+    pub(crate) local_queue: Arc<LocalQueue<P>>,
+    pub(crate) listeners: Arc<Listeners>,
+}
+
+impl<P: Program> Clone for Closer<P> {
+    fn clone(&self) -> Self {
+        Self {
+            closing: Arc::clone(&self.closing),
+            local_queue: Arc::clone(&self.local_queue),
+            listeners: Arc::clone(&self.listeners),
+        }
+    }
+}
+
+impl<P: Program> Closer<P> {
+    /// See [`Engine::close`](crate::Engine::close).
+    pub fn close(&self, reason: impl Into<String>) {
+        self.closing.close(reason.into());
+        self.local_queue.close();
+        self.listeners.clear();
+    }
+
+    /// See [`Engine::closed`](crate::Engine::closed).
+    pub async fn closed(&self) -> EngineError {
+        self.closing.closed().await;
+        self.closing.error()
+    }
+}
 
 /// Whether an engine is closed, and why.
 #[derive(Debug, Default)]

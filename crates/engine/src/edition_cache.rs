@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use convoke_model::TaskState;
 use convoke_store::{
@@ -21,16 +21,18 @@ use crate::error::EngineError;
 use crate::event::Event;
 use crate::journal_writer::{Durable, JournalWriter};
 use crate::live::Live;
+use crate::local_queue::HandOff;
 use crate::measured;
 use crate::permits::Permit;
 use crate::program::Program;
 use crate::snapshot::Snapshot;
 use crate::task_driver::TaskDriver;
+use crate::worker::Reload;
 use crate::worker_context::WorkerContext;
 
 /// The app as it is now, and earlier editions while tasks use them.
 pub(crate) struct EditionCache<P: Program, X: Executor<P>> {
-    current: Arc<WorkerContext<P, X>>,
+    current: RwLock<Arc<WorkerContext<P, X>>>,
     editions: Option<Arc<dyn Editions<P, X>>>,
     earlier: Mutex<HashMap<String, OpenEdition<P, X>>>,
 }
@@ -46,10 +48,57 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         editions: Option<Arc<dyn Editions<P, X>>>,
     ) -> Self {
         Self {
-            current,
+            current: RwLock::new(current),
             editions,
             earlier: Mutex::default(),
         }
+    }
+
+    /// The edition that new tasks start with.
+    pub(crate) fn current(&self) -> Arc<WorkerContext<P, X>> {
+        let current = self.current.read();
+        Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes another edition the current one. Tasks of the one before keep it until it is idle.
+    pub(crate) async fn replace(&self, next: Reload<P, X>) {
+        let mut earlier = self.earlier.lock().await;
+        let before = self.current();
+        if before.engine.definition() == next.engine.definition() {
+            return;
+        }
+        // Tasks of the next edition may have opened it already, as one of another process's.
+        let executor = match earlier.remove(next.engine.definition()) {
+            Some(open) => Arc::clone(&open.context.executor),
+            None => next.executor,
+        };
+        let context = Arc::new(before.of_edition(next.engine, executor, &next.options));
+        let definition = before.engine.definition().to_owned();
+        let open = OpenEdition {
+            context: before,
+            used_at: Instant::now(),
+        };
+        earlier.insert(definition, open);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = context;
+    }
+
+    /// Works on a task that this process has accepted, with the edition that it started with.
+    pub(crate) async fn work_on_accepted(
+        &self,
+        hand_off: HandOff<P>,
+        permit: Permit,
+        signalled: &Notify,
+    ) -> Result<(), EngineError> {
+        let definition = Arc::clone(&hand_off.definition);
+        if self.current().engine.definition() != definition.hash {
+            // The definition of an earlier edition is in the store once the task is.
+            hand_off.durable.clone().wait().await?;
+        }
+        let context = self.context_of(&definition.hash).await?;
+        let context =
+            context.map_err(|error| EngineError::refused("task.definition", error.to_string()))?;
+        let task_driver = TaskDriver::hand_off(context, hand_off, permit);
+        task_driver.run(signalled).await
     }
 
     /// Works on a claimed task, unless it cannot be worked on. Claims are counted before anything of the task is
@@ -62,7 +111,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         signalled: &Notify,
     ) -> Result<(), EngineError> {
         let claims = claimed.record.claims;
-        if claims > self.current.options.max_claims {
+        if claims > self.current().options.max_claims {
             return self.set_aside(claimed, Event::Poisoned { claims }).await;
         }
         let context = match self.context_of(&claimed.record.definition).await? {
@@ -85,7 +134,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
 
     /// Lets go of editions that no task has used for a while, with whatever they keep open.
     pub(crate) async fn close_idle(&self) {
-        let idle = self.current.options.edition_idle;
+        let idle = self.current().options.edition_idle;
         self.earlier.lock().await.retain(|_, edition| {
             let is_used = Arc::strong_count(&edition.context) > 1;
             if is_used {
@@ -100,9 +149,9 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         &self,
         definition: &str,
     ) -> Result<Result<Arc<WorkerContext<P, X>>, EditionError>, EngineError> {
-        let engine = &self.current.engine;
-        if engine.definition() == definition {
-            return Ok(Ok(Arc::clone(&self.current)));
+        let current = self.current();
+        if current.engine.definition() == definition {
+            return Ok(Ok(current));
         }
         // Held while an edition is opened, so that it is opened once.
         let mut earlier = self.earlier.lock().await;
@@ -122,14 +171,10 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
             Ok(edition) => edition,
             Err(error) => return Ok(Err(error)),
         };
-        let context = Arc::new(WorkerContext {
-            engine: engine.of_edition(edition.program, kept, edition.task_time),
-            executor: edition.executor,
-            options: self.current.options.clone(),
-            stop: self.current.stop.clone(),
-            permits: self.current.permits.clone(),
-            lease_time: self.current.lease_time.clone(),
-        });
+        let (program, kept) = (edition.program, Arc::new(kept));
+        let engine = current.engine.of_edition(program, kept, edition.task_time);
+        let context = current.of_edition(engine, edition.executor, &current.options);
+        let context = Arc::new(context);
         let open = OpenEdition {
             context: Arc::clone(&context),
             used_at: Instant::now(),
@@ -141,7 +186,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
     async fn kept(&self, definition: &str) -> Result<Option<Definition>, EngineError> {
         let mut backoff = Backoff::new(OUTAGE_PAUSE / 20, OUTAGE_PAUSE);
         loop {
-            match self.current.engine.store().definition(definition).await {
+            match self.current().engine.store().definition(definition).await {
                 Err(error) if error.is_outage() => backoff.pause().await,
                 kept => return Ok(kept?),
             }
@@ -152,7 +197,8 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
     async fn put_back(&self, claimed: ClaimedTask, why: String) -> Result<(), EngineError> {
         let record = &claimed.record;
         tracing::warn!(task = %record.id, definition = record.definition, why, "a task cannot be run here");
-        let engine = &self.current.engine;
+        let current = self.current();
+        let engine = &current.engine;
         engine.cannot_run(record.definition.clone(), why.clone());
         let standing = StatusUpdate {
             status: record.status,
@@ -193,7 +239,8 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         };
         self.let_go(&claimed, event, text_of(&snapshot), standing)
             .await?;
-        let engine = &self.current.engine;
+        let current = self.current();
+        let engine = &current.engine;
         measured::ended(
             engine.app(),
             snapshot.status,
@@ -211,7 +258,8 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         state: String,
         standing: StatusUpdate,
     ) -> Result<(), EngineError> {
-        let engine = &self.current.engine;
+        let current = self.current();
+        let engine = &current.engine;
         let store = Arc::clone(engine.store());
         let mut journal = JournalWriter::new(store, claimed.fence(), Durable::Now);
         journal.append(Batch {
@@ -224,7 +272,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
             messages: Vec::new(),
             consumed: Vec::new(),
             standing: Some(standing),
-            inline_bytes: self.current.options.inline_bytes,
+            inline_bytes: current.options.inline_bytes,
         });
         match journal.durable().wait().await {
             Ok(()) | Err(StoreError::Fenced { .. }) => Ok(()),

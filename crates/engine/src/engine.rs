@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::backlog::Backlog;
 use crate::backoff::Backoff;
-use crate::closing::Closing;
+use crate::closing::{Closer, Closing};
 use crate::error::EngineError;
 use crate::listeners::Listeners;
 use crate::live::Live;
@@ -39,15 +39,15 @@ pub(crate) struct Parts<P: Program> {
     pub(crate) app: Box<str>,
     pub(crate) definition: Arc<Definition>,
     /// Definitions that the worker of this process cannot run, each with why.
-    unrunnable: Mutex<BTreeMap<String, String>>,
+    unrunnable: Arc<Mutex<BTreeMap<String, String>>>,
     pub(crate) task_time: Duration,
     /// Where the worker of this process takes tasks.
-    pub(crate) local_queue: LocalQueue<P>,
+    pub(crate) local_queue: Arc<LocalQueue<P>>,
     /// Who listens to tasks that were not handed to it at once.
-    pub(crate) listeners: Listeners,
+    pub(crate) listeners: Arc<Listeners>,
     pub(crate) live_hub: Arc<LiveHub>,
     pub(crate) closing: Arc<Closing>,
-    pub(crate) backlog: Backlog,
+    pub(crate) backlog: Arc<Backlog>,
 }
 
 impl<P: Program> Clone for Engine<P> {
@@ -139,21 +139,23 @@ impl<P: Program> Engine<P> {
             ids,
             app: app.into(),
             definition,
-            unrunnable: Mutex::default(),
+            unrunnable: Arc::default(),
             task_time,
-            local_queue: LocalQueue::default(),
-            listeners: Listeners::default(),
+            local_queue: Arc::default(),
+            listeners: Arc::default(),
             live_hub: Arc::default(),
             closing: Arc::default(),
-            backlog: Backlog::default(),
+            backlog: Arc::default(),
         }))
     }
 
-    /// An engine for another edition of the same app. It has no worker of its own.
-    pub(crate) fn of_edition(
+    /// An engine that starts tasks with another edition of the same app. It shares everything else with this one: the
+    /// worker, the backlog, and the end.
+    #[must_use]
+    pub fn of_edition(
         &self,
         program: Arc<P>,
-        definition: Definition,
+        definition: Arc<Definition>,
         task_time: Duration,
     ) -> Self {
         let parts = &self.0;
@@ -163,14 +165,14 @@ impl<P: Program> Engine<P> {
             clock: Arc::clone(&parts.clock),
             ids: Arc::clone(&parts.ids),
             app: parts.app.clone(),
-            definition: Arc::new(definition),
-            unrunnable: Mutex::default(),
+            definition,
+            unrunnable: Arc::clone(&parts.unrunnable),
             task_time,
-            local_queue: LocalQueue::default(),
-            listeners: Listeners::default(),
+            local_queue: Arc::clone(&parts.local_queue),
+            listeners: Arc::clone(&parts.listeners),
             live_hub: Arc::clone(&parts.live_hub),
-            closing: Arc::default(),
-            backlog: Backlog::default(),
+            closing: Arc::clone(&parts.closing),
+            backlog: Arc::clone(&parts.backlog),
         }))
     }
 
@@ -214,9 +216,16 @@ impl<P: Program> Engine<P> {
     /// reason, unless the task has come to rest by then, and listeners of queued tasks are let go of. The first
     /// reason stays.
     pub fn close(&self, reason: impl Into<String>) {
-        self.0.closing.close(reason.into());
-        self.0.local_queue.close();
-        self.0.listeners.clear();
+        self.closer().close(reason);
+    }
+
+    /// What closes the engine without keeping its program.
+    pub fn closer(&self) -> Closer<P> {
+        Closer {
+            closing: Arc::clone(&self.0.closing),
+            local_queue: Arc::clone(&self.0.local_queue),
+            listeners: Arc::clone(&self.0.listeners),
+        }
     }
 
     /// Whether the engine is closed.
@@ -226,8 +235,7 @@ impl<P: Program> Engine<P> {
 
     /// Returns once the engine is closed, with what whoever waits is told.
     pub async fn closed(&self) -> EngineError {
-        self.0.closing.closed().await;
-        self.0.closing.error()
+        self.closer().closed().await
     }
 
     /// The definitions whose tasks the worker of this process leaves alone because it cannot run

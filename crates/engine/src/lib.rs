@@ -43,6 +43,7 @@ pub use call::{
     Call, CallContext, Effect, Executor, Failure, FailureKind, Outcome, Scratch, Verdict,
 };
 pub use children::{Children, NewChild};
+pub use closing::Closer;
 pub use edition::{Edition, EditionError, Editions};
 pub use engine::{Engine, NewRequest, Retention, TaskOutcome};
 pub use error::EngineError;
@@ -53,4 +54,4 @@ pub use live_hub::{LiveReader, LiveText};
 pub use permits::Permits;
 pub use program::{AddedMessage, Ending, Facts, NewCall, Program, Step, View};
 pub use snapshot::{Question, QuestionKind, Rest, Snapshot};
-pub use worker::{Options, Worker};
+pub use worker::{Options, Reloader, Worker};

@@ -1,10 +1,10 @@
 //! Where an engine hands tasks to the worker of its own process. A task that is handed over is held
 //! from the moment it is written down, and nobody has to read it back to go to work on it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use convoke_store::{Fence, Lease};
+use convoke_store::{Definition, Fence, Lease};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::engine::TaskOutcome;
@@ -16,6 +16,8 @@ use crate::program::Program;
 
 /// A task on its way to the worker.
 pub(crate) struct HandOff<P: Program> {
+    /// The definition that the task started with.
+    pub(crate) definition: Arc<Definition>,
     pub(crate) machine: Machine<P>,
     pub(crate) fence: Fence,
     /// When the task itself is durable.

@@ -45,11 +45,6 @@ impl Permits {
             .map(Permit)
     }
 
-    /// Returns once a permit is free, in turn with those that wait for one.
-    pub(crate) async fn freed(&self) {
-        drop(self.wait().await);
-    }
-
     /// Waits for a permit.
     pub(crate) async fn wait(&self) -> Option<Permit> {
         // Nobody closes the semaphore, so that there always comes one.

@@ -199,6 +199,7 @@ impl<P: Program> Engine<P> {
             Durable::Now
         };
         let hand_off = HandOff {
+            definition: Arc::clone(&self.0.definition),
             machine,
             fence,
             durable: durable.clone(),

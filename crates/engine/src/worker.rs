@@ -88,7 +88,37 @@ pub struct Worker<P: Program, X: Executor<P>> {
     options: Options,
     permits: Permits,
     hand_off: mpsc::UnboundedReceiver<(HandOff<P>, Permit)>,
+    reloads: Reloads<P, X>,
     editions: Option<Arc<dyn Editions<P, X>>>,
+}
+
+/// The edition that a worker goes on with.
+pub(crate) struct Reload<P: Program, X> {
+    pub(crate) engine: Engine<P>,
+    pub(crate) executor: Arc<X>,
+    pub(crate) options: Options,
+}
+
+/// Both ends: the sender keeps the channel open for a worker that nobody reloads.
+type Reloads<P, X> = (
+    mpsc::UnboundedSender<Reload<P, X>>,
+    mpsc::UnboundedReceiver<Reload<P, X>>,
+);
+
+/// Gives a worker another edition of its app while it runs.
+pub struct Reloader<P: Program, X>(mpsc::UnboundedSender<Reload<P, X>>);
+
+impl<P: Program, X> Reloader<P, X> {
+    /// Makes an engine's edition the current one. The engine comes from [`Engine::of_edition`]. Tasks that started with
+    /// another edition keep it. The options take effect, except the worker's name, its leases and its number of tasks.
+    pub fn reload(&self, engine: Engine<P>, executor: Arc<X>, options: Options) {
+        // A worker that has ended runs nothing any more.
+        let _ = self.0.send(Reload {
+            engine,
+            executor,
+            options,
+        });
+    }
 }
 
 impl<P: Program, X: Executor<P>> Worker<P, X> {
@@ -112,8 +142,14 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
             executor,
             options,
             permits,
+            reloads: mpsc::unbounded_channel(),
             editions: None,
         }
+    }
+
+    /// Reloads this worker's app later.
+    pub fn reloader(&self) -> Reloader<P, X> {
+        Reloader(self.reloads.0.clone())
     }
 
     /// Works also on tasks that started with another edition of the app, each with its own. Without this they are left
@@ -140,9 +176,11 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
             editions: Arc::new(EditionCache::new(Arc::clone(&context), self.editions)),
             context,
             hand_off: self.hand_off,
+            reloads: self.reloads,
             running: JoinSet::new(),
             held: HashMap::new(),
             claiming: Fuse::terminated(),
+            reserved: None,
             renewing: Fuse::terminated(),
         };
         let worked = state.work().await;
@@ -166,15 +204,18 @@ struct WorkerState<P: Program, X: Executor<P>> {
     context: Arc<WorkerContext<P, X>>,
     editions: Arc<EditionCache<P, X>>,
     hand_off: mpsc::UnboundedReceiver<(HandOff<P>, Permit)>,
+    reloads: Reloads<P, X>,
     running: JoinSet<(Uuid, u64)>,
     held: HashMap<Uuid, HeldTask>,
     claiming: Request<Claimed>,
+    /// A permit for the first task that is claimed next, where none was free.
+    reserved: Option<Permit>,
     renewing: Request<Vec<RenewedLease>>,
 }
 
 impl<P: Program, X: Executor<P>> WorkerState<P, X> {
     async fn work(&mut self) -> Result<(), EngineError> {
-        let context = Arc::clone(&self.context);
+        let mut context = Arc::clone(&self.context);
         let mut work = context.engine.store().watch(Scope::Work);
         let mut renew = interval(context.options.lease / 3);
         let mut poll = interval(context.options.poll);
@@ -182,12 +223,12 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         let mut look = true;
         let mut asked_for = 0;
         loop {
-            let room = context.permits.free();
+            let room = context.permits.free() + usize::from(self.reserved.is_some());
             self.measure();
             // While leases are in doubt, a claim could take this worker's own tasks from its drivers.
             let may_claim =
-                room > 0 && self.claiming.is_terminated() && context.lease_time.is_certain();
-            if look && may_claim && !context.stop.is_cancelled() {
+                look && self.claiming.is_terminated() && context.lease_time.is_certain();
+            if may_claim && room > 0 && !context.stop.is_cancelled() {
                 look = false;
                 asked_for = room;
                 self.claiming = self.claim(room);
@@ -195,6 +236,10 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
             tokio::select! {
                 biased;
                 () = context.stop.cancelled() => return Ok(()),
+                Some(next) = self.reloads.1.recv() => {
+                    self.reload(next).await;
+                    context = Arc::clone(&self.context);
+                }
                 claimed = &mut self.claiming, if !self.claiming.is_terminated() => {
                     let (asked_at, _, claimed) = claimed;
                     let claimed = unless_outage(claimed, "claim", "no task could be claimed")?;
@@ -205,6 +250,7 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
                             self.take_up(claimed);
                         }
                     }
+                    self.reserved = None;
                 }
                 renewed = &mut self.renewing, if !self.renewing.is_terminated() => {
                     self.renewed(renewed)?;
@@ -215,9 +261,17 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
                 }
                 _ = poll.tick() => look = true,
                 () = work.changed() => look = true,
-                Some((hand_off, permit)) = self.hand_off.recv() => self.begin(hand_off, permit),
+                Some((hand_off, permit)) = self.hand_off.recv() => {
+                    // A task of a new edition is accepted after the reload was sent.
+                    while let Ok(next) = self.reloads.1.try_recv() {
+                        self.reload(next).await;
+                    }
+                    context = Arc::clone(&self.context);
+                    self.begin(hand_off, permit);
+                }
                 Some(ended) = self.running.join_next() => self.forget(ended),
-                () = context.permits.freed(), if look && room == 0 => {}
+                // It is kept for the claim: several workers that only saw it free would pass it on for ever.
+                permit = context.permits.wait(), if may_claim && room == 0 => self.reserved = permit,
             }
         }
     }
@@ -295,7 +349,8 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         let (facts, epoch) = (Facts::from(&claimed.record), claimed.record.epoch);
         let task = facts.id;
         metrics::CLAIMS.increment([self.context.engine.app()]);
-        let permit = self.context.permits.take();
+        let permit = self.reserved.take();
+        let permit = permit.or_else(|| self.context.permits.take());
         let live = self.context.engine.0.listeners.take(task);
         let editions = Arc::clone(&self.editions);
         self.start(&facts, epoch, |signalled| {
@@ -303,9 +358,25 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         });
     }
 
+    async fn reload(&mut self, next: Reload<P, X>) {
+        self.editions.replace(next).await;
+        self.context = self.editions.current();
+    }
+
     fn begin(&mut self, hand_off: HandOff<P>, permit: Permit) {
         let facts = Arc::clone(hand_off.machine.facts());
         let epoch = hand_off.fence.epoch;
+        if hand_off.definition.hash != self.context.engine.definition() {
+            let editions = Arc::clone(&self.editions);
+            self.start(&facts, epoch, |signalled| {
+                let work = async move {
+                    let worked = editions.work_on_accepted(hand_off, permit, &signalled);
+                    worked.await
+                };
+                work.boxed()
+            });
+            return;
+        }
         let task_driver = TaskDriver::hand_off(Arc::clone(&self.context), hand_off, permit);
         self.start(&facts, epoch, |signalled| {
             async move { task_driver.run(&signalled).await }.boxed()

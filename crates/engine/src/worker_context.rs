@@ -24,6 +24,27 @@ pub(crate) struct WorkerContext<P: Program, X: Executor<P>> {
 }
 
 impl<P: Program, X: Executor<P>> WorkerContext<P, X> {
+    /// The same worker with another edition. Its name and its leases stay.
+    pub(crate) fn of_edition(
+        &self,
+        engine: Engine<P>,
+        executor: Arc<X>,
+        options: &Options,
+    ) -> Self {
+        Self {
+            engine,
+            executor,
+            options: Options {
+                worker: self.options.worker.clone(),
+                lease: self.options.lease,
+                ..options.clone()
+            },
+            stop: self.stop.clone(),
+            permits: self.permits.clone(),
+            lease_time: self.lease_time.clone(),
+        }
+    }
+
     /// Whether a call's time goes on beyond a pause.
     pub(crate) fn has_time(
         &self,

@@ -5,21 +5,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use convoke_app::App;
+use convoke_engine::Permits;
 use convoke_flow::toolbox::RustTool;
 use convoke_llm::ModelClient;
 use convoke_model::{Agent, AgentFields, Name};
+use tokio::runtime::Handle;
 
-use crate::editions::{AppEditions, EditionParts};
 use crate::error::RuntimeError;
 use crate::loader::AppLoader;
+use crate::registry::Registry;
 use crate::runtime::Runtime;
+use crate::shared_parts::SharedParts;
 use crate::wire::{self, StoreChoice};
 
 /// Collects what a [`Runtime`] is made of.
 #[must_use = "nothing happens before `build`"]
 pub struct RuntimeBuilder {
-    folder: Option<PathBuf>,
-    loaded: Option<Arc<App>>,
+    folders: Vec<PathBuf>,
+    loaded: Vec<Arc<App>>,
     name: Option<String>,
     agents: Vec<AgentFields>,
     tools: Vec<RustTool>,
@@ -34,8 +37,8 @@ pub struct RuntimeBuilder {
 impl Default for RuntimeBuilder {
     fn default() -> Self {
         Self {
-            folder: None,
-            loaded: None,
+            folders: Vec::new(),
+            loaded: Vec::new(),
             name: None,
             agents: Vec::new(),
             tools: Vec::new(),
@@ -50,15 +53,15 @@ impl Default for RuntimeBuilder {
 }
 
 impl RuntimeBuilder {
-    /// Runs the app in this folder.
+    /// Runs the app in this folder. A [`Registry`] runs several.
     pub fn app(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.folder = Some(folder.into());
+        self.folders.push(folder.into());
         self
     }
 
-    /// Runs an app that was loaded already.
+    /// Runs an app that was loaded already. A [`Registry`] runs several.
     pub fn loaded_app(mut self, app: Arc<App>) -> Self {
-        self.loaded = Some(app);
+        self.loaded.push(app);
         self
     }
 
@@ -105,7 +108,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Tasks worked on at once, over what the app says.
+    /// Tasks that run at once in this process, of all its apps together. Otherwise it is `limits.concurrent_tasks` of the
+    /// app, and of several apps the largest.
     pub fn concurrent_tasks(mut self, number: u32) -> Self {
         self.concurrent_tasks = Some(number.max(1));
         self
@@ -146,49 +150,85 @@ impl RuntimeBuilder {
         reason = "the worker needs a Tokio runtime to live in, and stores may come to need one"
     )]
     pub async fn build(mut self) -> Result<Runtime, RuntimeError> {
-        let executor =
-            tokio::runtime::Handle::try_current().map_err(|_| RuntimeError::NoExecutor)?;
-        let servers = self.own_servers();
-        self.loader = self.loader.program_servers(servers);
+        let executor = Handle::try_current().map_err(|_| RuntimeError::NoExecutor)?;
         let app = self.find_app()?;
-        let store = match self.store.take() {
+        let parts = self.open(std::slice::from_ref(&app), executor)?;
+        Runtime::start(app, parts)
+    }
+
+    /// The same for every app that was named, over one store.
+    #[expect(clippy::unused_async, reason = "as with `build`")]
+    pub async fn build_registry(mut self) -> Result<Registry, RuntimeError> {
+        let executor = Handle::try_current().map_err(|_| RuntimeError::NoExecutor)?;
+        if !self.agents.is_empty() {
+            return Err(RuntimeError::AppAndAgents);
+        }
+        self.know_own_servers();
+        let mut apps = std::mem::take(&mut self.loaded);
+        for folder in std::mem::take(&mut self.folders) {
+            apps.push(Arc::new(self.loader.load(&folder)?));
+        }
+        if apps.is_empty() {
+            return Err(RuntimeError::NothingToRun);
+        }
+        for (index, app) in apps.iter().enumerate() {
+            let name = &app.config.name;
+            if apps[..index].iter().any(|other| other.config.name == *name) {
+                let name = name.to_string();
+                return Err(RuntimeError::SameName { name });
+            }
+        }
+        let fixed_store = self.store.is_some();
+        let parts = self.open(&apps, executor)?;
+        Registry::start(apps, parts, fixed_store)
+    }
+
+    /// Opens what all apps share.
+    fn open(self, apps: &[Arc<App>], executor: Handle) -> Result<Arc<SharedParts>, RuntimeError> {
+        let store = match self.store {
             Some(store) => store,
-            None => StoreChoice::of_app(&app, self.loader.data_folder())?,
+            None => StoreChoice::of_apps(apps, self.loader.data_folder())?,
         };
-        let (clock, ids) = (wire::clock(), wire::ids());
-        let editions = AppEditions::new(EditionParts {
-            app: Arc::clone(&app),
+        let limits = apps.iter().map(|app| app.config.limits.concurrent_tasks);
+        let concurrent_tasks = self.concurrent_tasks.or_else(|| limits.max());
+        Ok(Arc::new(SharedParts {
             loader: self.loader,
             store: store.open()?,
-            clock: Arc::clone(&clock),
-            ids: Arc::clone(&ids),
+            clock: wire::clock(),
+            ids: wire::ids(),
             models: ModelClient::new(self.model_options),
             tools: self.tools,
             program: self.program,
-            concurrent_tasks: self.concurrent_tasks,
+            permits: Permits::new(concurrent_tasks.unwrap_or(1) as usize),
             train_at_start: self.train_at_start,
-        });
-        let (engine, worker) = editions.assemble()?;
-        Ok(Runtime::start(
-            app, engine, worker, editions, clock, ids, &executor,
-        ))
+            executor,
+        }))
     }
 
     fn find_app(&mut self) -> Result<Arc<App>, RuntimeError> {
+        self.know_own_servers();
         let agents = std::mem::take(&mut self.agents);
-        match (self.loaded.take(), self.folder.take(), agents.first()) {
-            (None, None, None) => Err(RuntimeError::NothingToRun),
-            (Some(app), None, None) => Ok(app),
-            (None, Some(folder), None) => Ok(Arc::new(self.loader.load(&folder)?)),
-            (None, None, Some(first)) => {
+        let (loaded, folders) = (&self.loaded[..], &self.folders[..]);
+        match (loaded, folders, agents.first()) {
+            ([], [], None) => Err(RuntimeError::NothingToRun),
+            ([app], [], None) => Ok(Arc::clone(app)),
+            ([], [folder], None) => Ok(Arc::new(self.loader.load(folder)?)),
+            ([], [], Some(first)) => {
                 let name = self.name.take();
                 let name = name.unwrap_or_else(|| first.name.to_string());
                 let agents = agents.into_iter().map(Agent::new);
                 let app = App::of_agents(name, agents.collect::<Result<_, _>>()?)?;
                 Ok(Arc::new(app))
             }
+            (_, _, None) => Err(RuntimeError::SeveralApps),
             _ => Err(RuntimeError::AppAndAgents),
         }
+    }
+
+    /// Lets apps list the program's own tools.
+    fn know_own_servers(&mut self) {
+        let servers = self.own_servers();
+        self.loader = std::mem::take(&mut self.loader).program_servers(servers);
     }
 
     /// The servers that the program's own tools are listed under.

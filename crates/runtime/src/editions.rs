@@ -1,65 +1,50 @@
 //! Puts an app together: as it is, and as it was when older tasks were begun.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use convoke_app::App;
-use convoke_engine::{Edition, EditionError, Editions, Engine, Options, Worker};
-use convoke_flow::toolbox::{Approvals, RustTool, Toolbox};
+use convoke_engine::{Edition, EditionError, Editions, Engine, Options, Reloader, Worker};
+use convoke_flow::toolbox::{Approvals, Toolbox};
 use convoke_flow::{Assistant, Classifiers, Performer, PerformerOptions};
-use convoke_llm::ModelClient;
-use convoke_mcp::ToolServers;
 use convoke_model::{AgentFields, Clock, Ids, Invalid, LlmConfig};
 use convoke_store::{Definition, Store};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use crate::edition_tools::OpenTools;
 use crate::error::RuntimeError;
-use crate::loader::{AppLoader, kept_definition};
+use crate::loader::kept_definition;
+use crate::shared_parts::SharedParts;
 use crate::wire::{clock, ids, tool_limits, tool_servers};
 
 /// What works on an app's tasks.
 pub(crate) type AppWorker = Worker<Assistant, Performer>;
 
-/// What all editions of an app are put together from.
-pub(crate) struct EditionParts {
-    /// The app that new tasks are begun with.
-    pub(crate) app: Arc<App>,
-    /// What reads the app as it was.
-    pub(crate) loader: AppLoader,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Arc<dyn Ids>,
-    pub(crate) models: ModelClient,
-    /// Tools of the program that runs the app.
-    pub(crate) tools: Vec<RustTool>,
-    /// What `convoke` means as a tool server's command; without one it is looked for like any other.
-    pub(crate) program: Option<PathBuf>,
-    pub(crate) concurrent_tasks: Option<u32>,
-    /// Whether the classifier is trained before a request needs it.
-    pub(crate) train_at_start: bool,
-}
+/// What gives that worker another edition.
+pub(crate) type AppReloader = Reloader<Assistant, Performer>;
 
 /// Puts together the app as it is, and as it was when older tasks were begun.
 #[derive(Clone)]
-pub(crate) struct AppEditions(Arc<Shared>);
+pub(crate) struct AppEditions(Arc<Inner>);
 
-struct Shared {
-    parts: EditionParts,
+struct Inner {
+    parts: Arc<SharedParts>,
+    /// The app that new tasks are begun with.
+    app: RwLock<Arc<App>>,
     approvals: Approvals,
-    /// The tool servers of every edition that was put together.
-    servers: Mutex<Vec<ToolServers>>,
+    tools: OpenTools,
     /// What editions with the same skills and domains share.
     classifiers: Classifiers,
 }
 
 impl AppEditions {
-    pub(crate) fn new(parts: EditionParts) -> Self {
-        Self(Arc::new(Shared {
+    pub(crate) fn new(app: Arc<App>, parts: Arc<SharedParts>) -> Self {
+        Self(Arc::new(Inner {
+            app: RwLock::new(app),
             approvals: parts.tools.iter().collect(),
+            tools: OpenTools::new(parts.executor.clone()),
             parts,
-            servers: Mutex::default(),
             classifiers: Classifiers::default(),
         }))
     }
@@ -67,11 +52,8 @@ impl AppEditions {
     /// The engine that accepts tasks for the app, and the worker that carries them out.
     pub(crate) fn assemble(&self) -> Result<(Engine<Assistant>, AppWorker), RuntimeError> {
         let parts = &self.0.parts;
-        let app = &parts.app;
-        let edition = self.edition(app)?;
-        if parts.train_at_start {
-            edition.program.train_in_background();
-        }
+        let app = &self.app();
+        let edition = self.begin_edition(app)?;
         let engine = engine_over(
             edition.program,
             app,
@@ -80,17 +62,46 @@ impl AppEditions {
             Arc::clone(&parts.clock),
             Arc::clone(&parts.ids),
         );
-        let limits = &app.config.limits;
-        let options = Options {
-            concurrent_tasks: parts.concurrent_tasks.unwrap_or(limits.concurrent_tasks) as usize,
-            lease: Duration::from_secs(limits.lease_seconds.into()),
-            inline_bytes: limits.inline_bytes as usize,
-            max_claims: limits.max_claims,
-            question_time: Duration::from_secs(limits.question_seconds.into()),
-            ..Options::for_worker(parts.ids.next().to_string())
-        };
-        let worker = Worker::new(engine.clone(), edition.executor, options);
+        engine.bound_backlog(app.config.limits.backlog as usize);
+        let options = worker_options(app, parts.ids.next().to_string());
+        let permits = parts.permits.clone();
+        let worker = Worker::sharing(permits, engine.clone(), edition.executor, options);
         Ok((engine, worker.with_editions(Arc::new(self.clone()))))
+    }
+
+    /// Lets new tasks start with another edition. Nothing has changed where it cannot be assembled.
+    pub(crate) fn reload(
+        &self,
+        app: &Arc<App>,
+        engine: &Engine<Assistant>,
+        reloader: &AppReloader,
+    ) -> Result<Engine<Assistant>, RuntimeError> {
+        let edition = self.begin_edition(app)?;
+        let engine = engine.of_edition(
+            edition.program,
+            Arc::new(definition(app)),
+            edition.task_time,
+        );
+        engine.bound_backlog(app.config.limits.backlog as usize);
+        let options = worker_options(app, String::new());
+        reloader.reload(engine.clone(), edition.executor, options);
+        let current = self.0.app.write();
+        *current.unwrap_or_else(PoisonError::into_inner) = Arc::clone(app);
+        Ok(engine)
+    }
+
+    fn app(&self) -> Arc<App> {
+        let app = self.0.app.read();
+        Arc::clone(&app.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// An edition that new tasks start with.
+    fn begin_edition(&self, app: &Arc<App>) -> Result<Edition<Assistant, Performer>, RuntimeError> {
+        let edition = self.edition(app)?;
+        if self.0.parts.train_at_start {
+            edition.program.train_in_background();
+        }
+        Ok(edition)
     }
 
     /// An app with what carries out its calls. Its tool servers are started once they are used.
@@ -98,7 +109,7 @@ impl AppEditions {
         let parts = &self.0.parts;
         let servers = tool_servers(app, parts.program.clone());
         let mut toolbox = Toolbox::within(
-            Arc::new(servers.clone()),
+            self.0.tools.own(servers),
             Arc::clone(&parts.clock),
             tool_limits(app),
         )?;
@@ -106,7 +117,6 @@ impl AppEditions {
             toolbox.add(tool.clone())?;
         }
         check_tools(app, &toolbox)?;
-        self.lock_servers().push(servers);
         let assistant = self.assistant(app)?;
         let performer = Performer::new(
             Arc::clone(&assistant),
@@ -153,9 +163,8 @@ impl AppEditions {
         if !kept.trusted {
             return Err(EditionError::Unavailable(untrusted(&kept.hash)));
         }
-        let EditionParts {
-            app: now, loader, ..
-        } = &self.0.parts;
+        let now = self.app();
+        let loader = &self.0.parts.loader;
         let mut app = loader.load_kept(kept, &now.folder)?;
         for agent in &mut app.agents {
             if let Some(same) = now.agent(agent.name.as_str()) {
@@ -168,15 +177,7 @@ impl AppEditions {
 
     /// Ends the tool servers of all editions.
     pub(crate) async fn shutdown(&self) {
-        let servers = std::mem::take(&mut *self.lock_servers());
-        for servers in servers {
-            servers.shutdown().await;
-        }
-    }
-
-    fn lock_servers(&self) -> std::sync::MutexGuard<'_, Vec<ToolServers>> {
-        let servers = self.0.servers.lock();
-        servers.unwrap_or_else(PoisonError::into_inner)
+        self.0.tools.shutdown().await;
     }
 }
 
@@ -276,6 +277,20 @@ fn definition(app: &App) -> Definition {
     }
 }
 
+/// What an app says of its worker. How many tasks run at once is the matter of all apps of the process.
+fn worker_options(app: &App, worker: String) -> Options {
+    let limits = &app.config.limits;
+    Options {
+        lease: Duration::from_secs(limits.lease_seconds.into()),
+        inline_bytes: limits.inline_bytes as usize,
+        max_claims: limits.max_claims,
+        question_time: Duration::from_secs(limits.question_seconds.into()),
+        grace: Duration::from_secs(limits.shutdown_seconds.into()),
+        edition_idle: Duration::from_secs(limits.edition_idle_seconds.into()),
+        ..Options::for_worker(worker)
+    }
+}
+
 fn task_time(app: &App) -> Duration {
     Duration::from_secs(app.config.limits.task_seconds.into())
 }
@@ -320,10 +335,14 @@ fn may_exist(tool: &str, app: &App, toolbox: &Toolbox) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use convoke_engine::Permits;
+    use convoke_llm::ModelClient;
     use convoke_model::SkillFields;
     use serde_json::json;
+    use tokio::runtime::Handle;
 
     use super::*;
+    use crate::loader::AppLoader;
     use crate::wire::StoreChoice;
 
     /// An app that understands requests to buy something, and answers in these words.
@@ -343,8 +362,7 @@ mod tests {
     }
 
     fn editions(app: Arc<App>, train_at_start: bool) -> AppEditions {
-        AppEditions::new(EditionParts {
-            app,
+        let parts = SharedParts {
             loader: AppLoader::new(),
             store: StoreChoice::Memory.open().unwrap(),
             clock: clock(),
@@ -352,13 +370,15 @@ mod tests {
             models: ModelClient::new(convoke_llm::Options::default()),
             tools: Vec::new(),
             program: None,
-            concurrent_tasks: None,
+            permits: Permits::new(1),
             train_at_start,
-        })
+            executor: Handle::current(),
+        };
+        AppEditions::new(app, Arc::new(parts))
     }
 
-    #[test]
-    fn editions_with_the_same_skills_share_what_was_trained_at_the_start() {
+    #[tokio::test]
+    async fn editions_with_the_same_skills_share_what_was_trained_at_the_start() {
         let editions = editions(app("Bought.", "buy some milk"), true);
         let (_engine, _worker) = editions.assemble().unwrap();
         let program = |app: &Arc<App>| editions.edition(app).unwrap().program;
@@ -370,8 +390,8 @@ mod tests {
         assert!(!program(&app("Bought.", "buy some tea")).is_trained());
     }
 
-    #[test]
-    fn nothing_is_trained_where_one_request_may_not_need_it() {
+    #[tokio::test]
+    async fn nothing_is_trained_where_one_request_may_not_need_it() {
         let app = app("Bought.", "buy some milk");
         let editions = editions(Arc::clone(&app), false);
         let (_engine, _worker) = editions.assemble().unwrap();

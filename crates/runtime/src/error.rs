@@ -19,6 +19,41 @@ pub enum RuntimeError {
     /// The builder was given both.
     #[error("an app folder has its agents already; give either the folder or agents")]
     AppAndAgents,
+    /// One runtime was to run several apps.
+    #[error("a runtime runs one app; build a registry to run several")]
+    SeveralApps,
+    /// Two of several apps have one name.
+    #[error("two of the apps are called `{name}`; the store tells apps apart by their names")]
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// Several apps of one process name several stores.
+    #[error(
+        "the apps `{one}` and `{other}` name different stores; apps that run in one process share one, so name it for all"
+    )]
+    StoresDiffer {
+        /// An app.
+        one: String,
+        /// Another, or the same as it was before.
+        other: String,
+    },
+    /// There is no such app in the registry.
+    #[error("no app is called `{name}` here; there are {known}")]
+    UnknownApp {
+        /// What was asked for.
+        name: String,
+        /// The apps that there are.
+        known: String,
+    },
+    /// A reload would change what an app keeps for as long as it runs.
+    #[error("`{app}` cannot be reloaded with another {what}; stop and start the process for that")]
+    NotReloadable {
+        /// The app.
+        app: String,
+        /// What has changed.
+        what: &'static str,
+    },
     /// Nothing can be run outside Tokio.
     #[error("build the runtime within a Tokio runtime")]
     NoExecutor,
@@ -93,6 +128,11 @@ impl RuntimeError {
         match self {
             Self::NothingToRun => "runtime.nothing_to_run",
             Self::AppAndAgents => "runtime.app_and_agents",
+            Self::SeveralApps => "runtime.several_apps",
+            Self::SameName { .. } => "registry.same_name",
+            Self::StoresDiffer { .. } => "registry.stores_differ",
+            Self::UnknownApp { .. } => "registry.unknown_app",
+            Self::NotReloadable { .. } => "registry.not_reloadable",
             Self::NoExecutor => "runtime.no_executor",
             Self::App(_) => "app.errors",
             Self::UnknownTool { .. } => "runtime.unknown_tool",

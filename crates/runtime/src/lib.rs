@@ -3,11 +3,14 @@
 #![doc = include_str!("../../../docs/library.md")]
 
 mod builder;
+mod edition_tools;
 mod editions;
 mod error;
 mod following;
 mod loader;
+mod registry;
 mod runtime;
+mod shared_parts;
 mod tasks;
 mod wire;
 
@@ -16,6 +19,7 @@ pub use editions::{engine, engine_of_kept};
 pub use error::RuntimeError;
 pub use following::TaskEvents;
 pub use loader::{AppLoader, kept_definition};
+pub use registry::{Registry, ReloadOutcome};
 pub use runtime::{Runtime, local_user};
 pub use tasks::{
     DEFAULT_TASKS_PER_PAGE, ForkPoint, MAX_TASKS_PER_PAGE, TaskInfo, TaskPage, TaskQuery, TaskView,

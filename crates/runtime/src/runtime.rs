@@ -3,19 +3,19 @@
 use std::sync::{Arc, OnceLock};
 
 use convoke_app::App;
-use convoke_engine::{Engine, EngineError, QuestionAnswer, TaskOutcome};
+use convoke_engine::{Closer, Engine, EngineError, QuestionAnswer, TaskOutcome};
 use convoke_flow::{Assistant, Incoming, check_answer, receive};
 use convoke_model::{Answer, Clock, Ids, TaskState, UserId};
 use convoke_store::{Store, TaskRecord, Viewer};
-use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::builder::RuntimeBuilder;
-use crate::editions::{AppEditions, AppWorker};
+use crate::editions::{AppEditions, AppReloader};
 use crate::error::RuntimeError;
+use crate::shared_parts::SharedParts;
 
 /// An app that runs in this process. Everything goes through its journal: what is unfinished when
 /// the process ends goes on when the next runtime is built over the same store.
@@ -30,19 +30,31 @@ use crate::error::RuntimeError;
 pub struct Runtime {
     app: Arc<App>,
     pub(crate) engine: Engine<Assistant>,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
-    pub(crate) editions: AppEditions,
+    running: Arc<RunningApp>,
+}
+
+/// What runs an app's tasks, whatever becomes of its folder meanwhile.
+struct RunningApp {
+    parts: Arc<SharedParts>,
+    editions: AppEditions,
+    reloader: AppReloader,
+    closer: Closer<Assistant>,
     stop: CancellationToken,
     broken: Arc<OnceLock<String>>,
     worker: Mutex<JoinSet<()>>,
+}
+
+impl Drop for RunningApp {
+    fn drop(&mut self) {
+        self.closer.close("the runtime was dropped");
+    }
 }
 
 /// What is told to whoever waits for a runtime that was shut down.
 const SHUT_DOWN: &str = "the runtime was shut down";
 
 /// Closes an engine where its worker does not get to say how it ended.
-struct CloseOnDrop(Engine<Assistant>);
+struct CloseOnDrop(Closer<Assistant>);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
@@ -60,20 +72,17 @@ impl Runtime {
         RuntimeBuilder::default()
     }
 
-    pub(crate) fn start(
-        app: Arc<App>,
-        engine: Engine<Assistant>,
-        worker: AppWorker,
-        editions: AppEditions,
-        clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
-        executor: &Handle,
-    ) -> Self {
+    /// Runs an app, beside others with the same parts.
+    pub(crate) fn start(app: Arc<App>, parts: Arc<SharedParts>) -> Result<Self, RuntimeError> {
+        let editions = AppEditions::new(Arc::clone(&app), Arc::clone(&parts));
+        let (engine, worker) = editions.assemble()?;
+        let reloader = worker.reloader();
         let stop = CancellationToken::new();
         let broken = Arc::new(OnceLock::new());
         let mut running = JoinSet::new();
         let (stopped, why) = (stop.clone(), Arc::clone(&broken));
-        let closing = CloseOnDrop(engine.clone());
+        let closer = engine.closer();
+        let closing = CloseOnDrop(closer.clone());
         let work = async move {
             match worker.run(stopped).await {
                 Ok(()) => closing.0.close(SHUT_DOWN),
@@ -84,17 +93,38 @@ impl Runtime {
                 }
             }
         };
-        running.spawn_on(work, executor);
-        Self {
+        running.spawn_on(work, &parts.executor);
+        Ok(Self {
             app,
             engine,
-            clock,
-            ids,
-            editions,
-            stop,
-            broken,
-            worker: Mutex::new(running),
-        }
+            running: Arc::new(RunningApp {
+                parts,
+                editions,
+                reloader,
+                closer,
+                stop,
+                broken,
+                worker: Mutex::new(running),
+            }),
+        })
+    }
+
+    /// The same app as it is now. New tasks start with it; those of this runtime keep what they started with.
+    pub(crate) fn reloaded(&self, app: Arc<App>) -> Result<Self, RuntimeError> {
+        self.check_accepting()?;
+        let running = Arc::clone(&self.running);
+        let engine = running
+            .editions
+            .reload(&app, &self.engine, &running.reloader)?;
+        Ok(Self {
+            app,
+            engine,
+            running,
+        })
+    }
+
+    pub(crate) fn editions(&self) -> &AppEditions {
+        &self.running.editions
     }
 
     /// Says something to the app, as the user of this machine and outside any conversation, and waits
@@ -124,14 +154,14 @@ impl Runtime {
     /// Says something to the app and waits until the task has ended or waits for a person.
     pub async fn ask(&self, incoming: Incoming) -> Result<TaskOutcome, RuntimeError> {
         self.check_accepting()?;
-        let request = receive(incoming, &self.app.config.limits, self.clock.now())?;
+        let request = receive(incoming, &self.app.config.limits, self.clock().now())?;
         Ok(self.engine.run(request).await?)
     }
 
     /// Hands in a request. Once this returns, the task is in the store and will be carried out.
     pub async fn submit(&self, incoming: Incoming) -> Result<Uuid, RuntimeError> {
         self.check_accepting()?;
-        let request = receive(incoming, &self.app.config.limits, self.clock.now())?;
+        let request = receive(incoming, &self.app.config.limits, self.clock().now())?;
         Ok(self.engine.submit(request).await?.id())
     }
 
@@ -171,8 +201,8 @@ impl Runtime {
 
     /// Nothing new is taken in once nobody here would carry it out.
     pub(crate) fn check_accepting(&self) -> Result<(), RuntimeError> {
-        if self.stop.is_cancelled() {
-            let reason = self.broken.get().cloned();
+        if self.running.stop.is_cancelled() {
+            let reason = self.running.broken.get().cloned();
             return Err(RuntimeError::Stopped {
                 reason: reason.unwrap_or_else(|| SHUT_DOWN.into()),
             });
@@ -199,7 +229,7 @@ impl Runtime {
     /// one where its worker broke down.
     pub async fn until_stopped(&self) -> Result<(), RuntimeError> {
         let error = self.engine.closed().await;
-        if self.stop.is_cancelled() && self.broken.get().is_none() {
+        if self.running.stop.is_cancelled() && self.running.broken.get().is_none() {
             return Ok(());
         }
         Err(error.into())
@@ -222,39 +252,34 @@ impl Runtime {
 
     /// The clock that the app goes by.
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
+        &self.running.parts.clock
     }
 
     /// The source of the app's ids.
     pub fn ids(&self) -> &Arc<dyn Ids> {
-        &self.ids
+        &self.running.parts.ids
     }
 
     /// Stops softly: takes in nothing more, finishes calls under way, leaves the rest to the next runtime,
     /// ends tool servers. What is kept can still be looked at. Whoever calls it again waits for the same end.
     pub async fn shutdown(&self) -> Result<(), RuntimeError> {
-        self.stop.cancel();
-        let mut worker = self.worker.lock().await;
+        let running = &self.running;
+        running.stop.cancel();
+        let mut worker = running.worker.lock().await;
         while let Some(ended) = worker.join_next().await {
             if ended.is_err() {
-                let _ = self.broken.set("it panicked".into());
+                let _ = running.broken.set("it panicked".into());
             }
         }
         drop(worker);
-        self.engine.close(SHUT_DOWN);
-        self.editions.shutdown().await;
-        match self.broken.get() {
+        running.closer.close(SHUT_DOWN);
+        running.editions.shutdown().await;
+        match running.broken.get() {
             Some(reason) => Err(RuntimeError::Stopped {
                 reason: reason.clone(),
             }),
             None => Ok(()),
         }
-    }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        self.engine.close("the runtime was dropped");
     }
 }
 

@@ -258,7 +258,7 @@ impl Runtime {
         self.check_accepting()?;
         let record = self.owned(user, task).await?;
         let engine = self
-            .editions
+            .editions()
             .engine_of(&self.engine, &record.definition)
             .await?;
         let (viewer, step) = (self.viewer(user), point.at.step());

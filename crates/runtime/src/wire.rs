@@ -47,6 +47,36 @@ impl StoreChoice {
         }
     }
 
+    /// The one store of several apps whose caller names none.
+    pub(crate) fn of_apps(apps: &[Arc<App>], data: Option<&Path>) -> Result<Self, RuntimeError> {
+        let mut choices = Vec::new();
+        for app in apps {
+            choices.push((Self::of_app(app, data)?, &app.config.name));
+        }
+        let differs = choices
+            .iter()
+            .find(|(store, _)| !store.is_same(&choices[0].0));
+        if let Some((_, other)) = differs {
+            return Err(RuntimeError::StoresDiffer {
+                one: choices[0].1.to_string(),
+                other: other.to_string(),
+            });
+        }
+        let first = choices.into_iter().next();
+        first
+            .map(|(store, _)| store)
+            .ok_or(RuntimeError::NothingToRun)
+    }
+
+    /// Whether two choices, neither of which is open, name one place.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Memory, Self::Memory) => true,
+            (Self::Sqlite(one), Self::Sqlite(other)) => same_file(one, other),
+            _ => false,
+        }
+    }
+
     /// The SQLite file `store.db` of a data folder.
     pub fn in_folder(data: &Path) -> Self {
         Self::Sqlite(absolute(data).join("store.db"))
@@ -102,6 +132,20 @@ impl std::fmt::Debug for StoreChoice {
             Self::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),
             Self::Opened(_) => f.write_str("Opened"),
         }
+    }
+}
+
+/// Whether two paths lead to one file. Where the file is not there yet, its folder may be.
+fn same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| {
+        path.canonicalize().or_else(|_| {
+            let folder = path.parent().unwrap_or(path).canonicalize()?;
+            Ok::<_, std::io::Error>(folder.join(path.file_name().unwrap_or_default()))
+        })
+    };
+    match (real(one), real(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
     }
 }
 

@@ -22,6 +22,7 @@ use crate::exit::Exit;
 use crate::lines::{Line, LineBuffer};
 use crate::output::{self, Text};
 use crate::start;
+use crate::stopping::StopSignals;
 
 /// How long an answer takes to appear at most, however long it is.
 const APPEARING: Duration = Duration::from_millis(400);
@@ -38,11 +39,18 @@ const HELP: &str = "\
 /quit                leave (so does Ctrl-D)";
 
 pub(crate) async fn run(args: &ChatArgs, json: bool) -> anyhow::Result<Exit> {
+    let mut stop = StopSignals::new()?;
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let store = start::store_for(&args.store, &app)?;
     let runtime = start::lasting_runtime(app, store, &args.store.data, &args.model).await?;
-    let talked = talk(args, json, &runtime).await;
-    runtime.shutdown().await?;
+    let talked = tokio::select! {
+        talked = talk(args, json, &runtime) => talked,
+        () = stop.asked() => Ok(Exit::Interrupted),
+    };
+    match stop.unless_again(runtime.shutdown()).await {
+        Some(stopped) => stopped?,
+        None => return Ok(Exit::Interrupted),
+    }
     talked
 }
 
@@ -126,10 +134,7 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
             outcome => outcome?,
         };
         last = Some(task);
-        let ended = tokio::select! {
-            ended = progress.follow(runtime.wait(speaker.user, task)) => ended?,
-            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
-        };
+        let ended = progress.follow(runtime.wait(speaker.user, task)).await?;
         tell(&ended, progress, runtime, &input, json).await;
     }
 }

@@ -14,11 +14,13 @@ use crate::exit::Exit;
 use crate::output::{self, Text};
 use crate::progress::Spinner;
 use crate::start;
+use crate::stopping::StopSignals;
 
 /// How often to look whether all is done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
+    let mut stop = StopSignals::new()?;
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let store = start::store_for(&args.store, &app)?.open()?;
     let filter = Filter {
@@ -55,7 +57,7 @@ pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
     };
     let interrupted = tokio::select! {
         done = spinner.wait(runtime.while_working(finished)) => { done?; false }
-        _ = tokio::signal::ctrl_c() => true,
+        () = stop.asked() => true,
     };
     drop(spinner);
     for (definition, why) in runtime.engine().unrunnable() {
@@ -64,7 +66,10 @@ pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
             "tasks that were begun with {definition} of the app are left as they are: {why}"
         ));
     }
-    runtime.shutdown().await?;
+    match stop.unless_again(runtime.shutdown()).await {
+        Some(stopped) => stopped?,
+        None => return Ok(Exit::Interrupted),
+    }
     if interrupted {
         return Ok(Exit::Interrupted);
     }

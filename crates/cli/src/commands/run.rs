@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 
-use convoke::{Incoming, Runtime, RuntimeError, TaskOutcome, TaskState};
+use convoke::{EngineError, Incoming, Runtime, RuntimeError, TaskOutcome, TaskState};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use serde_json::{Value, json};
@@ -17,22 +17,24 @@ use crate::exit::Exit;
 use crate::lines::{Line, LineBuffer};
 use crate::output::{self, FailureReport, Text};
 use crate::start;
+use crate::stopping::StopSignals;
 
 /// Bytes of standard input that are read at once, where a message is a line.
 const READ_AT_ONCE: usize = 64 * 1024;
 
 pub(crate) async fn run(args: &RunArgs, json: bool) -> anyhow::Result<Exit> {
+    let mut stop = StopSignals::new()?;
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let store = start::store_for(&args.store, &app)?;
     let runtime = start::runtime(app, store, &args.store.data, &args.model).await?;
     let exit = tokio::select! {
         exit = answer(args, json, &runtime) => exit,
-        _ = tokio::signal::ctrl_c() => {
-            output::note("stopping; what is unfinished stays in the journal and goes on with `convoke resume`");
-            Ok(Exit::Interrupted)
-        }
+        () = stop.asked() => Ok(Exit::Interrupted),
     };
-    runtime.shutdown().await?;
+    match stop.unless_again(runtime.shutdown()).await {
+        Some(stopped) => stopped?,
+        None => return Ok(Exit::Interrupted),
+    }
     exit
 }
 
@@ -152,7 +154,15 @@ async fn submit(
     runtime: &Runtime,
 ) -> anyhow::Result<Uuid> {
     let incoming = kept(speaker.says(line.message()?, &args.speaker, key), args);
-    Ok(runtime.submit(incoming).await?)
+    loop {
+        match runtime.submit(incoming.clone()).await {
+            // The line waits for the others, and no more lines are read meanwhile.
+            Err(RuntimeError::Engine(EngineError::Busy { retry_after, .. })) => {
+                tokio::time::sleep(retry_after).await;
+            }
+            submitted => return Ok(submitted?),
+        }
+    }
 }
 
 /// As long as the command line says, under its tags and in its trace.

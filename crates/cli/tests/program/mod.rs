@@ -2,8 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
 use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -137,6 +138,18 @@ impl Program {
             .collect()
     }
 
+    /// Makes every task so many days older.
+    pub(crate) fn age_tasks(&self, days: u64) {
+        let store = rusqlite::Connection::open(self.data().join("store.db")).unwrap();
+        let milliseconds = days * 24 * 60 * 60 * 1_000;
+        store
+            .execute(
+                "UPDATE tasks SET completed_at = completed_at - ?1, created_at = created_at - ?1",
+                [milliseconds],
+            )
+            .unwrap();
+    }
+
     /// Waits until the store holds a task.
     pub(crate) fn until_submitted(&self) {
         let path = self.data().join("store.db");
@@ -152,6 +165,55 @@ impl Program {
             std::thread::yield_now();
         }
     }
+}
+
+/// A process that serves apps, and ends with the test.
+pub(crate) struct Serving {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Serving {
+    /// Serves the apps and whatever else stands on the command line, and returns once the first app is served.
+    pub(crate) fn start(program: &Program, arguments: &[&str]) -> Self {
+        let arguments = [&["--json", "serve"], arguments].concat();
+        let mut command = program.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut serving = Self { child, output };
+        let ready = serving.next();
+        assert!(ready["serving"].is_string(), "{ready}");
+        serving
+    }
+
+    /// The next thing that it says.
+    pub(crate) fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        signal(&self.child, name);
+    }
+
+    pub(crate) fn terminate(mut self) -> Option<i32> {
+        self.signal("TERM");
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+/// Sends a signal to a process.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let (name, pid) = (format!("-{name}"), child.id().to_string());
+    let sent = Command::new("kill").args([name, pid]).status().unwrap();
+    assert!(sent.success());
 }
 
 fn root() -> PathBuf {

@@ -571,7 +571,7 @@ impl Editions<Words, Hands> for Shelf {
 }
 
 /// What a worker of the tests may do, under a name of its own.
-fn worker_options() -> Options {
+pub(crate) fn worker_options() -> Options {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::SeqCst);
     Options {

@@ -1,0 +1,48 @@
+//! How a command stops: softly when it is asked, and at once when it is asked again.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::output;
+
+/// Ctrl-C and SIGTERM. From when this is made, neither ends the process by itself.
+pub(crate) struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignals {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the first of them, and says what follows.
+    pub(crate) async fn asked(&mut self) {
+        self.next().await;
+        output::note(
+            "stopping: calls under way are finished, what is left goes on next time; a second signal ends at once",
+        );
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    /// Waits for a soft end, or says so if another signal comes first. What is cut off then goes on as after a crash.
+    pub(crate) async fn unless_again<T>(&mut self, end: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            ended = end => Some(ended),
+            () = self.next() => {
+                output::note("stopped at once; calls under way were cut off");
+                None
+            }
+        }
+    }
+}
