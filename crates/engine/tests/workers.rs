@@ -254,3 +254,22 @@ async fn an_engine_says_which_app_it_works_for() {
     assert_eq!(world.engine.definition(), "d1");
     assert_eq!(world.edition("d2").definition(), "d2");
 }
+
+#[tokio::test]
+async fn a_task_is_refused_while_as_many_wait_as_may() {
+    let world = World::new();
+    world.submit("one").await;
+    world.submit("two").await;
+    world.engine.bound_backlog(2);
+    let refused = world.engine.submit(world.request("three")).await;
+    assert_eq!(refused.unwrap_err().code(), "engine.busy");
+}
+
+#[tokio::test]
+async fn a_task_that_has_begun_waits_no_more() {
+    let world = World::new();
+    world.submit("one").await;
+    world.claim_and_forget().await;
+    world.engine.bound_backlog(1);
+    assert!(world.engine.submit(world.request("two")).await.is_ok());
+}
