@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use world::{Words, World};
+use world::{Running, Shelf, Words, World};
 
 /// Far longer than a test takes that goes well.
 const TOO_LONG: Duration = Duration::from_mins(1);
@@ -272,4 +272,36 @@ async fn a_task_that_has_begun_waits_no_more() {
     world.claim_and_forget().await;
     world.engine.bound_backlog(1);
     assert!(world.engine.submit(world.request("two")).await.is_ok());
+}
+
+/// Runs tasks of an earlier edition, one after the other, until it was opened twice or so many have ended. Gives how
+/// often it was opened.
+async fn openings(edition_idle: Duration, tasks: usize) -> usize {
+    let world = World::new();
+    let earlier = world.edition("earlier");
+    let options = Options {
+        lease: Duration::from_millis(30),
+        edition_idle,
+        ..Options::for_worker("worker")
+    };
+    let shelf = Arc::new(Shelf::default());
+    let worker = Worker::new(world.engine.clone(), Arc::clone(&world.hands), options);
+    let worker = Running::start(worker.with_editions(shelf.clone()));
+    let opened = || shelf.opened.lock().unwrap().len();
+    for _ in 0..tasks {
+        let task = earlier.submit(world.request("slow")).await.unwrap().id();
+        world.until_ended(task).await;
+        if opened() > 1 {
+            break;
+        }
+    }
+    worker.stop().await;
+    opened()
+}
+
+#[tokio::test]
+async fn an_edition_that_no_task_uses_is_closed_after_its_time_and_opened_again_when_needed() {
+    let opened = tokio::time::timeout(TOO_LONG, openings(Duration::ZERO, usize::MAX)).await;
+    assert_eq!(opened.unwrap(), 2);
+    assert_eq!(openings(Duration::from_hours(1), 20).await, 1);
 }
