@@ -172,6 +172,8 @@ impl LiveReader {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     const CALL: Uuid = Uuid::from_u128(1);
@@ -245,5 +247,60 @@ mod tests {
             hub.of(Uuid::from_u128(task));
         }
         assert!(hub.0.lock().unwrap().len() < 100);
+    }
+
+    #[test]
+    fn a_task_knows_whether_anybody_reads() {
+        let live = LiveHub::default().of(Uuid::nil());
+        assert!(!live.has_readers());
+        let reader = Arc::clone(&live).read();
+        assert!(live.has_readers());
+        drop(reader);
+        assert!(!live.has_readers());
+    }
+
+    #[test]
+    fn a_reader_is_woken_by_what_is_said_and_by_a_call_that_ends() {
+        let is_woken = |reader: &mut LiveReader| reader.changed().now_or_never().is_some();
+        let live = LiveHub::default().of(Uuid::nil());
+        let mut reader = Arc::clone(&live).read();
+        assert!(is_woken(&mut reader), "something may have been said before");
+        assert!(!is_woken(&mut reader));
+        live.say(CALL, LiveUpdate::Text("It"));
+        assert!(is_woken(&mut reader));
+        live.end(CALL);
+        assert!(is_woken(&mut reader));
+        live.end(CALL);
+        assert!(!is_woken(&mut reader), "it has ended already");
+        assert!(reader.read().is_empty(), "the journal has its outcome now");
+    }
+
+    #[test]
+    fn a_reader_that_begins_again_reads_the_text_of_the_calls_it_names_from_the_start() {
+        let other = Uuid::from_u128(2);
+        let live = LiveHub::default().of(Uuid::nil());
+        let mut reader = Arc::clone(&live).read();
+        live.say(CALL, LiveUpdate::Text("one"));
+        live.say(other, LiveUpdate::Text("two"));
+        assert_eq!(reader.read().len(), 2);
+        reader.begin_again(&[CALL]);
+        assert!(reader.changed().now_or_never().is_some());
+        let again = LiveText::Text {
+            call: CALL,
+            attempt: 0,
+            offset: 0,
+            text: "one".into(),
+        };
+        assert_eq!(reader.read(), [again]);
+    }
+
+    #[test]
+    fn nothing_is_taken_back_of_an_attempt_that_had_said_nothing() {
+        let live = LiveHub::default().of(Uuid::nil());
+        let mut reader = Arc::clone(&live).read();
+        live.say(CALL, LiveUpdate::Again);
+        assert!(reader.read().is_empty());
+        live.say(CALL, LiveUpdate::Again);
+        assert!(reader.read().is_empty());
     }
 }

@@ -74,3 +74,22 @@ async fn tasks_that_wait_their_turn_in_a_conversation_are_heard() {
     assert_eq!(heards.sorted(), [0, 1, 2, 3, 4]);
     worker.stop().await;
 }
+
+#[tokio::test]
+async fn a_closed_engine_lets_go_of_whoever_listens_to_a_task_that_waits() {
+    let world = World::new();
+    let heards = Heards::default();
+    let request = NewRequest {
+        live: Some(heards.listener(0)),
+        ..world.request("one")
+    };
+    world.engine.submit(request).await.unwrap();
+    assert_eq!(Arc::strong_count(&heards.0), 2, "it waits to be taken up");
+    world.engine.close("the test is over");
+    assert_eq!(Arc::strong_count(&heards.0), 1);
+}
+
+#[test]
+fn a_listener_is_printed_without_what_it_does() {
+    assert_eq!(format!("{:?}", Live::new(|_| {})), "Live");
+}

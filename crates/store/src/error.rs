@@ -123,3 +123,32 @@ impl From<serde_json::Error> for StoreError {
         Self::Corrupt(error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn from_sqlite(code: i32) -> StoreError {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
+    }
+
+    #[test]
+    fn an_error_of_sqlite_says_what_the_caller_does_next() {
+        let expected = [
+            (ffi::SQLITE_FULL, "store.full", true),
+            (ffi::SQLITE_BUSY, "store.unavailable", true),
+            (ffi::SQLITE_IOERR, "store.unavailable", true),
+            (ffi::SQLITE_CORRUPT, "store.broken", false),
+            (ffi::SQLITE_NOTADB, "store.broken", false),
+            (ffi::SQLITE_READONLY, "store.read_only", false),
+        ];
+        for (code, told, is_outage) in expected {
+            let error = from_sqlite(code);
+            assert_eq!((error.code(), error.is_outage()), (told, is_outage));
+        }
+        let unknown = StoreError::Uncertain("the disk went away".into());
+        assert!(unknown.is_outage(), "it can be read back later");
+    }
+}

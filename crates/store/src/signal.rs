@@ -124,4 +124,11 @@ mod tests {
             assert!(error.to_string().contains(word), "{error}");
         }
     }
+
+    #[test]
+    fn a_kind_is_read_back_from_the_word_that_it_is_printed_as() {
+        for kind in [SignalKind::Answer, SignalKind::Cancel] {
+            assert_eq!(kind.to_string().parse::<SignalKind>().ok(), Some(kind));
+        }
+    }
 }

@@ -456,3 +456,14 @@ pub(crate) fn expired(ended: &EndedTask<'_>, policy: &RetentionPolicy, now: Time
         .checked_add(Duration::from_secs(u64::from(days) * 86_400))
         .is_ok_and(|end| end <= now)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_back_from_what_it_is_printed_as() {
+        let cursor = PageCursor(17);
+        assert_eq!(cursor.to_string().parse(), Ok(cursor));
+    }
+}

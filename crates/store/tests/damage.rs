@@ -223,3 +223,36 @@ async fn a_store_that_was_closed_or_is_open_elsewhere_has_lost_nothing() {
     drop((first, second));
     assert_eq!(living.open().lost_changes(), None);
 }
+
+#[tokio::test]
+async fn a_log_without_its_last_bytes_has_lost_its_last_page() {
+    let (folder, path) = killed(5).await;
+    let log = folder.path().join("store.db-wal");
+    let file = std::fs::File::options().write(true).open(log).unwrap();
+    let length = file.metadata().unwrap().len();
+    file.set_len(length - 1).unwrap();
+    assert_eq!(reopened(&path).lost_changes().unwrap().pages, 1);
+}
+
+#[tokio::test]
+async fn an_index_that_is_not_whole_tells_nothing_of_what_is_lost() {
+    // Of both copies of the header, or of one: another version, and one that is not ready.
+    let not_whole: [(&[usize], &str); 3] = [
+        (&[0], "the copies differ"),
+        (&[0, 48], "it is of another version"),
+        (&[12, 60], "it is not ready"),
+    ];
+    for (places, why) in not_whole {
+        let (folder, path) = killed(5).await;
+        let log = folder.path().join("store.db-wal");
+        let file = std::fs::File::options().write(true).open(log).unwrap();
+        file.set_len(0).unwrap();
+        let index = folder.path().join("store.db-shm");
+        let mut bytes = std::fs::read(&index).unwrap();
+        for place in places {
+            bytes[*place] = u8::from(*place % 48 != 12);
+        }
+        std::fs::write(&index, bytes).unwrap();
+        assert_eq!(reopened(&path).lost_changes(), None, "{why}");
+    }
+}

@@ -81,6 +81,68 @@ fn a_state_after_a_short_one_is_written_in_full() {
 }
 
 #[test]
+fn a_short_state_after_a_long_one_is_written_in_full_though_it_is_a_part_of_it() {
+    let long = state(300);
+    let short = long[..50].to_vec();
+    assert!(text(&short).len() < 4 * 1_024);
+    assert_eq!(written(&long, &short), text(&short));
+}
+
+#[test]
+fn a_state_of_which_half_has_changed_is_written_in_full() {
+    let before = state(300);
+    for changed in 1..300 {
+        let mut after = before.clone();
+        for piece in &mut after[300 - changed..] {
+            *piece = format!("{piece:?}");
+        }
+        let (full, stored) = (text(&after), written(&before, &after));
+        assert!(
+            stored == full || stored.len() < full.len() / 2,
+            "{} of {} bytes",
+            stored.len(),
+            full.len()
+        );
+    }
+}
+
+#[test]
+fn what_changes_by_exactly_half_is_written_in_full() {
+    // The last piece is new, and as long as makes the change half of the whole.
+    let before = state(300);
+    let kept = before[..299].to_vec();
+    let change = |last: &str| format!("~[[0,{}],\"{last}]\"]", text(&kept).len());
+    let last = |length: usize| "9".repeat(length);
+    let after = |length: usize| {
+        let mut after = kept.clone();
+        after.push(last(length));
+        after
+    };
+    let is_half = |length: usize| change(&last(length)).len() == text(&after(length)).len() / 2;
+    let half = (1..10_000).find(|length| is_half(*length)).unwrap();
+    let less = (1..half).rev().find(|length| !is_half(*length)).unwrap();
+    assert_eq!(written(&before, &after(less)), change(&last(less)));
+    assert_eq!(written(&before, &after(half)), text(&after(half)));
+}
+
+#[test]
+fn of_many_places_where_a_piece_stands_the_nearest_after_is_looked_at() {
+    // More of them than are looked at stand before the one that fits.
+    let mut before: Vec<String> = Vec::new();
+    for piece in state(300) {
+        before.extend(["\"same\"".to_owned(), piece]);
+    }
+    let mut after = before.clone();
+    // What stood before it is left out, so that it is looked for.
+    after.remove(399);
+    let stored = written(&before, &after);
+    let place = |pieces: &[String]| text(pieces).len() - 1;
+    let (left, goes_on) = (place(&before[..399]) + 1, place(&before[..400]) + 1);
+    let end = text(&before).len() - goes_on;
+    assert_eq!(stored, format!("~[[0,{left}],[{goes_on},{end}]]"));
+}
+
+#[test]
 fn a_state_that_is_no_json_is_the_text_that_it_is() {
     let state = StateText::from("no json".to_owned());
     assert_eq!(state.value(), "no json");

@@ -97,3 +97,38 @@ impl Workers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(millis).unwrap()
+    }
+
+    #[test]
+    fn dead_workers_are_looked_for_now_and_then_and_whenever_the_clock_went_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let workers = Workers::beside(&folder.path().join("store.db"));
+        assert!(workers.dead(at(0)).is_empty(), "nobody was ever here");
+        // Nobody holds a lock on this mark.
+        std::fs::create_dir_all(&workers.folder).unwrap();
+        File::create(workers.folder.join("gone")).unwrap();
+        assert!(workers.dead(at(0)).is_empty(), "it has just looked");
+        assert!(workers.dead(at(249)).is_empty());
+        assert_eq!(workers.dead(at(250)), ["gone"]);
+        assert!(workers.dead(at(250)).is_empty());
+        assert_eq!(workers.dead(at(249)), ["gone"]);
+        workers.forget(&["gone".to_owned()]);
+        assert!(workers.dead(at(1_000)).is_empty());
+    }
+
+    #[test]
+    fn neither_a_worker_of_this_process_nor_a_mark_in_the_making_is_dead() {
+        let folder = tempfile::tempdir().unwrap();
+        let workers = Workers::beside(&folder.path().join("store.db"));
+        workers.register("mine");
+        File::create(workers.folder.join(".draft")).unwrap();
+        assert!(workers.dead(at(0)).is_empty());
+    }
+}

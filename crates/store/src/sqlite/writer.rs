@@ -262,3 +262,40 @@ fn commit_failed(error: &rusqlite::Error) -> StoreError {
         _ => StoreError::Uncertain(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_operation_that_breaks_leaves_nothing_behind_and_the_next_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let connection = crate::sqlite::open_connection(&path).unwrap();
+        connection
+            .execute_batch("CREATE TABLE words (word)")
+            .unwrap();
+        let writer = Writer::start(path, connection, 8).unwrap();
+        let hints = Hints::default();
+        let broken = writer.run(
+            |connection| {
+                connection.execute_batch("INSERT INTO words VALUES ('half')")?;
+                Err::<((), _), _>(StoreError::Broken("the disk is full".into()))
+            },
+            &hints,
+        );
+        assert_eq!(
+            broken.await,
+            Err(StoreError::Broken("the disk is full".into()))
+        );
+        let words = writer.run(
+            |connection| {
+                let count = "SELECT count(*) FROM words";
+                let words: u32 = connection.query_row(count, [], |row| row.get(0))?;
+                Ok((words, Vec::new()))
+            },
+            &hints,
+        );
+        assert_eq!(words.await, Ok(0));
+    }
+}

@@ -1,5 +1,6 @@
 //! Conversations: whose they are, with which app, what was said, and whose turn it is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_model::{Clock, TaskState};
@@ -289,4 +290,29 @@ pub(crate) async fn the_same_key_with_another_request_is_refused(world: &World) 
     // Whoever gives no fingerprint, such as a parent that asks its child again, gets the task.
     let unknown = world.store.submit(keyed(4, None)).await;
     assert_eq!(unknown, Ok(Submission::Existing(task)));
+}
+
+pub(crate) async fn a_conversation_was_last_used_when_something_was_last_said_in_it(world: &World) {
+    world.submit(in_conversation(world, 1)).await;
+    let held = world.claim("w", 1).await.remove(0);
+    let updated_at = async || {
+        let found = world
+            .store
+            .conversation(&Viewer::System, CONVERSATION, None, 0)
+            .await;
+        found.unwrap().unwrap().updated_at
+    };
+    let begun = world.clock.now();
+    world.clock.advance(Duration::from_mins(1));
+    // A step that says nothing, and one that does no more than say something.
+    let mut fence = held.fence();
+    let mut silent = world.batch(TaskState::Working);
+    silent.standing = None;
+    fence.seq = world.store.append(fence, Arc::new(silent)).await.unwrap();
+    assert_eq!(updated_at().await, begun);
+    let mut speaking = world.batch(TaskState::Working);
+    speaking.standing = None;
+    speaking.messages = vec![said("hello", world.clock.now())];
+    world.store.append(fence, Arc::new(speaking)).await.unwrap();
+    assert_eq!(updated_at().await, world.clock.now());
 }

@@ -1,10 +1,13 @@
 //! What a store does with tasks that cannot go on: children of ended tasks, and tasks that cannot be read.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use convoke_model::TaskState;
-use convoke_store::{Filter, NewMessage, Page, Store, StoreError, Viewer};
+use convoke_store::{Filter, LeaseAction, NewMessage, Page, Store, StoreError, Viewer};
 use uuid::Uuid;
 
-use crate::world::World;
+use crate::world::{World, standing};
 
 async fn signals(store: &dyn Store, task: Uuid) -> Vec<(String, String)> {
     let loaded = store.load(&Viewer::System, task, 1).await.unwrap().unwrap();
@@ -112,4 +115,22 @@ pub(crate) async fn a_task_that_cannot_be_read_is_set_aside_and_the_others_go_on
     world.clock.advance(crate::world::LEASE * 2);
     let again = world.claim("w2", 10).await;
     assert_eq!(again.len(), 2, "what was set aside is not claimed again");
+}
+
+pub(crate) async fn an_ended_task_is_never_ready_again(world: &World) {
+    let task = world.submit(world.task(1)).await;
+    let held = world.claim_one("w").await;
+    let mut end = world.batch(TaskState::Completed);
+    standing(&mut end).hold = LeaseAction::Release {
+        wake_in: Some(Duration::ZERO),
+    };
+    world
+        .store
+        .append(held.fence(), Arc::new(end))
+        .await
+        .unwrap();
+    let record = world.store.task(&Viewer::System, task).await;
+    let record = record.unwrap().unwrap();
+    assert_eq!((record.worker, record.ready_at), (None, None));
+    assert!(world.claim("w", 1).await.is_empty());
 }

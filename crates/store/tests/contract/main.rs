@@ -9,6 +9,8 @@
 mod blobs;
 mod conversations;
 mod endings;
+mod filters;
+mod hints;
 mod keeping;
 mod model;
 mod promises;
@@ -21,7 +23,9 @@ mod world;
 macro_rules! backend {
     ($backend:ident, $world:expr) => {
         mod $backend {
-            use crate::{blobs, conversations, endings, keeping, promises, reads, sweeps, viewers};
+            use crate::{
+                blobs, conversations, endings, filters, hints, keeping, promises, reads, sweeps, viewers,
+            };
             use crate::world::World;
 
             backend!(@tests $world; keeping;
@@ -49,9 +53,21 @@ macro_rules! backend {
                 a_task_that_ends_calls_off_its_children,
                 a_child_of_an_ended_task_is_called_off_from_the_start,
                 a_task_that_cannot_be_read_is_set_aside_and_the_others_go_on,
+                an_ended_task_is_never_ready_again,
+            );
+
+            backend!(@tests $world; filters;
+                every_part_of_a_filter_leaves_out_what_does_not_fit,
+            );
+
+            backend!(@tests $world; hints;
+                a_task_that_is_put_down_is_work,
+                the_end_of_a_task_is_work_for_the_next_of_its_conversation,
+                whoever_watches_is_told_though_another_has_gone,
             );
 
             backend!(@tests $world; conversations;
+                a_conversation_was_last_used_when_something_was_last_said_in_it,
                 one_conversation_is_worked_on_in_order_one_at_a_time,
                 an_answered_task_waits_while_a_later_one_is_at_work,
                 an_answered_task_comes_before_later_ones_that_have_not_begun,

@@ -166,11 +166,12 @@ pub(crate) async fn a_sweep_touches_no_task_of_another_app(world: &World) {
 }
 
 pub(crate) async fn a_sweep_goes_through_more_than_one_group(world: &World) {
-    for id in 1..=600 {
+    // A group is 500 ended tasks.
+    for id in 1..=900 {
         world.submit(world.task(id)).await;
     }
     // Every third is still open, so that groups are not of one kind.
-    for (claimed, place) in world.claim("w", 600).await.iter().zip(0..) {
+    for (claimed, place) in world.claim("w", 900).await.iter().zip(0..) {
         if place % 3 > 0 {
             let done = world.batch(TaskState::Completed);
             world
@@ -181,7 +182,7 @@ pub(crate) async fn a_sweep_goes_through_more_than_one_group(world: &World) {
         }
     }
     world.clock.advance(365 * A_DAY);
-    assert_eq!(world.store.sweep(dry()).await.unwrap().tasks.len(), 400);
-    assert_eq!(world.store.sweep(sweep()).await.unwrap().tasks.len(), 400);
+    assert_eq!(world.store.sweep(dry()).await.unwrap().tasks.len(), 600);
+    assert_eq!(world.store.sweep(sweep()).await.unwrap().tasks.len(), 600);
     assert!(world.store.sweep(sweep()).await.unwrap().tasks.is_empty());
 }
