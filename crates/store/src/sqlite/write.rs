@@ -187,29 +187,31 @@ pub(super) fn void_leases(
     Ok(())
 }
 
+/// Tasks that can be claimed. Of a conversation, the task that is at work goes on first, and then the earliest that is
+/// ready. The `+` keeps SQLite to the index of ready tasks: that of apps holds all that have ended, too.
+const CLAIMABLE: &str = "SELECT ordinal FROM tasks t WHERE ready_at <= ?1 \
+     AND +app IN (SELECT value FROM json_each(?2)) \
+     AND definition NOT IN (SELECT value FROM json_each(?4)) \
+     AND (conversation IS NULL OR NOT EXISTS (SELECT 1 FROM tasks e \
+          WHERE e.conversation = t.conversation AND e.completed_at IS NULL \
+          AND CASE \
+            WHEN e.ordinal = t.ordinal THEN 0 \
+            WHEN e.worker IS NOT NULL THEN t.worker IS NULL OR e.ordinal < t.ordinal \
+            WHEN t.worker IS NOT NULL OR e.ordinal > t.ordinal THEN 0 \
+            ELSE e.ready_at <= ?1 END)) \
+     ORDER BY ready_at, ordinal LIMIT ?3";
+
 pub(super) fn claim(
     connection: &Connection,
     claim: &Claim,
     now: Timestamp,
 ) -> Result<Vec<ClaimedTask>, StoreError> {
-    // Of a conversation, the task that is at work goes on first, and then the earliest that is ready.
-    let sql = "SELECT ordinal FROM tasks t WHERE ready_at <= ?1 \
-         AND app IN (SELECT value FROM json_each(?2)) \
-         AND definition NOT IN (SELECT value FROM json_each(?4)) \
-         AND (conversation IS NULL OR NOT EXISTS (SELECT 1 FROM tasks e \
-              WHERE e.conversation = t.conversation AND e.completed_at IS NULL \
-              AND CASE \
-                WHEN e.ordinal = t.ordinal THEN 0 \
-                WHEN e.worker IS NOT NULL THEN t.worker IS NULL OR e.ordinal < t.ordinal \
-                WHEN t.worker IS NOT NULL OR e.ordinal > t.ordinal THEN 0 \
-                ELSE e.ready_at <= ?1 END)) \
-         ORDER BY ready_at, ordinal LIMIT ?3";
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
     let apps = serde_json::to_string(&claim.apps)?;
     let except = serde_json::to_string(&claim.except)?;
     let ready: Vec<i64> = read::rows(
         connection,
-        sql,
+        CLAIMABLE,
         params![millis(now), apps, limit, except],
         |row| Ok(row.get(0)?),
     )?;
@@ -607,4 +609,35 @@ pub(super) fn remove(connection: &Connection, tasks: &[Uuid]) -> Result<Vec<Uuid
         removed.push(*task);
     }
     Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema;
+    use super::*;
+
+    #[test]
+    fn claiming_looks_at_ready_tasks_and_at_open_ones_of_a_conversation_alone() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut connection).unwrap();
+        let plan = read::rows(
+            &connection,
+            &format!("EXPLAIN QUERY PLAN {CLAIMABLE}"),
+            params![0, "[]", 1, "[]"],
+            |row| Ok(row.get::<_, String>(3)?),
+        );
+        let plan = plan.unwrap().join("\n");
+        assert!(
+            plan.contains("t USING INDEX tasks_ready (ready_at<?)"),
+            "{plan}"
+        );
+        assert!(
+            plan.contains("e USING INDEX tasks_turns (conversation=?)"),
+            "{plan}"
+        );
+        assert!(
+            !plan.contains("SCAN t\n") && !plan.contains("TEMP B-TREE"),
+            "{plan}"
+        );
+    }
 }
