@@ -68,7 +68,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             .cloned()
             .collect();
         for call in open {
-            // Of an unwritten verdict another one may be on its way already.
+            // While its effect is being classified, another timer may become due; the call must not begin twice.
             self.begun.push(call.id);
             let context = Arc::clone(&self.context);
             let call_context = self.call_context(call.id);
