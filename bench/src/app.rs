@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use convoke::{Incoming, Runtime, StoreChoice, local_user};
+use convoke::{IncomingRequest, Runtime, StoreChoice, local_user};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -66,8 +66,8 @@ pub(crate) fn idle_agent() -> Value {
 }
 
 /// A request without a conversation.
-pub(crate) fn request() -> Incoming {
-    Incoming::new(local_user(), "A task of the bench.")
+pub(crate) fn request() -> IncomingRequest {
+    IncomingRequest::new(local_user(), "A task of the bench.")
 }
 
 /// The runtime of a measurement, with as many threads as the documented machine has cores.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use convoke::{Incoming, Runtime, StoreChoice, TaskState, local_user};
+use convoke::{IncomingRequest, Runtime, StoreChoice, TaskState, local_user};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -177,7 +177,7 @@ async fn answer(folder: &Path, case: &Case) -> anyhow::Result<Duration> {
         .store(StoreChoice::Sqlite(folder.path().join("store.db")))
         .build()
         .await?;
-    let incoming = Incoming::new(local_user(), QUESTION);
+    let incoming = IncomingRequest::new(local_user(), QUESTION);
     let started = Instant::now();
     let ended = runtime.ask(incoming).await?;
     let took = started.elapsed();
@@ -190,7 +190,7 @@ async fn answer(folder: &Path, case: &Case) -> anyhow::Result<Duration> {
     anyhow::ensure!(
         ended.status == state
             && answer.sources.len() == case.working_domains()
-            && answer.partial == (case.working_domains() < DOMAINS.len()),
+            && answer.partial_results == (case.working_domains() < DOMAINS.len()),
         "{} is {}: {answer:?}",
         case.what,
         ended.status

@@ -1,5 +1,4 @@
-//! Creates long tasks by executing them: a node over a list, a chain of nodes, and an agent with many
-//! tool calls.
+//! Creates long tasks by executing them: a node over a list, chains of nodes, and an agent with many tool calls.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,6 +12,10 @@ use uuid::Uuid;
 
 use crate::app::{BenchApp, idle_agent, request};
 use crate::figures::store_bytes;
+use crate::processes::CpuSeconds;
+
+/// The agent's window in tokens: small, so that all but the shortest tasks are longer.
+const WINDOW: u32 = 4_096;
 
 /// The shape of a long task.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -24,16 +27,19 @@ pub(crate) enum Shape {
     Map,
     /// A workflow with a chain of nodes that each call a tool.
     Chain,
+    /// The same, where each node adds its result to one list.
+    Append,
 }
 
 impl Shape {
-    pub(crate) const ALL: [Self; 3] = [Self::Agent, Self::Map, Self::Chain];
+    pub(crate) const ALL: [Self; 4] = [Self::Agent, Self::Map, Self::Chain, Self::Append];
 
     pub(crate) fn in_words(self) -> &'static str {
         match self {
             Self::Agent => "an agent that calls a tool with every thought",
             Self::Map => "one node of a workflow that goes over a list",
             Self::Chain => "a workflow with a node for every step",
+            Self::Append => "the same, where all nodes add to one list",
         }
     }
 }
@@ -43,6 +49,8 @@ pub(crate) struct LongTask {
     pub(crate) app: BenchApp,
     pub(crate) task: Uuid,
     pub(crate) took: Duration,
+    /// CPU seconds of this process, the scripted model included.
+    pub(crate) cpu_seconds: f64,
     /// The growth of the store's file.
     pub(crate) file_growth: u64,
 }
@@ -58,6 +66,15 @@ pub(crate) async fn execute(below: &Path, shape: Shape, steps: u32) -> anyhow::R
             let app = BenchApp::write(below, &idle_agent(), Some(&chain(steps)))?;
             finish(app).await
         }
+        Shape::Append => {
+            let mut workflow = chain(steps);
+            workflow["state"] = json!({ "found": "append" });
+            let nodes = workflow["nodes"].as_object_mut();
+            for (_, node) in nodes.into_iter().flatten() {
+                node["output"] = json!("found");
+            }
+            finish(BenchApp::write(below, &idle_agent(), Some(&workflow))?).await
+        }
         Shape::Agent => {
             // A model turn is a step, and so is its tool call.
             let calls = steps / 2;
@@ -70,9 +87,9 @@ pub(crate) async fn execute(below: &Path, shape: Shape, steps: u32) -> anyhow::R
 async fn finish(app: BenchApp) -> anyhow::Result<LongTask> {
     let runtime = app.start().await?;
     let empty = store_bytes(&app.store())?;
-    let started = Instant::now();
+    let (started, busy_before) = (Instant::now(), CpuSeconds::now()?);
     let ended = runtime.ask(request()).await?;
-    let took = started.elapsed();
+    let (took, busy) = (started.elapsed(), CpuSeconds::now()?.since(busy_before));
     anyhow::ensure!(
         ended.status == TaskState::Completed,
         "a long task is {}: {:?}",
@@ -85,6 +102,7 @@ async fn finish(app: BenchApp) -> anyhow::Result<LongTask> {
         task: ended.facts.id,
         app,
         took,
+        cpu_seconds: busy.own,
         file_growth,
     })
 }
@@ -138,7 +156,7 @@ fn agent(model: &ScriptedModel, calls: u32) -> Value {
         "tool_mode": "native",
         "max_iterations": calls + 1,
         "budget": { "model_calls": calls + 2, "tool_calls": calls + 2, "tokens": 1_000_000_000 },
-        "llm_config": { "endpoint": model.endpoint(), "model": "scripted" },
+        "llm_config": { "endpoint": model.endpoint(), "model": "scripted", "context_tokens": WINDOW },
     })
 }
 

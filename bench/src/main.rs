@@ -11,6 +11,7 @@ mod long_task;
 mod paused;
 mod processes;
 mod route;
+mod steps;
 mod store;
 
 use std::path::PathBuf;
@@ -123,6 +124,21 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure the CPU time of long tasks by the number of their steps.
+    Steps {
+        /// Steps of the longest task; others have a tenth, a fifth and a half of them.
+        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(20..))]
+        steps: u32,
+        /// Runs per task, of which the one with the least CPU time counts.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+        runs: u32,
+        /// A folder on the disk to measure.
+        #[arg(long, default_value = "target/bench")]
+        folder: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 // The allocator of the product, so that its memory is measured.
@@ -163,6 +179,12 @@ fn main() -> anyhow::Result<()> {
             folder,
             json,
         } => journal::run(&folder, steps, json),
+        Command::Steps {
+            steps,
+            runs,
+            folder,
+            json,
+        } => steps::run(&folder, steps, runs, json),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use convoke::{Incoming, Runtime, StoreChoice, TaskState, UserId};
+use convoke::{IncomingRequest, Runtime, StoreChoice, TaskState, UserId};
 use serde::Serialize;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -205,7 +205,7 @@ async fn ask(
     text: &str,
     skill: &str,
 ) -> anyhow::Result<()> {
-    let incoming = Incoming::new(user, text).conversation(conversation);
+    let incoming = IncomingRequest::new(user, text).conversation(conversation);
     let ended = runtime.ask(incoming).await?;
     let answer = ended.answer.context("no answer came")?;
     anyhow::ensure!(

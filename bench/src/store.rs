@@ -120,7 +120,7 @@ async fn bytes_per_step(folder: &Path) -> anyhow::Result<(f64, f64, u64)> {
             let text = "x".repeat(MESSAGE);
             let message = Message::assistant(text, SystemClock.now())?;
             fence.seq = store
-                .append(fence, step(vec![NewMessage::unspoken(&message)]).into())
+                .append(fence, step(vec![NewMessage::internal(&message)]).into())
                 .await?;
         }
         drop(store);
@@ -178,7 +178,7 @@ pub(crate) fn task(number: usize) -> anyhow::Result<NewTask> {
         tags: Vec::new(),
         stage: None,
         entry: entry(),
-        messages: vec![NewMessage::spoken(&message)],
+        messages: vec![NewMessage::in_conversation(&message)],
         hold: None,
         not_before: None,
         trace: None,

@@ -1,4 +1,6 @@
 //! Reads messages of a tool server.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| convoke_mcp::fuzzing::tool_results(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    convoke_mcp::fuzzing::tool_results(input);
+});

@@ -11,17 +11,18 @@ use convoke_model::{
 };
 
 use crate::builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
+use crate::causes;
 use crate::config::AppConfig;
 use crate::contents::{Contents, Purpose};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::document::ParsedList;
-use crate::environment::Secrets;
+use crate::environment::{self, APP_FOLDER_VARIABLE, Secrets};
 use crate::evals::EvalCase;
 use crate::hash;
-use crate::kept::KeptApp;
 use crate::origin::{AppFiles, Origin};
 use crate::references::{self, is_same_tool};
 use crate::spelling::one_of;
+use crate::stored::StoredApp;
 
 /// An app whose files and references have all been checked. Environment variables are filled in; the
 /// `Debug` form shows none of their values.
@@ -41,7 +42,7 @@ pub struct App {
     pub channels: Vec<ChannelSpec>,
     /// The voice, if the app has one.
     pub style_guide: Option<StyleGuide>,
-    /// How long ended tasks are kept; `limits.retention_days` for all if there is no policy file.
+    /// How long ended tasks are stored; `limits.retention_days` for all if there is no policy file.
     pub retention: RetentionPolicy,
     /// The workflows, in the order of their files.
     pub workflows: Vec<Workflow>,
@@ -80,13 +81,26 @@ impl App {
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<LoadedApp, Diagnostics> {
-        Self::read(
-            folder,
-            Origin::Folder(folder),
-            environment,
-            Purpose::Check,
-            &BTreeSet::new(),
-        )
+        Self::read_folder(folder, environment, Purpose::Check, &BTreeSet::new())
+    }
+
+    /// Reads an app folder to check its files alone: variables that are not set count as texts that fit, and are told in
+    /// warnings.
+    pub fn load_to_check(
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<LoadedApp, Diagnostics> {
+        Self::read_folder(folder, environment, Purpose::CheckFiles, &BTreeSet::new())
+    }
+
+    fn read_folder(
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+        purpose: Purpose,
+        program_servers: &BTreeSet<String>,
+    ) -> Result<LoadedApp, Diagnostics> {
+        let origin = Origin::Folder(folder);
+        Self::read(folder, origin, environment, purpose, program_servers)
     }
 
     /// Reads an app folder to run it, without its evals.
@@ -103,26 +117,20 @@ impl App {
         environment: &dyn Fn(&str) -> Option<String>,
         program_servers: &BTreeSet<String>,
     ) -> Result<LoadedApp, Diagnostics> {
-        Self::read(
-            folder,
-            Origin::Folder(folder),
-            environment,
-            Purpose::Run,
-            program_servers,
-        )
+        Self::read_folder(folder, environment, Purpose::Run, program_servers)
     }
 
     /// Reads an app from the files stored with a task. Relative paths in it are relative to `folder`.
     /// Files that do not have the hash are rejected with `app.definition_changed`, because a task would
     /// continue with another app.
-    pub fn load_kept(
+    pub fn load_stored(
         files: &AppFiles,
         hash: &str,
         folder: &Path,
         environment: &dyn Fn(&str) -> Option<String>,
         program_servers: &BTreeSet<String>,
     ) -> Result<Self, Diagnostics> {
-        if !KeptApp::read(files)?.has_hash(hash) {
+        if !StoredApp::read(files)?.has_hash(hash) {
             let message = format!("the stored files do not have the hash {hash}");
             let mut problems = Diagnostics::default();
             let code = "app.definition_changed";
@@ -171,15 +179,20 @@ impl App {
         program_servers: &BTreeSet<String>,
     ) -> Result<LoadedApp, Diagnostics> {
         let mut problems = Diagnostics::default();
+        let own_folder = environment::app_folder(folder);
+        let environment = &|name: &str| match name {
+            APP_FOLDER_VARIABLE => Some(own_folder.clone()),
+            _ => environment(name),
+        };
         let contents = Contents::read(origin, environment, purpose, program_servers, &mut problems);
         if problems.has_errors() {
-            return Err(problems.sorted());
+            return Err(causes::reduced(problems));
         }
         let hash = hash::of(&contents.hashed_files());
         if let Some(app) = Self::assemble(folder, contents, hash) {
             return Ok(LoadedApp {
                 app,
-                warnings: problems.sorted(),
+                warnings: causes::reduced(problems),
             });
         }
         // Only reached if a check is missing, because every part was checked separately.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use convoke_model::{
-    AggregatorOptionsFields, DispatchOptionsFields, LlmConfig, Name, Redaction, Report,
+    AggregatorOptionsFields, Approvers, DispatchOptionsFields, LlmConfig, Name, Redaction, Report,
     RouterOptionsFields, Rules,
 };
 use schemars::JsonSchema;
@@ -49,6 +49,9 @@ pub struct AppConfig {
     /// What is removed from logs and traces.
     #[serde(default)]
     pub redaction: Redaction,
+    /// Who may answer the questions of tasks, where a tool or a node does not say otherwise.
+    #[serde(default)]
+    pub approvers: Approvers,
 }
 
 impl AppConfig {
@@ -67,6 +70,7 @@ impl AppConfig {
             evals: EvalBar::default(),
             messages: Messages::default(),
             redaction: Redaction::default(),
+            approvers: Approvers::default(),
         }
     }
 }
@@ -174,6 +178,8 @@ pub struct Limits {
     pub task_seconds: u32,
     /// Seconds for one tool call.
     pub tool_seconds: u32,
+    /// Seconds after the first failure to reach a tool server, within which it is tried again.
+    pub tool_reach_seconds: u32,
     /// Seconds for one run of an agent.
     pub agent_seconds: u32,
     /// Limit of data domains queried for one question.
@@ -190,18 +196,24 @@ pub struct Limits {
     pub max_claims: u32,
     /// Seconds that a worker owns a task without renewing its lease.
     pub lease_seconds: u32,
-    /// How many tasks may wait to be begun before new ones are refused.
+    /// Limit of waiting tasks, above which new ones are rejected.
     pub backlog: u32,
     /// Seconds for which stopping waits for calls under way.
     pub shutdown_seconds: u32,
     /// Seconds after which an earlier edition of the app that no task uses is closed, with its tool servers.
     pub edition_idle_seconds: u32,
-    /// Days that an ended task is kept.
+    /// Days that an ended task is stored.
     pub retention_days: u32,
     /// Seconds between two sweeps of expired tasks, while the app is served.
     pub prune_seconds: u32,
-    /// Values of more bytes in a task's journal are kept beside it, each once.
+    /// Larger values in a task's journal, in bytes, are stored beside it, once each.
     pub inline_bytes: u32,
+    /// Limit of changes that wait to be written to the store, above which a change fails as `store.unavailable`.
+    pub queued_writes: u32,
+    /// Limit of one attachment of a message, in bytes.
+    pub attachment_bytes: u32,
+    /// Characters of an attached text that a model is shown.
+    pub attachment_characters: u32,
     /// Limit of one message from a tool server and of one tool result, in bytes.
     pub tool_message_bytes: u32,
     /// Limit of JSON values in one such message or result.
@@ -218,6 +230,7 @@ impl Default for Limits {
             history_messages: 50,
             task_seconds: 60,
             tool_seconds: 50,
+            tool_reach_seconds: 5,
             agent_seconds: 30,
             domains_per_question: 5,
             reference_candidates: 5,
@@ -232,6 +245,9 @@ impl Default for Limits {
             retention_days: 7,
             prune_seconds: 3_600,
             inline_bytes: 64 * 1024,
+            queued_writes: 100_000,
+            attachment_bytes: 16 * 1024 * 1024,
+            attachment_characters: 20_000,
             tool_message_bytes: 16 * 1024 * 1024,
             tool_message_values: 250_000,
             schema_steps: 500_000,
@@ -302,6 +318,8 @@ pub struct Messages {
     pub deadline: String,
     /// Appended to an incomplete answer; over `missing`, what did not answer.
     pub partial: String,
+    /// Appended to an answer that does not use all of the question; over `unused`, the parts that it does not use.
+    pub unused: String,
     /// The answer failed the app's check, even after a refinement.
     pub check_failed: String,
     /// The message was empty.
@@ -310,7 +328,7 @@ pub struct Messages {
     pub too_long: String,
     /// Too many requests at once.
     pub busy: String,
-    /// A tool call needs approval; over `tool` and `arguments`.
+    /// A tool call needs approval; over `tool`, `arguments` and `details`, the arguments in words.
     pub approval: String,
     /// A person rejected the call.
     pub rejected: String,
@@ -336,6 +354,7 @@ impl Default for Messages {
             partial: text(
                 "I got no answer from {{ missing | join(' and ') }}, so this is not complete.",
             ),
+            unused: text("I could not take this into account: “{{ unused | join('”, “') }}”."),
             check_failed: text(
                 "I could not put together an answer that I am sure of. Could you ask in other words?",
             ),
@@ -344,7 +363,7 @@ impl Default for Messages {
                 "That is more than I can read at once. Please keep it to {{ limit }} characters.",
             ),
             busy: text("I have a lot to do right now. Please try again in a moment."),
-            approval: text("Before I go on: may I use `{{ tool }}`?"),
+            approval: text("May I call {{ tool }}{% if details %} with {{ details }}{% endif %}?"),
             rejected: text("All right, I have left everything as it was."),
             expired: text("I did not hear back in time, so I have left everything as it was."),
             canceled: text("Stopped, as you asked."),
@@ -354,7 +373,7 @@ impl Default for Messages {
 
 impl Messages {
     /// Every message with its key.
-    pub(crate) fn all(&self) -> [(&'static str, &str); 14] {
+    pub(crate) fn all(&self) -> [(&'static str, &str); 15] {
         [
             ("failure", &self.failure),
             ("tool_failure", &self.tool_failure),
@@ -362,6 +381,7 @@ impl Messages {
             ("unfinished", &self.unfinished),
             ("deadline", &self.deadline),
             ("partial", &self.partial),
+            ("unused", &self.unused),
             ("check_failed", &self.check_failed),
             ("empty", &self.empty),
             ("too_long", &self.too_long),
@@ -379,12 +399,13 @@ fn default_version() -> String {
 }
 
 impl Limits {
-    fn all(&self) -> [(&'static str, u32); 21] {
+    fn all(&self) -> [(&'static str, u32); 25] {
         [
             ("message_characters", self.message_characters),
             ("history_messages", self.history_messages),
             ("task_seconds", self.task_seconds),
             ("tool_seconds", self.tool_seconds),
+            ("tool_reach_seconds", self.tool_reach_seconds),
             ("agent_seconds", self.agent_seconds),
             ("domains_per_question", self.domains_per_question),
             ("reference_candidates", self.reference_candidates),
@@ -399,6 +420,9 @@ impl Limits {
             ("retention_days", self.retention_days),
             ("prune_seconds", self.prune_seconds),
             ("inline_bytes", self.inline_bytes),
+            ("queued_writes", self.queued_writes),
+            ("attachment_bytes", self.attachment_bytes),
+            ("attachment_characters", self.attachment_characters),
             ("tool_message_bytes", self.tool_message_bytes),
             ("tool_message_values", self.tool_message_values),
             ("schema_steps", self.schema_steps),
@@ -413,6 +437,7 @@ fn check_share(report: &mut Report, field: &str, code: &'static str, value: f64)
 
 impl Rules for AppConfig {
     fn rules(&self, report: &mut Report) {
+        report.within("approvers", |report| self.approvers.rules(report));
         report.within("decide", |report| {
             check_share(
                 report,
@@ -487,14 +512,13 @@ impl Rules for AppConfig {
                 );
                 let scheme = store.url.split_once("://").map(|(scheme, _)| scheme);
                 report.require(
-                    scheme.is_none_or(|scheme| STORE_SCHEMES.contains(&scheme)),
+                    scheme.is_none_or(|scheme| scheme == STORE_SCHEME),
                     "url",
                     "config.store_url",
                     format!(
-                        "`{}://` is not a supported store; write the path of an SQLite file, `memory`, or \
-                         an address that begins with {}",
+                        "`{}://` is not a supported store; write the path of an SQLite file, with or \
+                         without `{STORE_SCHEME}://`, or `memory`",
                         scheme.unwrap_or_default(),
-                        STORE_SCHEMES.map(|scheme| format!("`{scheme}://`")).join(", ")
                     ),
                 );
             });
@@ -502,8 +526,8 @@ impl Rules for AppConfig {
     }
 }
 
-/// Supported URL schemes of stores.
-const STORE_SCHEMES: [&str; 5] = ["sqlite", "postgres", "postgresql", "redis", "rediss"];
+/// The URL scheme of a store.
+const STORE_SCHEME: &str = "sqlite";
 
 #[cfg(test)]
 mod tests {
@@ -602,7 +626,7 @@ mod tests {
     fn the_debug_form_shows_no_key_and_no_password() {
         let config = config(json!({
             "name": "todo",
-            "store": {"url": "postgres://me:hunter2@db/x"},
+            "store": {"url": "sqlite://me:hunter2@db/x"},
             "models": {"m": {"endpoint": "http://x", "model": "y", "api_key": "sk-secret"}},
         }));
         let shown = format!("{:?}", config.unwrap());

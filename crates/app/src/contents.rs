@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use convoke_model::{
-    AgentFields, ChannelSpecFields, DomainFields, McpServerFields, Name, RetentionPolicyFields,
-    SkillFields, StyleGuideFields, WorkflowFields,
+    AgentFields, ChannelSpecFields, DomainFields, McpServerFields, Name, PARTIAL_PLACEHOLDERS,
+    PROMPT_PLACEHOLDERS, RetentionPolicyFields, SkillFields, StyleGuideFields, WorkflowFields,
+    placeholders,
 };
 
 use crate::config::AppConfig;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::document::{Document, Parsed, ParsedList};
-use crate::environment::Secrets;
+use crate::environment::{Secrets, Variables};
 use crate::evals::{EvalCase, EvalFile};
 use crate::files::{ChannelsFile, DomainsFile, McpServersFile};
 use crate::folder::{Files, survey};
@@ -18,7 +19,7 @@ use crate::hash::HashedFiles;
 use crate::origin::{AppFiles, Origin};
 use crate::templates::Templates;
 use crate::yaml::{Node, push};
-use crate::{domains, references, secrecy, sentences, skills};
+use crate::{domains, references, secrecy, sentences, skills, without_effect};
 
 /// The parsed files of an app folder.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ struct Reader<'a> {
     origin: Origin<'a>,
     files: Files,
     environment: &'a dyn Fn(&str) -> Option<String>,
+    /// What a variable is that is not set.
+    missing: Severity,
     secrets: Secrets,
     problems: &'a mut Diagnostics,
 }
@@ -51,7 +54,10 @@ impl Reader<'_> {
         Document::read(
             self.origin,
             file,
-            self.environment,
+            &Variables {
+                environment: self.environment,
+                missing: self.missing,
+            },
             &mut self.secrets,
             self.problems,
         )
@@ -74,7 +80,9 @@ impl Reader<'_> {
 /// Why a folder is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To check it: everything is read.
+    /// To check its files alone, where secrets are not at hand: everything is read, and a missing variable is a warning.
+    CheckFiles,
+    /// To check it, or to run its evals: everything is read.
     Check,
     /// To run it: evals are skipped, because they do not affect running and large ones would slow every
     /// start.
@@ -97,6 +105,10 @@ impl Contents {
             origin,
             files,
             environment,
+            missing: match purpose {
+                Purpose::CheckFiles => Severity::Warning,
+                Purpose::Check | Purpose::Run => Severity::Error,
+            },
             secrets,
             problems,
         };
@@ -110,7 +122,7 @@ impl Contents {
         let retention = reader.single("retention_policy");
         let workflows = reader.collection("workflows");
         let evals = match purpose {
-            Purpose::Check => reader.collection("evals"),
+            Purpose::Check | Purpose::CheckFiles => reader.collection("evals"),
             Purpose::Run => Vec::new(),
         };
         let secrets = reader.secrets;
@@ -154,6 +166,7 @@ impl Contents {
             problem.severity == Severity::Warning
                 || !repaired.contains(&(problem.file.clone(), problem.position))
         }));
+        without_effect::check(&contents, problems);
         contents
     }
 
@@ -324,6 +337,7 @@ fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
         ("/aggregator/default_fallback_message", &[]),
     ] {
         found.extend(templates.check(document, pointer, known));
+        found.extend(unknown_placeholders(document, pointer));
     }
     found.extend(templates.check(document, "/decide/clarify", &["message", "candidates"]));
     found.extend(templates.check(document, "/decide/unknown", &["message", "skills"]));
@@ -337,12 +351,42 @@ fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
             "done" | "unfinished" => &["tools"],
             "too_long" => &["limit"],
             "partial" => &["missing"],
-            "approval" => &["tool", "arguments"],
+            "unused" => &["unused"],
+            "approval" => &APPROVAL_NAMES,
             _ => &[],
         };
         found.extend(templates.check(document, &format!("/messages/{}", entry.key), known));
     }
     found
+}
+
+/// The placeholders of a template that stand for nothing: they would be sent as they are written.
+fn unknown_placeholders(document: &Document, pointer: &str) -> Vec<Diagnostic> {
+    let known = match pointer {
+        "/decide/router/user_prompt_template" => &PROMPT_PLACEHOLDERS[..],
+        "/aggregator/partial_failure_template" => &PARTIAL_PLACEHOLDERS[..],
+        _ => &[],
+    };
+    let unknown = placeholders(document.text(pointer).unwrap_or_default());
+    let unknown = unknown
+        .into_iter()
+        .filter(|name| known.iter().all(|(placeholder, _)| placeholder != name));
+    unknown
+        .map(|name| {
+            let message = format!("`{{{name}}}` is no placeholder of this template");
+            let known: Vec<String> = known
+                .iter()
+                .map(|(name, variable)| format!("`{{{name}}}` for `{{{{ {variable} }}}}`"))
+                .collect();
+            let help = if known.is_empty() {
+                "write a variable in double braces, such as `{{ message }}`".to_owned()
+            } else {
+                format!("there are {}", known.join(" and "))
+            };
+            let error = document.error(pointer, "app.placeholder_unknown", message);
+            error.help(help)
+        })
+        .collect()
 }
 
 /// Checks the templates of `verify` in tool servers.
@@ -354,6 +398,8 @@ fn server_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
         for tool in tools.unwrap_or_default() {
             let mut pointer = format!("/servers/{index}/tools");
             push(&mut pointer, &tool.key);
+            let question = format!("{pointer}/approval_question");
+            found.extend(templates.check(document, &question, &APPROVAL_NAMES));
             let asked_with = ["call_id", "arguments"];
             let arguments = format!("{pointer}/verify/arguments");
             found.extend(templates.check_all(document, &arguments, &asked_with));
@@ -367,8 +413,11 @@ fn server_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
     found
 }
 
+/// Names in the question for an approval.
+const APPROVAL_NAMES: [&str; 3] = ["tool", "arguments", "details"];
+
 /// State fields that every workflow has.
-const STATE_FIELDS: [&str; 6] = [
+pub const STATE_FIELDS: [&str; 6] = [
     "request",
     "task_id",
     "routing_key",

@@ -17,6 +17,8 @@ pub enum Severity {
     Error,
     /// The app runs, but probably not as intended.
     Warning,
+    /// The app runs as it is written, which may surprise.
+    Note,
 }
 
 impl fmt::Display for Severity {
@@ -24,6 +26,7 @@ impl fmt::Display for Severity {
         f.write_str(match self {
             Self::Error => "error",
             Self::Warning => "warning",
+            Self::Note => "note",
         })
     }
 }
@@ -44,6 +47,9 @@ pub struct Diagnostic {
     /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+    /// Lines that somebody else wrote about it, such as the error output of a tool server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<String>,
     #[serde(skip)]
     excerpt: Option<Excerpt>,
 }
@@ -73,6 +79,7 @@ impl Diagnostic {
             code,
             message: message.into(),
             help: None,
+            output: Vec::new(),
             excerpt: None,
         }
     }
@@ -108,10 +115,13 @@ impl Diagnostic {
     pub(crate) fn map_texts(mut self, change: impl Fn(&str) -> String) -> Self {
         self.message = change(&self.message);
         self.help = self.help.map(|help| change(&help));
+        for line in &mut self.output {
+            *line = change(line);
+        }
         self
     }
 
-    /// Several lines: message, position, source line with a caret, and help.
+    /// Several lines: message, position, source line with a caret, output and help.
     pub fn pretty(&self) -> String {
         let mut text = format!("{}[{}]: {}\n", self.severity, self.code, self.message);
         let gutter = self
@@ -133,6 +143,12 @@ impl Diagnostic {
                 "",
                 before = excerpt.before
             );
+        }
+        if !self.output.is_empty() {
+            let _ = writeln!(text, "{:gutter$} = its error output ends with:", "");
+            for line in &self.output {
+                let _ = writeln!(text, "{:gutter$} |   {line}", "");
+            }
         }
         if let Some(help) = &self.help {
             let _ = writeln!(text, "{:gutter$} = help: {help}", "");
@@ -219,6 +235,12 @@ impl Diagnostics {
     /// Whether any of them prevents the app from running.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
+    }
+
+    /// Whether any of them is an error in this file.
+    pub(crate) fn has_errors_in(&self, file: &str) -> bool {
+        let mut found = self.0.iter();
+        found.any(|problem| problem.severity == Severity::Error && problem.file == file)
     }
 
     /// The number with this severity.

@@ -1,16 +1,18 @@
 //! One file of an app folder: read, filled in from the environment, and checked against its type.
 
+use std::collections::BTreeSet;
+
 use convoke_model::{Report, Rules};
 use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::environment::{Secrets, substitute};
+use crate::environment::{Secrets, Variables, substitute};
 use crate::origin::Origin;
 use crate::shape::{ShapeError, repaired, shape_errors};
-use crate::source::{Source, SourceRange};
-use crate::yaml::{self, Entry, Kind, MAX_PROBLEMS_PER_FILE, Node, segments};
+use crate::source::{Position, Source, SourceRange};
+use crate::yaml::{self, Entry, Kind, MAX_PROBLEMS_PER_FILE, Node, push, segments};
 
 /// Positions that do not have the type's shape, as JSON pointers.
 #[derive(Debug, Default)]
@@ -30,6 +32,8 @@ pub(crate) struct Document {
     pub(crate) source: Source,
     pub(crate) written: Node,
     resolved: Node,
+    /// Where the values begin that variables make unknown.
+    unknown: BTreeSet<Position>,
 }
 
 /// A document and its fields. After errors, `fields` contain replacement values, so that the rest can
@@ -59,7 +63,7 @@ impl Document {
     pub(crate) fn read(
         origin: Origin<'_>,
         file: &str,
-        environment: &dyn Fn(&str) -> Option<String>,
+        variables: &Variables<'_>,
         secrets: &mut Secrets,
         problems: &mut Diagnostics,
     ) -> Option<Self> {
@@ -75,11 +79,13 @@ impl Document {
         problems.extend(found);
         let written = node?;
         let mut resolved = written.clone();
-        problems.extend(substitute(&mut resolved, &source, environment, secrets));
+        let filled = substitute(&mut resolved, &source, variables, secrets);
+        problems.extend(filled.problems);
         Some(Self {
             source,
             written,
             resolved,
+            unknown: filled.unknown,
         })
     }
 
@@ -163,6 +169,9 @@ impl Document {
                 continue;
             }
             faults.reported.push(shape_error.fault());
+            if self.is_unknown(&shape_error.pointer) {
+                continue;
+            }
             let place = if shape_error.on_key {
                 self.key_place(&shape_error.pointer)
             } else {
@@ -223,7 +232,7 @@ impl Document {
             Err(error) => {
                 // If there were shape errors, they have already been reported with better messages.
                 if !is_faulty {
-                    let error = self.error(pointer, "app.invalid", error.to_string());
+                    let error = self.unreadable::<T>(pointer, &error.to_string());
                     problems.add(error.map_texts(|text| secrets.redact(text)));
                 }
                 return None;
@@ -234,13 +243,46 @@ impl Document {
         for problem in report.into_problems() {
             let at = format!("{pointer}{}", problem.path);
             // A rule about a replaced value concerns an invented value.
-            let is_invented = |fault: &String| is_under(fault, &at) || is_under(&at, fault);
-            if !faults.reported.iter().any(is_invented) {
+            let is_invented = |fault: &String| {
+                is_under(fault, &at) || is_under(&at, fault) || self.may_mean(fault, &at)
+            };
+            if !self.is_unknown(&at) && !faults.reported.iter().any(is_invented) {
                 let error = self.error(&at, problem.code, problem.message);
                 problems.add(error.map_texts(|text| secrets.redact(text)));
             }
         }
         Some(fields)
+    }
+
+    /// Whether the value at a JSON pointer is unknown, because it contains a variable that is not set.
+    fn is_unknown(&self, pointer: &str) -> bool {
+        let node = self.written.find(pointer);
+        node.is_some_and(|node| self.unknown.contains(&node.place.start))
+    }
+
+    /// Whether a faulty key may be meant as the one that a rule does not find: nothing is there, and they have the same
+    /// parent.
+    fn may_mean(&self, fault: &str, at: &str) -> bool {
+        let parent = |pointer: &str| {
+            pointer
+                .rsplit_once('/')
+                .map(|(parent, _)| parent.to_owned())
+        };
+        self.written.find(at).is_none() && parent(fault) == parent(at)
+    }
+
+    /// The error of a value that has the right shape and cannot be read, at the part that is to blame.
+    fn unreadable<T: DeserializeOwned>(&self, pointer: &str, message: &str) -> Diagnostic {
+        let value = self.resolved.find(pointer).map(Node::to_value);
+        let blamed = value.and_then(|value| culprit::<T>(&value));
+        let blamed = format!("{pointer}{}", blamed.unwrap_or_default());
+        let mut error = self.error(&blamed, "app.invalid", message);
+        let key = segments(&blamed).last();
+        if key.is_some_and(|key| message.contains(&format!("`{key}`"))) {
+            let place = self.key_place(&blamed);
+            error = Diagnostic::at(Severity::Error, &self.source, place, error.code, message);
+        }
+        error
     }
 
     /// The position of the value at a JSON pointer, or of its nearest ancestor.
@@ -306,6 +348,50 @@ impl Document {
         sort_keys(&mut node);
         node.to_value()
     }
+}
+
+/// JSON pointer to the smallest part without which a value can be read.
+fn culprit<T: DeserializeOwned>(value: &Value) -> Option<String> {
+    let mut found = String::new();
+    let mut part = value;
+    let mut tries = 0;
+    loop {
+        let children: Vec<(String, &Value)> = match part {
+            Value::Object(map) => map
+                .iter()
+                .map(|(key, child)| (key.clone(), child))
+                .collect(),
+            Value::Array(items) => (0..)
+                .map(|index: usize| index.to_string())
+                .zip(items)
+                .collect(),
+            _ => break,
+        };
+        let to_blame = children.into_iter().find_map(|(key, child)| {
+            let mut pointer = found.clone();
+            push(&mut pointer, &key);
+            tries += 1;
+            let readable = tries <= MAX_RECHECKS
+                && serde_json::from_value::<T>(without(value.clone(), &found, &key)?).is_ok();
+            readable.then_some((pointer, child))
+        });
+        let Some((pointer, child)) = to_blame else {
+            break;
+        };
+        found = pointer;
+        part = child;
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+/// Leaves out a part.
+fn without(mut value: Value, parent: &str, key: &str) -> Option<Value> {
+    match value.pointer_mut(parent)? {
+        Value::Object(map) => drop(map.shift_remove(key)),
+        Value::Array(items) => drop(items.remove(key.parse().ok()?)),
+        _ => return None,
+    }
+    Some(value)
 }
 
 /// Replaces the part at a JSON pointer.

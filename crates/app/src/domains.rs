@@ -58,6 +58,9 @@ pub(crate) fn check_templates(
     let document = &list.document;
     let mut found = Vec::new();
     for item in &list.items {
+        let pointer = format!("{}/suggestions", item.pointer);
+        let known = ["question", "shown", "result"];
+        found.extend(templates.check_all(document, &pointer, &known));
         for index in 0..item.fields.mcp_tools.len() {
             let place = format!("{}/mcp_tools/{index}", item.pointer);
             let asked_with = ["question", "conversation_id", "results", "pointed"];
@@ -65,7 +68,7 @@ pub(crate) fn check_templates(
             found.extend(templates.check_over_state(document, &pointer, &asked_with));
             let pointer = format!("{place}/poll/arguments");
             found.extend(templates.check_over_state(document, &pointer, &["result"]));
-            for key in ["gives", "shows", "conversation", "poll/running"] {
+            for key in ["gives", "shows", "unused", "conversation", "poll/running"] {
                 let pointer = format!("{place}/{key}");
                 found.extend(templates.check_expression(document, &pointer, &["result"]));
             }

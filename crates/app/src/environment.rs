@@ -1,14 +1,29 @@
 //! `${NAME}` in an app's files: filled in from the environment and hidden from all output.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::source::Source;
+use crate::source::{Position, Source};
 use crate::yaml::{MAX_PROBLEMS_PER_FILE, Node};
 
 /// Shorter values are not hidden: hiding them would make every text unreadable.
 pub const MIN_SECRET_LENGTH: usize = 4;
+
+/// The variable that stands for the app folder, as an absolute path. It is no secret, and the environment cannot set it.
+pub(crate) const APP_FOLDER_VARIABLE: &str = "APP_DIR";
+
+/// The app folder as an absolute path; the current folder for an app without one.
+pub(crate) fn app_folder(folder: &Path) -> String {
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    absolute.to_string_lossy().into_owned()
+}
 
 /// Values from the environment, by name. The `Debug` form shows only the names.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -43,13 +58,43 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Fills in every `${NAME}` of a file. Missing variables are reported and left as written.
+/// Where variables come from, and what one is that is not set.
+pub(crate) struct Variables<'a> {
+    pub(crate) environment: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) missing: Severity,
+}
+
+impl Variables<'_> {
+    /// For files that were read before: every variable is set, to nothing.
+    pub(crate) const EMPTY: Variables<'static> = Variables {
+        environment: &|_| Some(String::new()),
+        missing: Severity::Error,
+    };
+
+    /// What a variable stands for that is not set: a text that fits wherever a text, a URL or a path does.
+    fn stand_in(name: &str) -> String {
+        format!("http://{name}.unset")
+    }
+}
+
+/// What came of filling in a file.
+#[derive(Debug, Default)]
+pub(crate) struct Substituted {
+    pub(crate) problems: Vec<Diagnostic>,
+    /// Where the values begin that are not known.
+    pub(crate) unknown: BTreeSet<Position>,
+}
+
+/// Fills in every `${NAME}` of a file. Missing variables are reported. Where that is a warning, a text that fits takes
+/// their place.
 pub(crate) fn substitute(
     node: &mut Node,
     source: &Source,
-    environment: &dyn Fn(&str) -> Option<String>,
+    variables_of: &Variables<'_>,
     secrets: &mut Secrets,
-) -> Vec<Diagnostic> {
+) -> Substituted {
+    let environment = variables_of.environment;
+    let mut unknown = BTreeSet::new();
     let mut problems = Vec::new();
     node.replace_texts(&mut |text, place| {
         if problems.len() >= MAX_PROBLEMS_PER_FILE {
@@ -76,6 +121,10 @@ pub(crate) fn substitute(
                     )
                     .help("write `${NAME}` or `${NAME:-default}`, or `$${` for a literal `${`"),
                 ),
+                VariableKind::Named {
+                    name: APP_FOLDER_VARIABLE,
+                    ..
+                } => filled.push_str(&environment(APP_FOLDER_VARIABLE).unwrap_or_default()),
                 VariableKind::Named { name, default } => match (environment(name), default) {
                     (Some(value), None) => {
                         filled.push_str(&value);
@@ -86,20 +135,24 @@ pub(crate) fn substitute(
                         secrets.0.insert(name.to_owned(), value);
                     }
                     (_, Some(default)) => filled.push_str(default),
-                    (None, None) => problems.push(
-                        error(
-                            "app.environment_missing",
-                            format!("the environment variable `{name}` is not set"),
-                        )
-                        .help(format!("set it, or write `${{{name}:-default}}`")),
-                    ),
+                    (None, None) => {
+                        let message = format!("the environment variable `{name}` is not set");
+                        let mut problem = error("app.environment_missing", message);
+                        problem.severity = variables_of.missing;
+                        let help = format!("set it, or write `${{{name}:-default}}`");
+                        problems.push(problem.help(help));
+                        unknown.insert(place.start);
+                        if variables_of.missing == Severity::Warning {
+                            filled.push_str(&Variables::stand_in(name));
+                        }
+                    }
                 },
             }
         }
         filled.push_str(&text[end..]);
         (filled != text).then_some(filled)
     });
-    problems
+    Substituted { problems, unknown }
 }
 
 /// Whether a text contains a variable.
@@ -194,8 +247,13 @@ mod tests {
         let source = Source::new("x.yaml", format!("a: '{text}'\n"));
         let mut node = yaml::parse(&source).0.unwrap();
         let mut secrets = Secrets::default();
-        let problems = substitute(&mut node, &source, &environment, &mut secrets);
-        let problems = problems
+        let variables = Variables {
+            environment: &environment,
+            missing: Severity::Error,
+        };
+        let filled = substitute(&mut node, &source, &variables, &mut secrets);
+        let problems = filled
+            .problems
             .iter()
             .map(|p| format!("{} {}", p.position.unwrap(), p.code))
             .collect();

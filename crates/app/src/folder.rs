@@ -1,6 +1,7 @@
 //! The files of an app folder and their kinds.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -199,10 +200,26 @@ impl Survey<'_> {
         let listed = match self.origin.names(folder) {
             Ok(listed) => listed?,
             Err(error) => {
-                let message = format!("the folder cannot be read: {error}");
-                let name = if folder.is_empty() { "." } else { folder };
-                let error =
-                    Diagnostic::of_file(Severity::Error, name, "app.folder_unreadable", message);
+                let path = self.origin.path(folder);
+                let (message, help) = match error.kind() {
+                    ErrorKind::NotFound if folder.is_empty() => (
+                        format!("there is no folder `{path}`"),
+                        Some("name the folder of an app, or make one with `convoke new`"),
+                    ),
+                    ErrorKind::NotADirectory if folder.is_empty() => (
+                        format!("`{path}` is not a folder"),
+                        Some("name the folder of an app, which has a `convoke.yaml`"),
+                    ),
+                    _ => (format!("the folder `{path}` cannot be read: {error}"), None),
+                };
+                let (name, code) = (
+                    if folder.is_empty() { "." } else { folder },
+                    "app.folder_unreadable",
+                );
+                let mut error = Diagnostic::of_file(Severity::Error, name, code, message);
+                if let Some(help) = help {
+                    error = error.help(help);
+                }
                 self.problems.add(error);
                 return None;
             }

@@ -12,18 +12,18 @@ use crate::origin::{AppFiles, Origin};
 const HEADING: &str = "=== ";
 
 /// Reads an app. Every problem must have a position in its file, and an app without problems must load
-/// again from its stored files as the same app.
-pub fn app_folder(input: &[u8]) {
+/// again from its stored files as the same app. Says whether it was such an app.
+pub fn app_folder(input: &[u8]) -> bool {
     let files = files_of(&String::from_utf8_lossy(input));
-    let problems = match read(&files, Purpose::Check) {
+    let (is_app, problems) = match read(&files, Purpose::Check) {
         Ok(loaded) => {
             assert!(!loaded.warnings.has_errors(), "{}", loaded.warnings);
             assert_is_kept(&loaded.app);
-            loaded.warnings
+            (true, loaded.warnings)
         }
         Err(problems) => {
             assert!(problems.has_errors(), "refused for no reason");
-            problems
+            (false, problems)
         }
     };
     for problem in &problems {
@@ -35,6 +35,7 @@ pub fn app_folder(input: &[u8]) {
             .pretty()
             .ends_with(&format!("{}\n", problems.summary()))
     );
+    is_app
 }
 
 fn read(files: &AppFiles, purpose: Purpose) -> Result<crate::app::LoadedApp, Diagnostics> {
@@ -65,13 +66,13 @@ fn files_of(text: &str) -> AppFiles {
 
 fn assert_is_kept(app: &App) {
     match read(&app.files, Purpose::Run) {
-        Ok(kept) => {
-            assert_eq!(kept.app.hash, app.hash, "another app is kept");
-            assert_eq!(kept.app.files, app.files, "other files are kept");
+        Ok(stored) => {
+            assert_eq!(stored.app.hash, app.hash, "another app is stored");
+            assert_eq!(stored.app.files, app.files, "other files are stored");
         }
         Err(problems) => assert!(
             !problems.has_errors(),
-            "what is kept cannot be read: {problems}"
+            "the stored app cannot be read: {problems}"
         ),
     }
 }

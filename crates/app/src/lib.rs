@@ -4,12 +4,14 @@
 mod app;
 mod bounds;
 mod builtin;
+mod causes;
 mod characters;
 mod config;
 mod contents;
 mod diagnostic;
 mod document;
 mod domains;
+mod env_file;
 mod environment;
 mod evals;
 mod files;
@@ -18,20 +20,24 @@ mod folder;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hash;
-mod kept;
-mod mentions;
 mod origin;
 mod references;
 mod scaffold;
 mod schema;
 mod secrecy;
 mod sentences;
+mod settings;
 mod shape;
+mod shared_sentences;
 mod skills;
 mod source;
 mod spelling;
+mod starters;
+mod stored;
 mod template;
 mod templates;
+mod tool_references;
+mod without_effect;
 mod yaml;
 
 pub use app::{App, EvalSet, LoadedApp};
@@ -40,7 +46,9 @@ pub use builtin::{BUILTIN_SERVER, BUILTIN_TOOLS};
 pub use config::{
     AppConfig, DecideConfig, EvalBar, Limits, Messages, PolitenessConfig, Several, StoreConfig,
 };
+pub use contents::STATE_FIELDS;
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use env_file::{ENV_FILE, EnvFile, MAX_ENV_FILE_BYTES};
 pub use environment::{MIN_SECRET_LENGTH, Secrets};
 pub use evals::{
     EvalCase, EvalFile, Expectation, ExpectedCall, ExpectedNumber, ExpectedReply, INTENT_CLARIFY,
@@ -48,14 +56,18 @@ pub use evals::{
 };
 pub use files::{ChannelsFile, DomainsFile, McpServersFile};
 pub use folder::MAX_FILES;
-pub use kept::{KeptApp, Reach, ReachedAddress, ReachedCommand, ReachedModel};
-pub use mentions::{ToolMention, ToolMentions};
 pub use origin::AppFiles;
-pub use scaffold::{ScaffoldError, new_app};
-pub use schema::{nearest_schema, schema, schemas};
+pub use scaffold::{AppSource, ScaffoldError, new_app};
+pub use schema::{
+    EDITOR_SCHEMAS, FILE_SCHEMAS, editor_schemas, nearest_schema, schema, schema_line, schemas,
+};
+pub use settings::read_settings;
 pub use source::Position;
+pub use starters::{STARTERS, Starter};
+pub use stored::{Reach, ReachedAddress, ReachedCommand, ReachedModel, StoredApp};
 pub use template::{
     MAX_RENDERED_BYTES, MAX_TEMPLATE_BYTES, MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_MEMORY,
     MAX_TEMPLATE_OPERATIONS, MAX_TEMPLATE_STEPS, TemplateContext, TemplateFault, TemplateLanguage,
 };
+pub use tool_references::{ItemFields, ToolReference, ToolReferences};
 pub use yaml::{MAX_DEPTH, MAX_FILE_BYTES, MAX_NODES, MAX_PROBLEMS_PER_FILE};

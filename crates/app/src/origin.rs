@@ -56,6 +56,15 @@ impl Origin<'_> {
         }
     }
 
+    /// The place of one of the app's folders, for people.
+    pub(crate) fn path(self, folder: &str) -> String {
+        match self {
+            Self::Folder(root) if folder.is_empty() => root.display().to_string(),
+            Self::Folder(root) => root.join(folder).display().to_string(),
+            Self::Stored(_) => folder.to_owned(),
+        }
+    }
+
     /// The text of a file, or the code and message of the error.
     pub(crate) fn text(self, file: &str) -> Result<String, (&'static str, String)> {
         match self {

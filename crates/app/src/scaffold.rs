@@ -1,4 +1,4 @@
-//! Creates a new app folder: a small commented app, or a copy of another one.
+//! Creates a new app folder: from a starter, or as a copy of another app.
 
 use std::fs;
 use std::io;
@@ -8,34 +8,16 @@ use convoke_model::Name;
 
 use crate::diagnostic::Diagnostics;
 use crate::document::Document;
-use crate::environment::Secrets;
+use crate::environment::{Secrets, Variables};
 use crate::folder::{MAX_FILES, main_file};
 use crate::origin::Origin;
+use crate::schema::{editor_schemas, schema_line};
 use crate::source::SourceRange;
-use crate::spelling::as_name;
-
-/// The files of the small app, with their paths.
-const FILES: [(&str, &str); 4] = [
-    ("convoke.yaml", include_str!("../templates/convoke.yaml")),
-    (
-        "agents/assistant.yaml",
-        include_str!("../templates/agents/assistant.yaml"),
-    ),
-    (
-        "config/mcp_servers.yaml",
-        include_str!("../templates/config/mcp_servers.yaml"),
-    ),
-    (
-        "evals/create_task.yaml",
-        include_str!("../templates/evals/create_task.yaml"),
-    ),
-];
-
-/// The placeholder for the name in the small app's `convoke.yaml`.
-const PLACEHOLDER: &str = "NAME";
+use crate::spelling::{as_name, one_of};
+use crate::starters::{STARTERS, Starter};
 
 /// The files and folders that are copied. Data is not.
-const COPIED: [&str; 8] = [
+const COPIED: [&str; 10] = [
     "convoke.yaml",
     "convoke.yml",
     "convoke.json",
@@ -43,7 +25,9 @@ const COPIED: [&str; 8] = [
     "workflows",
     "config",
     "evals",
+    "tools",
     "README.md",
+    ".gitignore",
 ];
 
 /// Limit of nested folders in an app that is copied.
@@ -66,6 +50,14 @@ pub enum ScaffoldError {
     /// The path is a file.
     #[error("`{}` is a file; choose a new folder", .0.display())]
     NotAFolder(PathBuf),
+    /// There is no such starter.
+    #[error("there is no starter `{name}`; {advice}")]
+    UnknownStarter {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        advice: String,
+    },
     /// The app to copy is not an app.
     #[error("`{}` is not an app that can be copied: {reason}", folder.display())]
     NotAnApp {
@@ -91,6 +83,7 @@ impl ScaffoldError {
             Self::BadName { .. } => "scaffold.bad_name",
             Self::NotEmpty(_) => "scaffold.not_empty",
             Self::NotAFolder(_) => "scaffold.not_a_folder",
+            Self::UnknownStarter { .. } => "scaffold.unknown_starter",
             Self::NotAnApp { .. } => "scaffold.not_an_app",
             Self::Io { .. } => "scaffold.io",
         }
@@ -104,26 +97,27 @@ impl ScaffoldError {
     }
 }
 
-/// Creates an app in `folder`, named after it: a copy of `from`, or a small app. Returns the written
-/// files. Nothing is written unless all files can be prepared.
-pub fn new_app(folder: &Path, from: Option<&Path>) -> Result<Vec<PathBuf>, ScaffoldError> {
+/// What a new app is made from.
+#[derive(Debug, Clone, Copy)]
+pub enum AppSource<'a> {
+    /// A starter, by its name.
+    Starter(&'a str),
+    /// Another app.
+    App(&'a Path),
+}
+
+/// Creates an app in `folder`, named after it. Returns the written files. Nothing is written unless all files can be
+/// prepared.
+pub fn new_app(folder: &Path, source: AppSource<'_>) -> Result<Vec<PathBuf>, ScaffoldError> {
     let name = name_of(folder)?;
     check_is_free(folder)?;
-    let files = match from {
-        None => FILES
-            .iter()
-            .map(|(path, text)| {
-                (
-                    PathBuf::from(path),
-                    text.replace(PLACEHOLDER, name.as_str()),
-                )
-            })
-            .map(|(path, text)| (path, text.into_bytes()))
-            .collect(),
-        Some(from) => copied_files(from, &name)?,
+    let files = match source {
+        AppSource::Starter(starter) => starter_files(starter, &name)?,
+        AppSource::App(from) => copied_files(from, &name)?,
     };
+    let schemas = editor_schemas();
     let mut written = Vec::new();
-    for (path, bytes) in files {
+    for (path, bytes) in files.into_iter().chain(schemas) {
         let path = folder.join(path);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(ScaffoldError::io(parent))?;
@@ -132,6 +126,25 @@ pub fn new_app(folder: &Path, from: Option<&Path>) -> Result<Vec<PathBuf>, Scaff
         written.push(path);
     }
     Ok(written)
+}
+
+/// The files of a starter. A line in each names its schema to editors.
+fn starter_files(starter: &str, name: &Name) -> Result<Vec<(PathBuf, Vec<u8>)>, ScaffoldError> {
+    let found = Starter::named(starter).ok_or_else(|| {
+        let names = STARTERS.map(|starter| starter.name);
+        ScaffoldError::UnknownStarter {
+            name: starter.to_owned(),
+            advice: format!("there are {}", one_of(&names)),
+        }
+    })?;
+    let files = found.texts(name.as_str()).map(|(path, text)| {
+        let text = match schema_line(path) {
+            Some(line) => format!("{line}\n{text}"),
+            None => text,
+        };
+        (PathBuf::from(path), text.into_bytes())
+    });
+    Ok(files.collect())
 }
 
 fn name_of(folder: &Path) -> Result<Name, ScaffoldError> {
@@ -216,11 +229,10 @@ fn collect(
 /// The text of `convoke.yaml` with the name replaced.
 fn renamed(from: &Path, main: &str, name: &Name) -> Result<String, String> {
     let mut problems = Diagnostics::default();
-    let none = |_: &str| Some(String::new());
     let document = Document::read(
         Origin::Folder(from),
         main,
-        &none,
+        &Variables::EMPTY,
         &mut Secrets::default(),
         &mut problems,
     );

@@ -84,8 +84,6 @@ fn an_invalid_workflow_is_rejected_at_its_positions() {
         found(&[("workflows/review.yaml", &workflow)]),
         [
             "workflows/review.yaml:3:31 app.agent_unknown",
-            "workflows/review.yaml:4:3 workflow.unreachable",
-            "workflows/review.yaml:5:3 workflow.unreachable",
             "workflows/review.yaml:5:27 app.server_unknown",
             "workflows/review.yaml:5:76 app.template",
             "workflows/review.yaml:7:12 workflow.edge_unknown",
@@ -226,4 +224,62 @@ fn unknown_references_of_the_router_are_rejected() {
             "convoke.yaml:7:21 app.agent_unknown"
         ]
     );
+}
+
+#[test]
+fn a_setting_that_changes_nothing_gets_a_warning_where_it_stands() {
+    let channels = "channels:\n  - channel: sms\n    max_length: 160\n";
+    let style = "version: '1'\nbrand_name: Todo\npersonality: warm\nhumor: {enabled: false}\n";
+    let times =
+        "name: todo\nlimits:\n  task_seconds: 20\n  tool_seconds: 30\n  agent_seconds: 20\n";
+    let servers = "servers:\n  - name: todo\n    transport: {http: {url: 'http://127.0.0.1:9/mcp'}}\n    \
+                   tools:\n      buy: {timeout_seconds: 21}\n      ask: {timeout_seconds: 20}\n";
+    let found = found(&[
+        ("convoke.yaml", times),
+        ("config/channels.yaml", channels),
+        ("config/style_guide.yaml", style),
+        ("config/mcp_servers.yaml", servers),
+    ]);
+    assert_eq!(
+        found,
+        [
+            "config/channels.yaml:1:1 warning app.no_effect",
+            "config/mcp_servers.yaml:5:30 warning app.no_effect",
+            "config/style_guide.yaml:1:1 warning app.no_effect",
+            "convoke.yaml:4:17 warning app.no_effect",
+        ]
+    );
+}
+
+#[test]
+fn a_placeholder_that_stands_for_nothing_is_refused() {
+    let config = "name: todo\ndecide:\n  router:\n    user_prompt_template: 'Request: {0}, agents: {1}, {2}'\n    \
+                  fallback_reason_template: 'Sorry: {reason}'\naggregator:\n  \
+                  partial_failure_template: '{successMessage} But {failureMessage}'\n";
+    assert_eq!(
+        found(&[("convoke.yaml", config)]),
+        [
+            "convoke.yaml:4:27 app.placeholder_unknown",
+            "convoke.yaml:5:31 app.placeholder_unknown",
+        ]
+    );
+}
+
+#[test]
+fn a_default_without_effect_is_nobodys_mistake() {
+    // The default of `tool_seconds` is 50.
+    let found = found(&[
+        ("convoke.yaml", "name: todo\nlimits: {task_seconds: 20}\n"),
+        ("config/retention_policy.yaml", "default_days: 3\n"),
+    ]);
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn a_store_that_a_run_would_refuse_is_refused() {
+    for scheme in ["postgres", "redis", "mysql"] {
+        let config = format!("name: todo\nstore: {{ url: '{scheme}://db/x' }}\n");
+        let found = found(&[("convoke.yaml", &config)]);
+        assert_eq!(found, ["convoke.yaml:2:15 config.store_url"], "{scheme}");
+    }
 }

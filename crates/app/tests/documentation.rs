@@ -52,6 +52,37 @@ fn every_key_of_every_file_is_documented() {
     }
 }
 
+/// The sections of the page that describe a file, with the schema of the file.
+const SECTIONS: [(&str, &str); 6] = [
+    ("convoke.yaml", "AppConfig"),
+    ("agents/*.yaml", "Agent"),
+    ("config/mcp_servers.yaml", "McpServersFile"),
+    ("config/domains.yaml", "DomainsFile"),
+    ("workflows/*.yaml", "Workflow"),
+    ("evals/*.yaml", "EvalFile"),
+];
+
+#[test]
+fn every_key_in_a_table_of_a_file_is_a_key_of_that_file() {
+    let documentation = documentation();
+    let key = Regex::new("`([a-z_]+)`").unwrap();
+    let mut count = 0;
+    for (file, name) in SECTIONS {
+        let (_, section) = documentation.split_once(&format!("\n## {file}\n")).unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        let mut known = BTreeSet::new();
+        keys(schema(name).unwrap().as_value(), &mut known);
+        for row in section.lines().filter(|line| line.starts_with("| `")) {
+            let cell = row.split('|').nth(1).unwrap();
+            for found in key.captures_iter(cell) {
+                count += 1;
+                assert!(known.contains(&found[1]), "`{}` in {file}", &found[1]);
+            }
+        }
+    }
+    assert!(count > 120, "{count}");
+}
+
 #[test]
 fn every_code_is_documented() {
     let documentation = documentation();

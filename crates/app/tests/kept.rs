@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use convoke_app::{App, AppFiles, KeptApp};
+use convoke_app::{App, AppFiles, StoredApp};
 use convoke_model::{Agent, AgentFields};
 use serde_json::json;
 use support::app;
@@ -18,7 +18,7 @@ fn kept(files: &[(&str, &str)]) -> AppFiles {
 }
 
 fn load(files: &AppFiles, hash: &str) -> Result<App, Vec<&'static str>> {
-    let loaded = App::load_kept(files, hash, Path::new(""), &|_| None, &BTreeSet::new());
+    let loaded = App::load_stored(files, hash, Path::new(""), &|_| None, &BTreeSet::new());
     loaded.map_err(|problems| problems.iter().map(|problem| problem.code).collect())
 }
 
@@ -35,7 +35,7 @@ fn the_files_of_every_example_app_give_its_hash() {
         }
         for load in [App::load, App::load_to_run] {
             let app = load(&folder, &|_| None).unwrap().app;
-            let read = KeptApp::read(&app.files).unwrap();
+            let read = StoredApp::read(&app.files).unwrap();
             assert_eq!(read.hash, app.hash, "{}", folder.display());
             assert!(read.has_hash(&app.hash));
         }
@@ -56,11 +56,11 @@ fn the_environment_evals_and_defaults_do_not_change_the_hash_of_stored_files() {
     ] {
         let app = App::load(folder.path(), &environment).unwrap().app;
         assert!(!app.files.contains_key("evals/a.yaml"));
-        let read = KeptApp::read(&app.files).unwrap();
+        let read = StoredApp::read(&app.files).unwrap();
         assert!(read.has_hash(&app.hash));
         let (files, hash) = (&*app.files, &app.hash);
         let none = BTreeSet::new();
-        let again = App::load_kept(files, hash, folder.path(), &environment, &none).unwrap();
+        let again = App::load_stored(files, hash, folder.path(), &environment, &none).unwrap();
         assert_eq!(again.hash, app.hash);
     }
 }
@@ -78,14 +78,14 @@ fn a_hash_of_an_earlier_version_stays_the_same() {
         ),
     ]);
     let hash = "850bfc9d67f1dfa2a1b0b7f441c5d1a76896aa938dfb439a1140668228846d61";
-    assert_eq!(KeptApp::read(&files).unwrap().hash, hash);
+    assert_eq!(StoredApp::read(&files).unwrap().hash, hash);
     assert_eq!(load(&files, hash).unwrap().hash, hash);
 }
 
 #[test]
 fn files_that_do_not_give_the_hash_are_not_loaded() {
     let files = kept(&[("convoke.yaml", "name: desk\n"), ("agents/a.yaml", AGENT)]);
-    let hash = KeptApp::read(&files).unwrap().hash;
+    let hash = StoredApp::read(&files).unwrap().hash;
     assert!(load(&files, &hash).is_ok());
     for (file, text) in [
         ("convoke.yaml", "name: desk\nlimits: {task_seconds: 61}\n"),
@@ -136,7 +136,7 @@ fn an_app_of_agents_alone_has_the_hash_of_its_program() {
         ];
         let app = App::of_agents("desk-app", agents).unwrap();
         assert!(
-            KeptApp::read(&app.files).unwrap().has_hash(&app.hash),
+            StoredApp::read(&app.files).unwrap().has_hash(&app.hash),
             "{prompt:?}"
         );
         assert_eq!(load(&app.files, &app.hash).unwrap().hash, app.hash);
@@ -170,15 +170,15 @@ fn files_that_are_not_part_of_an_app_are_not_stored() {
     ] {
         let mut files = kept(&whole);
         files.insert(file.into(), "cases: []".into());
-        let problems = KeptApp::read(&files).map(|_| file).unwrap_err();
+        let problems = StoredApp::read(&files).map(|_| file).unwrap_err();
         let found = problems
             .iter()
             .find(|problem| problem.code == "app.unknown_file");
         assert_eq!(found.unwrap().file, file);
     }
     let broken = kept(&[("convoke.yaml", "name: [\n"), ("agents/a.yaml", AGENT)]);
-    assert!(KeptApp::read(&broken).unwrap_err().has_errors());
-    assert!(KeptApp::read(&AppFiles::new()).unwrap_err().has_errors());
+    assert!(StoredApp::read(&broken).unwrap_err().has_errors());
+    assert!(StoredApp::read(&AppFiles::new()).unwrap_err().has_errors());
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn everything_an_app_accesses_is_listed_as_written() {
              {authorization: 'Bearer ${KEY}'}}}\n  - name: three\n    transport: {sse: {url: 'http://old'}}\n",
         ),
     ]);
-    let reach = json!(KeptApp::read(&files).unwrap().reach);
+    let reach = json!(StoredApp::read(&files).unwrap().reach);
     let expected = json!({
         "commands": [{
             "server": "one", "command": "${SHELL:-sh}", "args": ["-c", "a b"],
@@ -226,7 +226,7 @@ fn everything_an_app_accesses_is_listed_as_written() {
         ("config/mcp_servers.yaml", servers),
     ]);
     assert!(
-        KeptApp::read(&odd).is_err(),
+        StoredApp::read(&odd).is_err(),
         "what cannot be shown is not read"
     );
 }

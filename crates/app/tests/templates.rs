@@ -245,6 +245,7 @@ fn templates_are_checked_in_every_position() {
         "unfinished",
         "deadline",
         "partial",
+        "unused",
         "check_failed",
         "empty",
         "too_long",
@@ -280,8 +281,8 @@ fn templates_are_checked_in_every_position() {
     );
     let domains = format!(
         "domains:\n  - name: stock\n    display_name: Stock\n    description: Stock\n    mcp_tools:\n      - tool: todo.ask\n        \
-         arguments: {{q: '{deep}'}}\n        gives: '{expression}'\n        shows: '{expression}'\n        \
-         conversation: '{expression}'\n        poll: {{tool: todo.again, running: '{expression}', arguments: {{q: '{deep}'}}}}\n"
+         arguments: {{q: '{deep}'}}\n        gives: '{expression}'\n        shows: '{expression}'\n        unused: '{expression}'\n        \
+         conversation: '{expression}'\n        poll: {{tool: todo.again, running: '{expression}', arguments: {{q: '{deep}'}}}}\n    suggestions: ['{deep}']\n"
     );
     let workflow = format!(
         "name: main\nentry_point: a\nnodes:\n  a: {{type: compose, prompt: '{deep}'}}\nanswer: '{deep}'\n"
@@ -306,10 +307,10 @@ fn templates_are_checked_in_every_position() {
             .filter(|problem| problem.starts_with(file))
             .count()
     };
-    assert_eq!(of("convoke.yaml"), 14 + 7, "{deep:#?}");
+    assert_eq!(of("convoke.yaml"), 15 + 7, "{deep:#?}");
     assert_eq!(of("config/mcp_servers.yaml"), 3, "{deep:#?}");
     assert_eq!(of("agents/todo.yaml"), 8, "{deep:#?}");
-    assert_eq!(of("config/domains.yaml"), 6, "{deep:#?}");
+    assert_eq!(of("config/domains.yaml"), 8, "{deep:#?}");
     assert_eq!(of("workflows/main.yaml"), 2, "{deep:#?}");
 }
 
@@ -610,7 +611,7 @@ fn metering_does_not_change_the_result_of_templates() {
             "a, b",
         ),
         (
-            "{{ result.tasks | length }} {{ nothing.at.all }}{{ title | title }}",
+            "{{ result.tasks | length }} {{ nothing }}{{ title | title }}",
             "2 Buy Milk",
         ),
         (
@@ -635,7 +636,7 @@ fn metering_does_not_change_the_result_of_templates() {
         evaluated("result.tasks | selectattr('title', 'eq', 'b') | list"),
         Ok(json!([{ "title": "b" }]))
     );
-    assert_eq!(evaluated("result.none.at_all"), Ok(Value::Null));
+    assert_eq!(evaluated("nothing"), Ok(Value::Null));
     assert_eq!(evaluated("result.tasks[1:]"), Ok(json!([{ "title": "b" }])));
 }
 
@@ -675,9 +676,9 @@ fn the_check_accepts_every_filter_and_test_of_the_engine() {
 
 /// A context that writes down what it was asked.
 #[derive(Default)]
-struct Asked(RefCell<Vec<String>>);
+struct RecordingContext(RefCell<Vec<String>>);
 
-impl TemplateContext for Asked {
+impl TemplateContext for RecordingContext {
     fn value_of(&self, name: &str) -> Option<Cow<'_, Value>> {
         self.0.borrow_mut().push(name.to_owned());
         (name == "result").then(|| Cow::Owned(json!({ "tasks": [1, 2] })))
@@ -686,7 +687,7 @@ impl TemplateContext for Asked {
 
 #[test]
 fn only_the_names_that_a_template_speaks_of_are_looked_up_and_each_once() {
-    let context = Asked::default();
+    let context = RecordingContext::default();
     let template =
         "{% for task in result.tasks %}{{ task }}{% endfor %} {{ result.tasks | length }}";
     let text = TemplateLanguage::new().text(template, &context);

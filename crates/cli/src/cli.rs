@@ -3,11 +3,14 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use convoke_model::{Channel, TaskState, ToolMode};
+use clap_complete::Shell;
+use convoke_model::{Channel, TaskState, ToolMode, UserRole};
 
 use crate::commands::tasks::ImportLimits;
+use crate::times::{parse_delay, parse_duration};
 
 /// Runs assistants described in a folder of YAML. Every step is journaled: kill it anywhere, and it
 /// resumes with nothing lost and no effect repeated.
@@ -43,12 +46,16 @@ pub(crate) enum Command {
     Chat(ChatArgs),
     /// Finish what an earlier run left unfinished
     Resume(AppArgs),
-    /// Work on the tasks of apps until told to stop, whoever hands them in, and remove those whose time is over. SIGHUP
-    /// reloads the apps
+    /// Serve apps over HTTP, and run their tasks until stopped. SIGHUP reloads the apps
     Serve(ServeArgs),
+    /// Make a token for a service, for development
+    Token(TokenArgs),
     /// Look at tasks and their journals
     #[command(subcommand)]
     Tasks(TasksCommand),
+    /// Look at conversations
+    #[command(subcommand)]
+    Conversations(ConversationsCommand),
     /// Check an app folder and report everything that is wrong with it
     Check(CheckArgs),
     /// Measure an app against its eval cases
@@ -57,18 +64,77 @@ pub(crate) enum Command {
     Schema {
         /// The type, such as Task or Agent
         name: Option<String>,
+        /// Write the schemas of an app's files into this app folder, where editors find them
+        #[arg(long, value_name = "APP", conflicts_with = "name")]
+        into: Option<PathBuf>,
     },
     /// Make a new app folder
-    New {
-        /// The folder to make; its name becomes the app's
-        dir: PathBuf,
-        /// An app to start from, instead of the built-in one
-        #[arg(long, value_name = "APP")]
-        from: Option<PathBuf>,
+    New(NewArgs),
+    /// Talk with an app while it is written: every change of its files applies from the next message on
+    Dev(ChatArgs),
+    /// Look for what keeps Convoke or an app from working here, and say what to do about it
+    Doctor(DoctorArgs),
+    /// Print what a shell reads to complete commands and options
+    Completions {
+        /// The shell
+        shell: Shell,
     },
     /// Serve one of the built-in tool servers over MCP
     #[command(subcommand)]
     Tools(ToolsCommand),
+}
+
+/// What is done with conversations.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConversationsCommand {
+    /// List conversations, most recently updated first, and whether they are active or idle
+    List {
+        /// How many at most
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Show the messages of one conversation, its state, and the data domains that it queried
+    Show {
+        /// The conversation's id, or `last`
+        id: String,
+        /// How many of the newest messages at most
+        #[arg(long, default_value_t = 1_000)]
+        messages: usize,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    /// The folder to make; its name becomes the app's
+    pub(crate) dir: Option<PathBuf>,
+
+    /// The starter to make it from; --list tells them [default: todo]
+    #[arg(long, value_name = "NAME", conflicts_with = "from")]
+    pub(crate) starter: Option<String>,
+
+    /// An app to copy, instead of a starter
+    #[arg(long, value_name = "APP")]
+    pub(crate) from: Option<PathBuf>,
+
+    /// List the starters
+    #[arg(long, conflicts_with_all = ["dir", "starter", "from"])]
+    pub(crate) list: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The app folder; without one, only the machine and the store are looked at
+    pub(crate) app: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
 }
 
 /// Where an app's tasks are kept.
@@ -145,6 +211,15 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
 
+    /// A file or an image that comes with the message; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) attach: Vec<PathBuf>,
+
+    /// The messages before this one, as a JSON list of `{"role": …, "content": …}`, from a file or with `-` from standard
+    /// input. No stored conversation is read or written
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["conversation", "continue"])]
+    pub(crate) history: Option<PathBuf>,
+
     /// A word that the retention policy and `tasks list` find the task by; may be given several times
     #[arg(long, value_name = "WORD")]
     pub(crate) tag: Vec<String>,
@@ -152,6 +227,11 @@ pub(crate) struct RunArgs {
     /// Days to keep the task once it has ended, whatever the retention policy says
     #[arg(long, value_name = "DAYS")]
     pub(crate) keep_days: Option<u32>,
+
+    /// Begin the task at this time, such as 2026-03-01T09:00:00Z, or after this long, such as 2h, and do not wait for it.
+    /// `convoke serve` and `convoke resume` work on it then
+    #[arg(long, value_name = "TIME", value_parser = parse_delay)]
+    pub(crate) not_before: Option<Duration>,
 
     /// The distributed trace that the task continues, as W3C trace context writes it
     #[arg(
@@ -211,10 +291,53 @@ pub(crate) struct ServeArgs {
     pub(crate) concurrent_tasks: Option<u32>,
 
     #[command(flatten)]
+    pub(crate) server: ServerArgs,
+
+    /// Listen on no address: only run the tasks that other processes submit
+    #[arg(long, conflicts_with_all = ["listen", "settings"])]
+    pub(crate) no_listen: bool,
+
+    /// Serve an address that others can reach without tokens. The settings must also say `auth.required: false`
+    #[arg(long)]
+    pub(crate) without_auth: bool,
+
+    #[command(flatten)]
     pub(crate) model: ModelArgs,
 
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+}
+
+/// The settings of the HTTP service.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// The service's settings: its address, who may call, and its limits [default: an open service on loopback]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) settings: Option<PathBuf>,
+
+    /// The address to listen on, instead of the settings' one; port 0 takes a free port [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+}
+
+/// A token of a service.
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// The service's settings, with `auth.jwt.secret`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) settings: PathBuf,
+
+    /// The user: a UUID, or any name
+    #[arg(long)]
+    pub(crate) user: String,
+
+    /// The user's role
+    #[arg(long, value_enum, default_value_t = RoleArg::User)]
+    pub(crate) role: RoleArg,
+
+    /// How long it is valid, such as 30m, 12h or 7d
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
+    pub(crate) expires: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -222,7 +345,8 @@ pub(crate) struct CheckArgs {
     /// The app folder
     pub(crate) app: PathBuf,
 
-    /// Also start the tool servers, and hold what the app says of tools and their arguments against them
+    /// Also start the tool servers, and hold what the app says of tools and their arguments against them. Variables that
+    /// the app reads must be set then
     #[arg(long)]
     pub(crate) connect: bool,
 
@@ -366,25 +490,7 @@ pub(crate) enum TasksCommand {
         store: StoreArgs,
     },
     /// Answer what a paused task asks
-    Answer {
-        /// The task's id, the beginning of it, or `last`
-        id: String,
-        /// What to say to its question
-        action: AnswerAction,
-        /// The question's id, where there are several
-        #[arg(long, value_name = "UUID")]
-        question: Option<String>,
-        /// Why, or what else to mind; with `modify` and no --set, the arguments or the result to go on
-        /// with, as JSON
-        #[arg(long, value_name = "TEXT")]
-        message: Option<String>,
-        /// With `modify`: a field of the workflow's state to change; the value is JSON, or else a text.
-        /// May be given several times
-        #[arg(long, value_name = "FIELD=VALUE")]
-        set: Vec<String>,
-        #[command(flatten)]
-        store: StoreArgs,
-    },
+    Answer(AnswerArgs),
     /// Write tasks into a folder, to keep them or to move them to another store: those that have ended
     /// or wait for a person
     Export {
@@ -460,6 +566,57 @@ pub(crate) struct ImportArgs {
     pub(crate) store: StoreArgs,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// The task's id, the beginning of it, or `last`
+    pub(crate) id: String,
+    /// What to say to its question
+    pub(crate) action: AnswerAction,
+    /// The question's id, where there are several
+    #[arg(long, value_name = "UUID")]
+    pub(crate) question: Option<String>,
+    /// Who answers; the user of this machine by default
+    #[arg(long, value_name = "UUID")]
+    pub(crate) user: Option<String>,
+    /// In which role; the app says which roles may answer (`approvers`)
+    #[arg(long, value_enum, default_value_t = RoleArg::Operator)]
+    pub(crate) role: RoleArg,
+    /// Why, or what else to mind; with `modify` and no --set, the arguments or the result to go on
+    /// with, as JSON
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+    /// With `modify`: a field of the workflow's state to change; the value is JSON, or else a text.
+    /// May be given several times
+    #[arg(long, value_name = "FIELD=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// With `snooze`: after which time to ask again, such as 90m or 2h
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) pause: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// The role in which somebody answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleArg {
+    /// A user, who sees their own tasks
+    User,
+    /// An operator of the app
+    Operator,
+    /// An administrator
+    Admin,
+}
+
+impl From<RoleArg> for UserRole {
+    fn from(role: RoleArg) -> Self {
+        match role {
+            RoleArg::User => Self::User,
+            RoleArg::Operator => Self::Operator,
+            RoleArg::Admin => Self::Admin,
+        }
+    }
+}
+
 /// What can be said to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AnswerAction {
@@ -469,6 +626,8 @@ pub(crate) enum AnswerAction {
     Reject,
     /// Go on with another value
     Modify,
+    /// Ask again later, after the time given with --for
+    Snooze,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,11 +1,12 @@
-//! What the process tells its caller, as `--help` lists it.
+//! Exit codes, as listed in `--help`.
 
 use convoke::RuntimeError;
 use convoke_engine::EngineError;
 use convoke_model::Invalid;
+use convoke_server::{AccessError, ListenerError};
 use convoke_store::StoreError;
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
@@ -22,7 +23,7 @@ pub(crate) enum Exit {
     Interrupted,
 }
 
-/// What is wrong with what the user wrote, found after the command line was read.
+/// An invalid input, found after the command line was parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct UsageError {
@@ -39,13 +40,18 @@ impl UsageError {
     }
 }
 
-/// An app that could not be loaded. Its problems have been shown already.
+/// An app that could not be loaded. Its problems were printed already.
 #[derive(Debug, thiserror::Error)]
 #[error("the app has errors; nothing was run")]
 pub(crate) struct BrokenApp;
 
+/// Settings of the service that could not be read. Their problems were printed already.
+#[derive(Debug, thiserror::Error)]
+#[error("the settings have errors; nothing was started")]
+pub(crate) struct BrokenSettings;
+
 impl Exit {
-    /// The worse of two: of several requests, the exit of all is that of the worst.
+    /// The worse of two codes. Several requests exit with the worst one.
     pub(crate) fn or_worse(self, other: Self) -> Self {
         let rank = |exit| match exit {
             Self::Done => 0,
@@ -62,7 +68,7 @@ impl Exit {
         }
     }
 
-    /// The exit that an error leads to.
+    /// The exit code of an error.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         let runtime = error.downcast_ref::<RuntimeError>();
         let engine = error.downcast_ref::<EngineError>().or(match runtime {
@@ -73,7 +79,13 @@ impl Exit {
             Some(EngineError::Store(store)) => Some(store),
             _ => None,
         });
-        if error.is::<UsageError>()
+        let settings = matches!(
+            error.downcast_ref::<ListenerError>(),
+            Some(ListenerError::Access(_) | ListenerError::UnknownRoot(_))
+        );
+        if settings
+            || error.is::<UsageError>()
+            || error.is::<AccessError>()
             || error.is::<Invalid>()
             || matches!(
                 runtime,
@@ -95,7 +107,7 @@ impl Exit {
             )
         {
             Self::Usage
-        } else if error.is::<BrokenApp>() {
+        } else if error.is::<BrokenApp>() || error.is::<BrokenSettings>() {
             Self::NotDone
         } else {
             Self::Broken
@@ -124,7 +136,7 @@ mod tests {
     use crate::output::FailureReport;
 
     #[test]
-    fn a_full_backlog_is_told_with_when_to_try_again() {
+    fn a_full_backlog_is_reported_with_a_retry_time() {
         let busy = EngineError::Busy {
             waiting: 3,
             retry_after: Duration::from_secs(1),

@@ -1,14 +1,17 @@
 //! The command line: reads the arguments, runs one command, and maps its result to an exit code.
 
+mod attachments;
 mod cli;
 mod commands;
 mod exit;
+mod history;
 mod lines;
 mod log;
 mod output;
 mod progress;
 mod start;
 mod stopping;
+mod times;
 
 use std::process::ExitCode;
 
@@ -26,7 +29,7 @@ pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(output::panicked));
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(refusal) => return output::refuse(&refusal),
+        Err(refusal) => return output::refuse(wants_json(), &refusal),
     };
     log::init(cli.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -53,4 +56,10 @@ pub fn main() -> ExitCode {
             output::report(cli.json, &error, exit)
         }
     }
+}
+
+/// Whether a command line that cannot be read asks for JSON.
+fn wants_json() -> bool {
+    let mut arguments = std::env::args_os().take_while(|argument| argument != "--");
+    arguments.any(|argument| argument == "--json")
 }

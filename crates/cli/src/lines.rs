@@ -1,5 +1,5 @@
-//! Messages that come in one a line. A line is measured while it is read: of one that is too long no more is kept
-//! than a message may have, and the rest is skipped up to its end.
+//! Reads one message per line. A line is measured while it is read: of one that is too long, at most a message's limit
+//! is stored, and the rest is skipped.
 
 use std::io::{self, BufRead};
 
@@ -14,11 +14,11 @@ const CHARACTER_BYTES: usize = 4;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Text(String),
-    /// More than a message may have.
+    /// Longer than a message may be.
     TooLong {
-        /// Characters that there were, without the spaces around them.
+        /// Its characters, without surrounding spaces.
         characters: usize,
-        /// Characters that a message may have.
+        /// Limit of a message, in characters.
         most: usize,
     },
     NotUtf8,
@@ -29,7 +29,7 @@ impl Line {
         matches!(self, Self::Text(text) if text.trim().is_empty())
     }
 
-    /// The message, or why it is refused.
+    /// The message, or an error.
     pub(crate) fn message(self) -> Result<String, UsageError> {
         match self {
             Self::Text(text) => Ok(text),
@@ -48,30 +48,30 @@ impl Line {
 /// The line that is being read.
 #[derive(Debug)]
 pub(crate) struct LineBuffer {
-    /// Characters that a message may have.
+    /// Limit of a message, in characters.
     most: usize,
-    /// The line without the spaces before it, as far as it may be a message.
-    kept: Vec<u8>,
-    /// Characters that came after those that are kept.
+    /// The line without leading spaces, up to the limit.
+    text: Vec<u8>,
+    /// Number of characters beyond the stored ones.
     beyond: usize,
-    /// Spaces after the last of them, which do not count unless something follows.
+    /// Trailing spaces, which count only if something follows.
     spaces: usize,
     begun: bool,
 }
 
 impl LineBuffer {
-    /// For messages of so many characters at most.
+    /// A buffer for messages of at most `most` characters.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             most,
-            kept: Vec::new(),
+            text: Vec::new(),
             beyond: 0,
             spaces: 0,
             begun: false,
         }
     }
 
-    /// Takes what belongs to the line. Gives how many bytes that were, and the line if its end was among them.
+    /// Consumes bytes of the line. Returns their number, and the line if it is complete.
     fn take(&mut self, chunk: &[u8]) -> (usize, Option<Line>) {
         self.begun = true;
         if let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
@@ -84,12 +84,12 @@ impl LineBuffer {
     }
 
     fn add(&mut self, mut part: &[u8]) {
-        if self.kept.is_empty() {
+        if self.text.is_empty() {
             part = part.trim_ascii_start();
         }
-        let room = self.most.saturating_mul(CHARACTER_BYTES) - self.kept.len();
-        let (kept, beyond) = part.split_at(part.len().min(room));
-        self.kept.extend_from_slice(kept);
+        let free = self.most.saturating_mul(CHARACTER_BYTES) - self.text.len();
+        let (text, beyond) = part.split_at(part.len().min(free));
+        self.text.extend_from_slice(text);
         let words = beyond.trim_ascii_end();
         if !words.is_empty() {
             self.beyond += self.spaces + characters(words);
@@ -98,25 +98,25 @@ impl LineBuffer {
         self.spaces += beyond.len() - words.len();
     }
 
-    /// The line as it stands, if one was begun; the next is another.
+    /// Takes the line at the end of the input, if there is one.
     fn rest(&mut self) -> Option<Line> {
         let line = std::mem::replace(self, Self::new(self.most));
         if !line.begun {
             return None;
         }
         if line.beyond > 0 {
-            let characters = characters(&line.kept) + line.beyond;
+            let characters = characters(&line.text) + line.beyond;
             return Some(Line::TooLong {
                 characters,
                 most: line.most,
             });
         }
-        let mut kept = line.kept;
-        kept.pop_if(|last| *last == b'\r');
-        Some(String::from_utf8(kept).map_or(Line::NotUtf8, Line::Text))
+        let mut text = line.text;
+        text.pop_if(|last| *last == b'\r');
+        Some(String::from_utf8(text).map_or(Line::NotUtf8, Line::Text))
     }
 
-    /// The next line of an input, or nothing at its end.
+    /// The next line of an input. `None` at its end.
     pub(crate) fn next(&mut self, input: &mut impl BufRead) -> io::Result<Option<Line>> {
         loop {
             let chunk = input.fill_buf()?;
@@ -131,7 +131,7 @@ impl LineBuffer {
         }
     }
 
-    /// The same without blocking. What was read of a line before a cancelled call is kept.
+    /// The next line, without blocking. Cancel safe.
     pub(crate) async fn next_from(
         &mut self,
         input: &mut (impl AsyncBufRead + Unpin),
@@ -196,11 +196,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_line_is_no_more_than_a_message_may_have() {
+    fn at_most_a_messages_limit_of_a_line_is_stored() {
         let mut buffer = LineBuffer::new(5);
         for _ in 0..1_000 {
             assert_eq!(buffer.take(&[b'x'; 1_000]), (1_000, None));
-            assert!(buffer.kept.capacity() <= 64, "{}", buffer.kept.capacity());
+            assert!(buffer.text.capacity() <= 64, "{}", buffer.text.capacity());
         }
         let line = buffer.take(b" \nnext").1.unwrap();
         assert_eq!(
@@ -212,7 +212,7 @@ mod tests {
         for _ in 0..1_000 {
             buffer.take(&[b' '; 1_000]);
         }
-        assert!(buffer.kept.len() <= 20);
+        assert!(buffer.text.len() <= 20);
         assert!(
             matches!(buffer.take(b"\n").1, Some(Line::Text(_))),
             "spaces do not count"

@@ -1,5 +1,4 @@
-//! The log: to standard error, so that standard output stays what was asked for, and without what a log
-//! should not tell.
+//! The log: printed to standard error, with secrets redacted.
 
 use std::fmt;
 use std::sync::{LazyLock, PoisonError, RwLock};
@@ -19,21 +18,21 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::output::{self, TextStyle};
 
-/// What the apps that run in this process want taken out. Until one is known, everything is that may be.
+/// Redaction rules of the apps in this process. Until one is loaded, everything that may be secret is redacted.
 static WANTED: LazyLock<RwLock<Vec<RedactionRules>>> = LazyLock::new(RwLock::default);
 
 #[derive(Clone, Default, PartialEq)]
 struct RedactionRules {
     redaction: Redaction,
-    /// Values that came from the environment.
+    /// Values from the environment.
     secrets: Secrets,
 }
 
-/// Begins to log.
+/// Starts logging.
 pub(crate) fn init(verbose: u8) {
-    // The MCP library logs what tools are given and say, which may be anybody's data.
+    // The MCP library logs arguments and results of tools, which may be private, and what becomes an error here anyway.
     let default = match verbose {
-        0 => "error",
+        0 => "error,rmcp=off",
         1 => "info,rmcp=warn",
         2 => "debug,rmcp=warn",
         _ => "trace,rmcp=warn",
@@ -45,8 +44,7 @@ pub(crate) fn init(verbose: u8) {
         .init();
 }
 
-/// Takes out of the log what this app wants, beside what other apps and earlier editions of it do: their tasks may still
-/// run.
+/// Adds an app's redaction rules to those of other apps and earlier editions, whose tasks may still run.
 pub(crate) fn follow(app: &App) {
     let rules = RedactionRules {
         redaction: app.config.redaction.clone(),
@@ -58,7 +56,7 @@ pub(crate) fn follow(app: &App) {
     }
 }
 
-/// A line of the log as all apps want it.
+/// Redacts a log line by the rules of all apps.
 fn clean(line: &str) -> String {
     let wanted = WANTED.read().unwrap_or_else(PoisonError::into_inner);
     if wanted.is_empty() {
@@ -137,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_log_tells_neither_of_people_nor_of_keys() {
+    fn log_lines_contain_no_personal_data_and_no_keys() {
         let agent = "name: a\nrole: R.\nsystem_prompt: P.\nllm_config:\n  endpoint: http://127.0.0.1/v1\n  \
                      model: m\n  api_key: ${KEY}\n";
         let files = [
@@ -150,8 +148,8 @@ mod tests {
         .into();
         let environment = |_: &str| Some("hush-hush".to_owned());
         let none = BTreeSet::new();
-        let hash = convoke_app::KeptApp::read(&files).unwrap().hash;
-        let app = App::load_kept(&files, &hash, "".as_ref(), &environment, &none).unwrap();
+        let hash = convoke_app::StoredApp::read(&files).unwrap().hash;
+        let app = App::load_stored(&files, &hash, "".as_ref(), &environment, &none).unwrap();
         let line = "wrote to ann@example.org and +49 170 1234567 with hush-hush\n";
         assert_eq!(
             RedactionRules::default().clean(line),

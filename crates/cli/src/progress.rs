@@ -1,4 +1,4 @@
-//! A sign of life while something takes its time, where a person is watching.
+//! Progress indicators for long operations, on a terminal only.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output;
 
-/// How long a wait may be before it shows.
+/// Delay before the spinner appears.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// A spinner that appears when the work takes longer than a moment. It goes when dropped.
+/// A spinner that appears after a delay and disappears when dropped.
 pub(crate) struct Spinner(ProgressBar);
 
 impl Spinner {
@@ -23,7 +23,7 @@ impl Spinner {
         Self(bar)
     }
 
-    /// Waits for the work, showing itself once the wait is noticeable.
+    /// Waits for the work and shows the spinner after the delay.
     pub(crate) async fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
@@ -33,7 +33,7 @@ impl Spinner {
         work.await
     }
 
-    /// Goes, because something else shows that there is life.
+    /// Hides the spinner, because other output shows progress.
     pub(crate) fn hide(&self) {
         self.0.finish_and_clear();
     }
@@ -45,10 +45,10 @@ impl Drop for Spinner {
     }
 }
 
-/// A bar over a known number of things. It shows nothing but what stands in this program's source.
+/// A progress bar. It shows only texts of this program.
 pub(crate) struct Bar(ProgressBar);
 
-/// A bar over so many things.
+/// A bar with this total.
 pub(crate) fn bar(total: usize, message: &'static str) -> Bar {
     if !output::is_watched() {
         return Bar(ProgressBar::hidden());
@@ -61,17 +61,17 @@ pub(crate) fn bar(total: usize, message: &'static str) -> Bar {
 }
 
 impl Bar {
-    /// So many more of the things are done.
+    /// Advances the bar.
     pub(crate) fn inc(&self, number: u64) {
         self.0.inc(number);
     }
 
-    /// Makes room for what is printed meanwhile.
+    /// Hides the bar while something is printed.
     pub(crate) fn suspend(&self, print: impl FnOnce()) {
         self.0.suspend(print);
     }
 
-    /// Goes, because all is done.
+    /// Removes the bar.
     pub(crate) fn finish_and_clear(&self) {
         self.0.finish_and_clear();
     }

@@ -1,20 +1,24 @@
-//! How a command comes to its app and its store: by the command line, over what the app says.
+//! Opens the app and the store of a command. The command line overrides the app's settings.
 
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use convoke::{
     AgentFields, App, AppLoader, Assistant, Definition, Engine, Invalid, LlmConfig, Registry,
-    Runtime, RuntimeBuilder, RuntimeError, Store, StoreChoice,
+    Runtime, RuntimeBuilder, RuntimeError, StartFailure, Store, StoreChoice,
 };
+use convoke_app::Diagnostic;
 use convoke_model::{SkillFields, ToolMode};
+use convoke_server::ServerConfig;
 use convoke_store::TaskRecord;
 
 use crate::cli::{ModelArgs, ServeArgs, StoreArgs};
-use crate::exit::{BrokenApp, UsageError};
+use crate::exit::{BrokenApp, BrokenSettings, UsageError};
 use crate::log;
+use crate::output::{self, Text};
 
-/// Runs a loaded app over a store, for as long as it takes to do a few things.
+/// Runs a loaded app over a store, while `work` runs.
 pub(crate) async fn runtime(
     app: Arc<App>,
     store: StoreChoice,
@@ -25,7 +29,7 @@ pub(crate) async fn runtime(
     Ok(builder.train_at_start(false).build().await?)
 }
 
-/// The same, until it is told to stop.
+/// Runs a loaded app over a store until stopped.
 pub(crate) async fn lasting_runtime(
     app: Arc<App>,
     store: StoreChoice,
@@ -35,7 +39,7 @@ pub(crate) async fn lasting_runtime(
     Ok(builder(app, store, data, model)?.build().await?)
 }
 
-/// Runs several apps over one store, until it is told to stop.
+/// Runs several apps over one store until stopped.
 pub(crate) async fn registry(args: &ServeArgs, json: bool) -> anyhow::Result<Registry> {
     let mut builder = app_builder(&args.store.data, &args.model)?;
     for folder in &args.apps {
@@ -50,6 +54,22 @@ pub(crate) async fn registry(args: &ServeArgs, json: bool) -> anyhow::Result<Reg
     Ok(builder.build_registry().await?)
 }
 
+/// The settings of the HTTP service, or all their problems.
+pub(crate) fn server_settings(
+    file: &Path,
+    loader: &AppLoader,
+    json: bool,
+) -> anyhow::Result<ServerConfig> {
+    match loader.settings(file) {
+        Ok(settings) => Ok(settings),
+        Err(RuntimeError::App(diagnostics)) => {
+            crate::commands::check::show(file, &diagnostics, json);
+            Err(BrokenSettings.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn builder(
     app: Arc<App>,
     store: StoreChoice,
@@ -62,20 +82,44 @@ fn builder(
 
 fn app_builder(data: &Path, model: &ModelArgs) -> Result<RuntimeBuilder, UsageError> {
     let mut builder = Runtime::builder().loader(adjusting_loader(data, model)?);
-    // The built-in tool servers are this very program.
+    // The built-in tool servers are this program.
     if let Ok(program) = std::env::current_exe() {
         builder = builder.convoke_program(program);
     }
-    Ok(builder)
+    Ok(builder.on_failed_start(server_failures()))
 }
 
-/// Reads apps as their files have them.
+/// Tells of each tool server that could not be started, once for each reason.
+fn server_failures() -> impl Fn(&App, &StartFailure) + Send + Sync {
+    let told = Mutex::new(HashSet::new());
+    move |app, failure| {
+        let problem = unreachable_server(app, failure);
+        let line = problem.to_string();
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert((app.config.name.clone(), line)) {
+            output::note(Text::new().revealed(problem.pretty().trim_end()));
+        }
+    }
+}
+
+/// The problem of a tool server that could not be started.
+fn unreachable_server(app: &App, failure: &StartFailure) -> Diagnostic {
+    let StartFailure {
+        server,
+        reason,
+        error_output,
+    } = failure;
+    let message = format!("the tool server `{server}` could not be started: {reason}");
+    app.server_unreachable(server, message, error_output)
+}
+
+/// A loader for apps as written in their files.
 pub(crate) fn loader(data: &Path) -> AppLoader {
-    AppLoader::new().data(data)
+    AppLoader::new().data(data).env_files(true)
 }
 
-/// Reads apps, and lets the command line say more than their files.
-fn adjusting_loader(data: &Path, args: &ModelArgs) -> Result<AppLoader, UsageError> {
+/// A loader that applies the command line's overrides.
+pub(crate) fn adjusting_loader(data: &Path, args: &ModelArgs) -> Result<AppLoader, UsageError> {
     let loader = loader(data);
     let model = args
         .model
@@ -91,7 +135,7 @@ fn adjusting_loader(data: &Path, args: &ModelArgs) -> Result<AppLoader, UsageErr
     }))
 }
 
-/// Loads an app to run it, or shows everything that is wrong with it.
+/// Loads an app to run it, or prints all its problems.
 pub(crate) fn load_app(
     folder: &Path,
     data: &Path,
@@ -102,7 +146,7 @@ pub(crate) fn load_app(
     loaded(loader.load(folder), folder, json)
 }
 
-/// Loads an app as its files have it, or shows everything that is wrong with it.
+/// Loads an app as written in its files, or prints all its problems.
 pub(crate) fn load_app_as_written(
     folder: &Path,
     data: &Path,
@@ -111,7 +155,7 @@ pub(crate) fn load_app_as_written(
     loaded(loader(data).load(folder), folder, json)
 }
 
-/// Loads an app with its evals, or shows everything that is wrong with it.
+/// Loads an app with its evals, or prints all its problems.
 pub(crate) fn load_app_to_eval(
     folder: &Path,
     data: &Path,
@@ -158,7 +202,7 @@ pub(crate) fn read_model(
         .map_err(|error| UsageError::new("model.malformed", error.to_string()))
 }
 
-/// Gives a model to every agent that names none itself.
+/// Sets the model of every agent that names none.
 fn give_model(app: &mut App, model: &LlmConfig, mode: Option<ToolMode>) -> Result<(), Invalid> {
     change_agents(app, |agent| {
         if agent.llm_config.is_none() {
@@ -168,7 +212,7 @@ fn give_model(app: &mut App, model: &LlmConfig, mode: Option<ToolMode>) -> Resul
     })
 }
 
-/// Gives agents and tasks at least so much time.
+/// Raises the time limits of agents and tasks to at least this.
 fn be_patient(app: &mut App, seconds: u32) -> Result<(), Invalid> {
     let limits = &mut app.config.limits;
     limits.task_seconds = limits.task_seconds.max(seconds);
@@ -180,7 +224,7 @@ fn be_patient(app: &mut App, seconds: u32) -> Result<(), Invalid> {
     })
 }
 
-/// Leaves every decision to the agents' models.
+/// Removes skills, so that the agents' models decide everything.
 pub(crate) fn put_skills_away(app: &Arc<App>) -> anyhow::Result<Arc<App>> {
     let mut app = App::clone(app);
     change_agents(&mut app, |agent| {
@@ -194,7 +238,7 @@ pub(crate) fn put_skills_away(app: &Arc<App>) -> anyhow::Result<Arc<App>> {
     Ok(Arc::new(app))
 }
 
-/// What skills are for, as an instruction: the tool of each, and a few things that people say.
+/// Describes skills as an instruction: the tool of each, and some examples.
 fn in_words(skills: &[SkillFields]) -> String {
     const EXAMPLES: usize = 3;
     let lines = skills.iter().filter_map(|skill| {
@@ -213,7 +257,7 @@ fn change_agents(app: &mut App, change: impl Fn(&mut AgentFields)) -> Result<(),
     Ok(())
 }
 
-/// The store that the command line, else the app, else the data folder names.
+/// The store: from the command line, else the app, else the data folder.
 pub(crate) fn store_for(args: &StoreArgs, app: &App) -> Result<StoreChoice, RuntimeError> {
     match &args.store {
         Some(url) => StoreChoice::of_url(url, Path::new("")),
@@ -221,7 +265,7 @@ pub(crate) fn store_for(args: &StoreArgs, app: &App) -> Result<StoreChoice, Runt
     }
 }
 
-/// The store that the command line, else the data folder names. It is one that outlives this process.
+/// The store: from the command line, else the data folder. It must be persistent.
 pub(crate) fn named_store(args: &StoreArgs) -> anyhow::Result<StoreChoice> {
     let choice = match &args.store {
         Some(url) => StoreChoice::of_url(url, Path::new(""))?,
@@ -234,12 +278,12 @@ pub(crate) fn named_store(args: &StoreArgs) -> anyhow::Result<StoreChoice> {
     Ok(choice)
 }
 
-/// Opens a store that must be there already.
+/// Opens an existing store.
 pub(crate) fn open_existing_store(args: &StoreArgs) -> anyhow::Result<Arc<dyn Store>> {
     Ok(existing_store(args)?.open()?)
 }
 
-/// Opens a store that must be there already, for looking at it: also where nobody may write to it.
+/// Opens an existing store for reading, even if it is not writable.
 pub(crate) fn open_store_to_read(args: &StoreArgs) -> anyhow::Result<Arc<dyn Store>> {
     Ok(existing_store(args)?.open_to_read()?)
 }
@@ -258,7 +302,7 @@ fn existing_store(args: &StoreArgs) -> anyhow::Result<StoreChoice> {
     }
 }
 
-/// The app that a task was begun with, as the store kept it; or the one in a folder, where one is named.
+/// The app that a task started with, from the store; or the one in a folder, if given.
 pub(crate) async fn app_of(
     store: &dyn Store,
     record: &TaskRecord,
@@ -274,22 +318,22 @@ pub(crate) async fn app_of(
         }
         return Ok(app);
     }
-    let (app, _) = kept_app(store, record, args).await?;
+    let (app, _) = stored_app(store, record, args).await?;
     Ok(app)
 }
 
-/// The app that a task was begun with, as the store kept it. Nothing of it is started.
-async fn kept_app(
+/// The app that a task started with, from the store. Its tool servers are not started.
+async fn stored_app(
     store: &dyn Store,
     record: &TaskRecord,
     args: &StoreArgs,
 ) -> Result<(Arc<App>, Definition), RuntimeError> {
-    let kept = convoke::kept_definition(store, &record.definition).await?;
-    let app = loader(&args.data).load_kept(&kept, Path::new(""))?;
-    Ok((Arc::new(app), kept))
+    let definition = convoke::stored_definition(store, &record.definition).await?;
+    let app = loader(&args.data).load_stored(&definition, Path::new(""))?;
+    Ok((Arc::new(app), definition))
 }
 
-/// An engine for the app that a task was begun with, or the one in a folder. Nobody works for it.
+/// Builds an engine for the edition a task started with, or for the app in a folder. It has no worker.
 pub(crate) async fn engine_of(
     store: Arc<dyn Store>,
     record: &TaskRecord,
@@ -301,6 +345,6 @@ pub(crate) async fn engine_of(
         let app = app_of(&*store, record, folder, args, json).await?;
         return Ok(convoke::engine(&app, store)?);
     }
-    let (app, kept) = kept_app(&*store, record, args).await?;
-    Ok(convoke::engine_of_kept(&app, kept, store)?)
+    let (app, definition) = stored_app(&*store, record, args).await?;
+    Ok(convoke::engine_of_stored(&app, definition, store)?)
 }

@@ -1,4 +1,4 @@
-//! How a command stops: softly when it is asked, and at once when it is asked again.
+//! Stopping of commands: gracefully at the first signal, immediately at the second.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::output;
 
-/// Ctrl-C and SIGTERM. From when this is made, neither ends the process by itself.
+/// Handles Ctrl-C and SIGTERM. Once created, neither ends the process by itself.
 pub(crate) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -20,7 +20,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the first of them, and says what follows.
+    /// Waits for the first signal, and prints what happens next.
     pub(crate) async fn asked(&mut self) {
         self.next().await;
         output::note(
@@ -35,7 +35,7 @@ impl StopSignals {
         }
     }
 
-    /// Waits for a soft end, or says so if another signal comes first. What is cut off then goes on as after a crash.
+    /// Waits for a graceful end. A second signal ends the wait; interrupted work is resumed as after a crash.
     pub(crate) async fn unless_again<T>(&mut self, end: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             ended = end => Some(ended),

@@ -123,7 +123,7 @@ fn small_export(program: &Program) -> (PathBuf, String) {
 }
 
 #[test]
-fn what_is_exported_and_imported_is_exported_again_byte_for_byte() {
+fn an_imported_export_is_exported_again_byte_for_byte() {
     let program = Program::new();
     let app = program.app();
     done(&program.run(&["run", &app, "remind me to buy milk", "--key", "k1"]));
@@ -170,7 +170,7 @@ fn what_is_exported_and_imported_is_exported_again_byte_for_byte() {
     assert_eq!(listed(&program, ".convoke"), listed(&program, "other"));
 
     let task = read(&out.join("tasks").join(&called_off).join("task.json"));
-    assert_eq!(task["status"], "canceled");
+    assert_eq!(task["status"]["state"], "canceled");
     assert_eq!(task["signals"][0]["consumed"], true);
     let trace = read(&out.join("tasks").join(&answered).join("trace.json"));
     assert_eq!(
@@ -266,7 +266,7 @@ fn importing_twice_changes_nothing() {
 }
 
 #[test]
-fn a_waiting_task_is_taken_over_only_when_that_is_said_and_then_goes_on() {
+fn a_waiting_task_is_imported_only_with_the_flag_and_then_continues() {
     let program = Program::new();
     let app = asking_app(&program);
     let id = waiting_task(&program, &app);
@@ -321,7 +321,7 @@ fn a_waiting_task_is_taken_over_only_when_that_is_said_and_then_goes_on() {
 }
 
 #[test]
-fn what_is_being_worked_on_stays() {
+fn running_tasks_are_not_exported() {
     let program = Program::new();
     let desk = asking_app(&program);
     let part = waiting_task(&program, &desk);
@@ -493,7 +493,7 @@ fn a_broken_export_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn an_export_that_was_cut_off_is_told_and_mended_by_the_next() {
+fn an_interrupted_export_is_reported_and_repaired_by_the_next() {
     let program = Program::new();
     let (out, id) = small_export(&program);
     let whole = contents(&out);
@@ -514,7 +514,7 @@ fn an_export_that_was_cut_off_is_told_and_mended_by_the_next() {
 }
 
 #[test]
-fn somebody_elses_conversation_is_not_taken_over() {
+fn a_conversation_of_another_user_is_not_imported() {
     let program = Program::new();
     let (out, id) = small_export(&program);
     let file = out.join("tasks").join(&id).join("task.json");

@@ -52,7 +52,9 @@ fn change(path: &Path, change: impl FnOnce(&mut Value)) {
 
 fn set(export: &Export, pointer: &str, value: Value) {
     change(&export.task().join("task.json"), |task| {
-        *task.pointer_mut(pointer).unwrap() = value;
+        // A task that has none leaves the key out.
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        task.pointer_mut(parent).unwrap()[key] = value;
     });
 }
 

@@ -187,7 +187,7 @@ fn an_import_may_say_at_once_which_definitions_it_trusts() {
 }
 
 #[test]
-fn what_its_user_runs_is_trusted_without_being_asked() {
+fn an_app_that_its_user_runs_is_trusted() {
     let program = Program::new();
     let app = AskingApp::new(&program, "desk");
     let export = Export::of_waiting_task(&program, &app);
@@ -292,7 +292,7 @@ fn hash_of(database: &rusqlite::Connection) -> String {
 }
 
 #[test]
-fn a_kept_definition_that_is_not_what_its_hash_says_is_not_run() {
+fn a_stored_definition_that_does_not_match_its_hash_is_not_run() {
     let program = Program::new();
     let app = AskingApp::new(&program, "desk");
     let task = app.waiting_task(&program);

@@ -105,7 +105,7 @@ fn bad_requests_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn a_wrong_flag_is_told_with_the_right_one() {
+fn a_wrong_flag_is_reported_with_the_right_one() {
     let program = Program::new();
     let output = program.run(&["run", &program.app(), "hello", "--usr", "x"]);
     assert_eq!(output.status.code(), Some(2));
@@ -179,7 +179,7 @@ fn the_same_key_with_another_request_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_conversation_goes_on_where_it_was() {
+fn a_conversation_continues() {
     let program = Program::new();
     let lines = [
         "add buy milk to my list",
@@ -365,7 +365,7 @@ fn a_new_app_runs_as_it_is() {
 fn schemas_are_listed_and_printed() {
     let program = Program::new();
     let names = text(&program.run(&["schema"]).stdout);
-    for name in ["Task", "Agent", "Workflow", "Scorecard", "AppConfig"] {
+    for name in ["Task", "Agent", "Workflow", "Checkpoint", "AppConfig"] {
         assert!(names.lines().any(|line| line == name), "{name} is missing");
     }
     let schema = json(&program.run(&["--json", "schema", "Task"]));
@@ -424,7 +424,7 @@ fn an_interrupt_stops_softly_and_the_task_goes_on_later() {
 }
 
 #[test]
-fn pruning_leaves_alone_what_is_not_over_yet() {
+fn pruning_keeps_tasks_that_are_not_expired() {
     let program = Program::new();
     program.run(&["run", &program.app(), "remind me to buy milk"]);
     let app = program.app();
@@ -441,7 +441,7 @@ fn pruning_leaves_alone_what_is_not_over_yet() {
 }
 
 #[test]
-fn check_tells_what_a_workflow_takes_at_worst() {
+fn check_reports_the_worst_case_of_a_workflow() {
     let program = Program::new();
     let app = program.folder().join("ops");
     for (file, text) in [

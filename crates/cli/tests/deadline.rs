@@ -161,7 +161,7 @@ async fn is_answered_without_prices(shop: Shop) {
             "Boots are left most often. There are 12 pairs. However, I got no answer from PRICES, \
              so this is not complete.",
         );
-        assert_eq!(answer["partial"], true, "{answer}");
+        assert_eq!(answer["partial_results"], true, "{answer}");
         assert_eq!(answer["confidence"], "medium", "{answer}");
         assert_eq!(
             answer["sources"],
@@ -184,7 +184,7 @@ async fn sound_servers_give_a_whole_answer_also_where_one_takes_a_moment() {
         answer["text"],
         "Boots are left most often. There are 12 pairs. Boots cost 80."
     );
-    assert_eq!(answer["partial"], false);
+    assert_eq!(answer["partial_results"], false);
     assert_eq!(answer["confidence"], "high");
     assert_eq!(answer["sources"].as_array().unwrap().len(), 3);
 }
@@ -252,7 +252,7 @@ async fn an_address_where_nobody_listens_costs_only_its_own_answer() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_what_came_of_a_question_that_was_lost() {
+async fn a_lost_query_needs_no_decision_of_a_person() {
     // The tool does not say that it only reads.
     let shop = |fault: &str| Shop {
         tool: "change",
@@ -277,7 +277,7 @@ async fn more_missing_than_there_is_little_to_rely_on() {
             "Boots are left most often. However, I got no answer from STOCK and PRICES, so this is \
              not complete.",
         );
-        assert_eq!(answer["partial"], true);
+        assert_eq!(answer["partial_results"], true);
         assert_eq!(answer["confidence"], "low");
         assert_eq!(answer["sources"], json!(["carts.carts_server"]));
         assert_eq!(answer["metadata"]["missing"].as_array().unwrap().len(), 2);
@@ -314,7 +314,7 @@ async fn where_nothing_comes_at_all_that_is_said() {
         for (_, told) in [by_tool, by_task] {
             assert!(!told["answer"]["text"].as_str().unwrap().is_empty());
             assert_eq!(told["questions"], json!([]), "nobody is asked anything");
-            assert!(told["answer"].get("sources").is_none(), "{told}");
+            assert_eq!(told["answer"]["sources"], json!([]), "{told}");
         }
     }
 }
@@ -369,11 +369,14 @@ async fn the_other_part_is_done(limits: &Value, fault: &str, tool: &str) {
     let (output, told) = ask(&program, "turn on the kitchen lights and play jazz").await;
     assert_eq!(output.status.code(), Some(0), "{fault}: {told}");
     let answer = &told["answer"];
-    assert_eq!(
-        answer["text"], "The kitchen lights are on. However, I could not do this: “play jazz”.",
-        "{fault}"
-    );
-    assert_eq!(answer["partial"], true, "{fault}: {answer}");
+    let text = answer["text"].as_str().unwrap();
+    let undone = "The kitchen lights are on. However, I could not do this: “play jazz” (music ";
+    let why = text.strip_prefix(undone).unwrap_or(text);
+    // A server that ends may be given up before the time is over.
+    let is_told = why == "took too long)."
+        || ["dying", "crashing"].contains(&fault) && why == "is not available at the moment).";
+    assert!(is_told, "{fault}: {text}");
+    assert_eq!(answer["partial_results"], true, "{fault}: {answer}");
     assert_eq!(answer["confidence"], "medium", "{fault}: {answer}");
     let missing = answer["metadata"]["missing"].as_array().unwrap();
     assert_eq!(missing.len(), 1, "{fault}: {answer}");

@@ -53,7 +53,7 @@ impl Payment {
                     "nodes": { "pay": {
                         "type": "tool", "tool": format!("ledger.{tool}"), "on_error": "continue",
                     } },
-                    "answer": "{{ 'Paid.' if pay.receipt else 'Not paid: ' ~ pay.error }}",
+                    "answer": "{{ 'Paid.' if pay.receipt is defined else 'Not paid: ' ~ pay.error }}",
                 }),
             ),
         ];
@@ -122,7 +122,7 @@ fn a_server_that_honours_keys_is_called_again_and_pays_once() {
 }
 
 #[test]
-fn a_verifying_tool_tells_whether_to_call_again() {
+fn a_verifying_tool_decides_whether_a_call_is_repeated() {
     let verify = json!({ "tools": { "pay": { "verify": {
         "tool": "ledger.find", "arguments": { "key": "{{ call_id }}" },
         "done": "result.found", "gives": "result.payment",
@@ -136,7 +136,7 @@ fn a_verifying_tool_tells_whether_to_call_again() {
 }
 
 #[test]
-fn without_any_of_these_a_person_is_asked_and_nothing_is_called_again_unasked() {
+fn without_any_of_these_a_person_decides_about_a_repetition() {
     for (when, made) in MOMENTS.into_iter().zip([0, 1]) {
         let payment = Payment::ask(when, "pay", &json!({}));
         assert!(payment.asks(), "{:?}", payment.first);

@@ -8,8 +8,10 @@
 
 mod program;
 
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
+use convoke_testkit::{Reply, ScriptedModel};
 use program::{Program, text};
 use serde_json::{Value, json};
 
@@ -69,7 +71,7 @@ fn a_task_is_followed_over_a_question_and_a_timer_by_another_process() {
     // The task waits for its timer, which `resume` does not wait for; `serve` does.
     assert_eq!(resumed.status.code(), Some(4), "{resumed:?}");
     assert!(text(&resumed.stdout).contains("waits until"), "{resumed:?}");
-    let mut serving = program.spawn(&["serve", &app]);
+    let mut serving = program.spawn(&["serve", "--no-listen", &app]);
     let followed = reader.wait_with_output().unwrap();
     assert!(followed.status.success(), "{followed:?}");
     serving.kill().unwrap();
@@ -97,12 +99,67 @@ fn a_task_is_followed_over_a_question_and_a_timer_by_another_process() {
 }
 
 #[test]
-fn what_is_no_cursor_is_refused() {
+fn an_invalid_cursor_is_an_error() {
     let program = Program::new();
     program.run(&["run", &program.app(), "remind me to buy milk"]);
     for (cursor, code) in [("soon", "cursor.invalid"), ("99", "task.no_such_step")] {
         let refused = program.run(&["tasks", "follow", "last", "--after", cursor]);
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");
         assert!(text(&refused.stderr).contains(code), "{refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_whose_worker_was_killed_is_followed_to_its_end_from_another_process() {
+    let sum = Reply::tool_calls([("calculate", json!({ "expression": "6 + 6" }))]);
+    let replies = [sum, Reply::hang(), Reply::text("It is noon.")];
+    let model = ScriptedModel::start(replies).await.unwrap();
+    let program = Program::new();
+    let app = program.agent_app(&json!({
+        "llm_config": { "endpoint": model.endpoint(), "model": "m" },
+        "tools": ["builtin.calculate"],
+    }));
+    let mut killed = program.spawn(&["run", &app, "What time is it?"]);
+    model.wait_for_requests(2).await;
+    let mut follow = program.command(&["--json", "tasks", "follow", "last"]);
+    let mut reader = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let mut followed = BufReader::new(reader.stdout.take().unwrap());
+    let mut seen = Vec::new();
+    let mut line = String::new();
+    // It is being thought when the worker is killed.
+    while seen.iter().filter(|kind| *kind == "thought_begun").count() < 2 {
+        line.clear();
+        followed.read_line(&mut line).unwrap();
+        seen.extend(
+            events(line.as_bytes())
+                .iter()
+                .map(|event| event["type"].clone()),
+        );
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let resumed = program.run(&["resume", &app]);
+    assert!(resumed.status.success(), "{resumed:?}");
+    let mut rest = Vec::new();
+    followed.read_to_end(&mut rest).unwrap();
+    assert!(reader.wait().unwrap().success());
+    seen.extend(events(&rest).iter().map(|event| event["type"].clone()));
+    let all = program.run(&["--json", "tasks", "follow", "last"]);
+    let all = events(&all.stdout);
+    let kinds: Vec<Value> = all.iter().map(|event| event["type"].clone()).collect();
+    assert_eq!(
+        seen, kinds,
+        "what was followed is what stands in the journal"
+    );
+    assert_eq!(
+        kinds.iter().filter(|kind| *kind == "reset").count(),
+        1,
+        "{kinds:?}"
+    );
+    assert_eq!(kinds.last().unwrap(), "ended");
+    for (index, event) in all.iter().enumerate() {
+        let cursor = event["cursor"].as_str().unwrap();
+        let rest = program.run(&["--json", "tasks", "follow", "last", "--after", cursor]);
+        assert_eq!(events(&rest.stdout), all[index + 1..], "after {cursor}");
     }
 }

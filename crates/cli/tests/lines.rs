@@ -122,8 +122,7 @@ fn the_last_line_needs_no_end_and_spaces_do_not_count() {
 #[test]
 fn the_exit_code_is_the_worst_of_the_lines() {
     let program = Program::new();
-    let app = program.folder().join("app");
-    for (file, written) in [
+    let app = program.app_of(&[
         ("convoke.yaml", "name: app\n"),
         (
             "agents/clerk.yaml",
@@ -137,12 +136,7 @@ fn the_exit_code_is_the_worst_of_the_lines() {
              say: {type: compose, prompt: Fine.}\n\
              edges:\n  - {from: which, to: {ask: ask, break: break, otherwise: say}}\nanswer: Fine.\n",
         ),
-    ] {
-        let path = app.join(file);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, written).unwrap();
-    }
-    let app = app.to_str().unwrap();
+    ]);
     let long = "x".repeat(3_000);
     for (lines, code) in [
         (&["fine"][..], 0),
@@ -151,7 +145,7 @@ fn the_exit_code_is_the_worst_of_the_lines() {
         (&["break", &long, "ask"], 2),
         (&["fine", &long], 2),
     ] {
-        let output = feed(&program, &["run", app, "-"], lines.join("\n").as_bytes());
+        let output = feed(&program, &["run", &app, "-"], lines.join("\n").as_bytes());
         assert_eq!(output.status.code(), Some(code), "{lines:?}: {output:?}");
     }
 }

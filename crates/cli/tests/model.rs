@@ -135,3 +135,92 @@ async fn a_caller_s_trace_goes_on_to_the_model_the_row_and_the_log() {
     let shown = text(&program.run(&["tasks", "show", "last"]).stdout);
     assert!(shown.contains(TRACE), "{shown}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_is_shown_what_comes_with_a_message() {
+    let model = ScriptedModel::start(Reply::text("Two rows."))
+        .await
+        .unwrap();
+    let program = Program::new();
+    let app = program.folder().join("clerk");
+    std::fs::create_dir_all(app.join("agents")).unwrap();
+    let files = ["rows.csv", "pixel.png", "letter.pdf"].map(|name| program.folder().join(name));
+    std::fs::write(&files[0], "day,hours\nmon,8\ntue,7\n").unwrap();
+    std::fs::write(&files[1], [0x89, b'P', b'N', b'G']).unwrap();
+    std::fs::write(&files[2], vec![0_u8; 100_000]).unwrap();
+    let files = files.map(|file| file.to_string_lossy().into_owned());
+    let agent = app.join("agents/assistant.yaml");
+    let limits = "name: clerk\nlimits: { attachment_bytes: 200000, attachment_characters: 12 }\n";
+    std::fs::write(app.join("convoke.yaml"), limits).unwrap();
+    let with_images = |images: bool| {
+        format!(
+            "name: assistant\nrole: Answers.\nsystem_prompt: Answer.\n\
+             llm_config: {{ endpoint: \"{}\", model: m, images: {images} }}\n",
+            model.endpoint()
+        )
+    };
+    let app = app.to_string_lossy().into_owned();
+    let ask = |key: &str| {
+        let mut arguments = vec!["run", &app, "How many rows?", "--key", key];
+        for file in &files {
+            arguments.extend(["--attach", file]);
+        }
+        program.run(&arguments)
+    };
+    let shown = || {
+        let requests = model.requests();
+        let messages = &requests.last().unwrap().body["messages"];
+        messages.as_array().unwrap().last().unwrap()["content"].clone()
+    };
+    std::fs::write(&agent, with_images(true)).unwrap();
+    let answered = ask("one");
+    assert_eq!(text(&answered.stdout), "Two rows.\n", "{answered:?}");
+    let content = shown();
+    let written = content[0]["text"].as_str().unwrap();
+    assert!(
+        written
+            .contains("`rows.csv` (text/csv, 22 bytes):\nday,hours\nmo\n[cut after 12 characters]"),
+        "{written}"
+    );
+    assert!(
+        written.contains("`letter.pdf` (application/pdf, 100000 bytes); its content is not shown"),
+        "{written}"
+    );
+    assert_eq!(
+        content[1]["image_url"]["url"],
+        "data:image/png;base64,iVBORw=="
+    );
+
+    std::fs::write(&agent, with_images(false)).unwrap();
+    ask("two");
+    let told = shown();
+    assert!(
+        told.as_str()
+            .unwrap()
+            .contains("Attached image (image/png, 4 bytes), which is not shown"),
+        "{told}"
+    );
+
+    // The same key with other files is another request.
+    std::fs::write(&files[0], "day,hours\n").unwrap();
+    let second = ask("one");
+    assert_eq!(second.status.code(), Some(2), "{second:?}");
+    assert!(
+        text(&second.stderr).contains("store.key_reused"),
+        "{second:?}"
+    );
+    std::fs::write(&files[2], vec![0_u8; 200_001]).unwrap();
+    let before = text(&program.run(&["tasks", "list"]).stdout);
+    let refused = ask("three");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(
+        text(&refused.stderr).contains("request.attachment_too_large"),
+        "{refused:?}"
+    );
+    assert_eq!(text(&program.run(&["tasks", "list"]).stdout), before);
+    let shown = program.run(&["tasks", "show", "last"]);
+    assert!(
+        text(&shown.stdout).contains("attached: rows.csv (text/csv, 22 bytes)"),
+        "{shown:?}"
+    );
+}

@@ -199,7 +199,7 @@ async fn with_a_model_the_summary_is_written_looked_at_and_mended() {
 }
 
 #[test]
-fn in_a_chat_people_answer_where_they_are_asked() {
+fn questions_are_answered_in_the_chat() {
     let incident = Incident::new();
     let mut chat = incident.program.spawn(&["chat", &incident.app]);
     let lines = "checkout is slow\n/set\n/set nothing\n/set target=2.3.7\n/approve\nsearch is down\n/reject not now\n";
@@ -214,4 +214,62 @@ fn in_a_chat_people_answer_where_they_are_asked() {
         "{said}"
     );
     assert_eq!(incident.changes().len(), 1);
+}
+
+#[test]
+fn a_question_that_is_put_off_is_asked_again() {
+    let incident = Incident::new();
+    incident.say("checkout is slow");
+    for wrong in [
+        &["snooze"][..],
+        &["snooze", "--for", "soon"],
+        &["snooze", "--for", "48h"],
+        &["approve", "--for", "1h"],
+    ] {
+        let answer = [&["tasks", "answer", "last"][..], wrong].concat();
+        let refused = incident.program.run(&answer);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    }
+    let waiting = incident.answer(&["snooze", "--for", "2s"]);
+    assert!(waiting.contains("Roll back to 2.4.0?"), "{waiting}");
+    let shown = incident.program.run(&["tasks", "show", "last"]);
+    assert!(text(&shown.stdout).contains("asked again at"), "{shown:?}");
+    loop {
+        incident.program.run(&["resume", &incident.app]);
+        let history = incident.program.run(&["tasks", "history", "last"]);
+        if text(&history.stdout).contains("reminded") {
+            break;
+        }
+    }
+    let report = incident.answer(&["approve"]);
+    assert!(report.contains("is healthy again"), "{report}");
+    assert_eq!(incident.changes().len(), 1);
+}
+
+#[test]
+fn a_task_can_be_handed_in_for_later() {
+    let incident = Incident::new();
+    let run = |time: &str| {
+        let arguments = [
+            "--json",
+            "run",
+            &incident.app,
+            "checkout is slow",
+            "--not-before",
+            time,
+        ];
+        incident.program.run(&arguments)
+    };
+    assert_eq!(run("whenever").status.code(), Some(2));
+    let accepted = run("1s");
+    assert_eq!(accepted.status.code(), Some(4), "{accepted:?}");
+    let accepted: Value = serde_json::from_slice(&accepted.stdout).unwrap();
+    assert_eq!(accepted["state"], "submitted");
+    assert!(accepted["waits_until"].is_string());
+    loop {
+        let resumed = incident.program.run(&["resume", &incident.app]);
+        if text(&resumed.stdout).contains("Roll back to 2.4.0?") {
+            break;
+        }
+    }
 }

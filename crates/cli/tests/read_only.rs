@@ -102,7 +102,7 @@ fn a_store_that_cannot_be_written_can_be_looked_at() {
 }
 
 #[test]
-fn what_writes_is_refused_where_nobody_may_write() {
+fn writing_commands_fail_in_a_read_only_folder() {
     let kept = Kept::new();
     kept.close();
     let app = kept.program.app();
@@ -122,7 +122,7 @@ fn what_writes_is_refused_where_nobody_may_write() {
 }
 
 #[test]
-fn a_log_that_cannot_be_read_without_writing_is_told_and_not_left_out() {
+fn a_log_that_cannot_be_read_without_writing_is_an_error() {
     let kept = Kept::new();
     // What a process leaves that was killed: a log whose changes are not in the file yet, and the log's index.
     let store = kept.folder().join("store.db");

@@ -72,7 +72,7 @@ fn ask(program: &Program, app: &str, more: &[&str]) -> String {
 }
 
 #[test]
-fn a_task_goes_on_with_the_app_that_it_was_begun_with() {
+fn a_task_continues_with_the_app_it_started_with() {
     let program = Program::new();
     let app = write_app(&program, &asking("old"));
     let old = ask(&program, &app, &[]);
@@ -108,7 +108,7 @@ fn a_task_goes_on_with_the_app_that_it_was_begun_with() {
 }
 
 #[test]
-fn a_task_whose_app_is_not_in_the_store_is_left_as_it_is_and_told_of() {
+fn a_task_without_a_stored_app_is_unchanged_and_reported() {
     let program = Program::new();
     let app = write_app(&program, &asking("old"));
     let old = ask(&program, &app, &[]);
@@ -133,7 +133,7 @@ fn a_task_whose_app_is_not_in_the_store_is_left_as_it_is_and_told_of() {
 }
 
 #[test]
-fn of_several_processes_that_answer_at_once_exactly_one_is_heard() {
+fn of_several_processes_that_answer_at_once_exactly_one_is_accepted() {
     let program = Program::new();
     let app = write_app(&program, &asking("hello"));
     let task = ask(&program, &app, &[]);
@@ -173,7 +173,7 @@ fn until(condition: impl Fn() -> bool) {
 }
 
 #[test]
-fn whoever_serves_an_app_goes_on_with_what_is_answered_elsewhere() {
+fn a_serving_process_continues_tasks_answered_elsewhere() {
     let program = Program::new();
     let app = write_app(&program, &asking("hello"));
     let task = ask(&program, &app, &[]);
@@ -186,7 +186,7 @@ fn whoever_serves_an_app_goes_on_with_what_is_answered_elsewhere() {
 }
 
 #[test]
-fn whoever_serves_an_app_removes_what_nobody_needs_any_more() {
+fn a_serving_process_deletes_expired_tasks() {
     let program = Program::new();
     let app = write_app(&program, &asking("hello"));
     let waiting = ask(&program, &app, &[]);
@@ -205,6 +205,12 @@ fn whoever_serves_an_app_removes_what_nobody_needs_any_more() {
     for task in [&waiting, &critical, &kept] {
         assert!(status_of(&program, task).is_some());
     }
+    // The next sweep comes after `prune_seconds`.
+    let later = ask(&program, &app, &[]);
+    program.run(&["tasks", "cancel", &later]);
+    until(|| status_of(&program, &later).is_some_and(|task| task["status"] == "canceled"));
+    program.age_tasks(8);
+    until(|| status_of(&program, &later).is_none());
     assert_eq!(serving.terminate(), Some(0));
 }
 

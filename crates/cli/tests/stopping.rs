@@ -15,12 +15,12 @@ use program::{Program, Serving, signal, text};
 use serde_json::{Value, json};
 
 /// An app whose tool waits until the test lets it go on.
-struct Desk {
+struct WaitingApp {
     program: Program,
     app: String,
 }
 
-impl Desk {
+impl WaitingApp {
     /// The app asks before it calls its tool, if that is wanted.
     fn new(asks: bool, limits: &Value) -> Self {
         let program = Program::new();
@@ -65,6 +65,9 @@ impl Desk {
             assert!(noted.status.success(), "{noted:?}");
         }
         let mut arguments = vec![command, self.app.as_str()];
+        if command == "serve" {
+            arguments.push("--no-listen");
+        }
         if command == "run" {
             arguments.push("Work.");
         }
@@ -129,10 +132,10 @@ fn until_stopping(child: &mut Child) {
 const COMMANDS: [(&str, i32); 4] = [("run", 130), ("resume", 130), ("serve", 0), ("chat", 130)];
 
 #[test]
-fn a_command_that_is_told_to_stop_finishes_the_call_under_way() {
+fn a_stopped_command_finishes_its_open_call() {
     for (command, code) in COMMANDS {
         let asks = command == "serve" || command == "resume";
-        let desk = Desk::new(asks, &json!({ "shutdown_seconds": 100_000 }));
+        let desk = WaitingApp::new(asks, &json!({ "shutdown_seconds": 100_000 }));
         let mut child = desk.begin(command);
         signal(&child, "INT");
         until_stopping(&mut child);
@@ -149,10 +152,10 @@ fn a_command_that_is_told_to_stop_finishes_the_call_under_way() {
 }
 
 #[test]
-fn a_command_that_is_told_twice_ends_at_once_and_its_call_is_not_repeated() {
+fn a_second_signal_ends_a_command_at_once_and_its_call_is_not_repeated() {
     for (command, _) in COMMANDS {
         let asks = command == "serve" || command == "resume";
-        let desk = Desk::new(asks, &json!({ "shutdown_seconds": 100_000 }));
+        let desk = WaitingApp::new(asks, &json!({ "shutdown_seconds": 100_000 }));
         let mut child = desk.begin(command);
         signal(&child, "INT");
         until_stopping(&mut child);
@@ -167,7 +170,7 @@ fn a_command_that_is_told_twice_ends_at_once_and_its_call_is_not_repeated() {
 
 #[test]
 fn stopping_waits_no_longer_than_the_app_says() {
-    let desk = Desk::new(false, &json!({ "shutdown_seconds": 1 }));
+    let desk = WaitingApp::new(false, &json!({ "shutdown_seconds": 1 }));
     let mut child = desk.begin("run");
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -176,8 +179,8 @@ fn stopping_waits_no_longer_than_the_app_says() {
 
 #[test]
 fn all_apps_of_a_process_share_the_tasks_that_run_at_once() {
-    let desk = Desk::new(true, &json!({}));
-    let other = Desk::write(&desk.program, "other", true, &json!({}));
+    let desk = WaitingApp::new(true, &json!({}));
+    let other = WaitingApp::write(&desk.program, "other", true, &json!({}));
     for app in [&desk.app, &other] {
         let asked = desk.program.run(&["run", app, "Work."]);
         assert_eq!(asked.status.code(), Some(4), "{asked:?}");
@@ -201,9 +204,9 @@ fn all_apps_of_a_process_share_the_tasks_that_run_at_once() {
 }
 
 #[test]
-fn lines_wait_for_room_where_many_tasks_wait_already() {
+fn lines_wait_while_the_backlog_is_full() {
     let limits = json!({ "backlog": 1, "concurrent_tasks": 1 });
-    let desk = Desk::new(false, &limits);
+    let desk = WaitingApp::new(false, &limits);
     desk.go("desk");
     let mut child = desk.program.spawn(&["run", &desk.app, "-"]);
     let mut input = child.stdin.take().unwrap();

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use convoke_testkit::{Reply, ScriptedModel};
 use program::{Program, text};
-use pty::{Seen, Session, acted_upon, watch};
+use pty::{Session, TerminalOutput, acted_upon, watch};
 use serde_json::{Value, json};
 
 /// A title, a write to the clipboard, a cleared screen, colours and directions, the short ways to write over a line.
@@ -78,12 +78,12 @@ fn asking(program: &Program) -> String {
     app(program, &nodes, "It is {{ request }}.", "")
 }
 
-fn seen(program: &Program, arguments: &[&str]) -> Seen {
+fn seen(program: &Program, arguments: &[&str]) -> TerminalOutput {
     watch(program.command(arguments))
 }
 
 /// Shown without anything that a terminal would act upon.
-fn assert_plain(seen: &Seen) {
+fn assert_plain(seen: &TerminalOutput) {
     assert_eq!(acted_upon(&seen.stdout, ""), [], "{seen:?}");
     assert_eq!(acted_upon(&seen.stderr, PROGRESS), [], "{seen:?}");
 }
@@ -270,7 +270,7 @@ fn an_error_of_a_tool_server_is_shown_without_what_a_terminal_acts_upon() {
 }
 
 #[test]
-fn the_log_tells_what_a_server_writes_without_what_a_terminal_acts_upon() {
+fn a_servers_output_is_logged_without_control_characters() {
     let program = Program::new();
     let nodes = json!({ "do": { "type": "tool", "tool": "faulty.ask", "arguments": {} } });
     let words = format!("{HOSTILE}{UNSEEN}");
@@ -436,7 +436,8 @@ fn an_error_says_each_thing_once() {
                 let of = |field: &str| said["error"][field].as_str().unwrap().to_owned();
                 (of("code"), of("message"))
             } else {
-                let said = said.strip_prefix("error[").unwrap();
+                // The app's words for the user may come first.
+                let (_, said) = said.split_once("error[").unwrap();
                 let (code, message) = said.trim_end().split_once("]: ").unwrap();
                 (code.to_owned(), message.to_owned())
             };

@@ -134,10 +134,10 @@ fn apps_with_different_stores_are_served_once_one_is_named_for_all() {
         1,
         &json!({ "store": { "url": "apart.db" } }),
     );
-    let refused = program.run(&["--json", "serve", &brief, &apart]);
+    let refused = program.run(&["--json", "serve", "--no-listen", &brief, &apart]);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     assert_eq!(code_of(&refused), "registry.stores_differ");
-    let twice = program.run(&["--json", "serve", &brief, &brief]);
+    let twice = program.run(&["--json", "serve", "--no-listen", &brief, &brief]);
     assert_eq!(twice.status.code(), Some(2), "{twice:?}");
     assert_eq!(code_of(&twice), "registry.same_name");
     let store = program.folder().join(".convoke/store.db");

@@ -205,8 +205,8 @@ impl Politeness {
 pub(crate) struct Edges {
     /// Whether the request can start at each position.
     pub(crate) starts: Vec<bool>,
-    /// Whether the request can end before each position.
-    pub(crate) ends: Vec<bool>,
+    /// For each position, how many symbols are left out if the request ends before it; `None` where it cannot end.
+    pub(crate) ends: Vec<Option<usize>>,
 }
 
 /// All phrases as lists of normalised words.
@@ -248,9 +248,9 @@ impl Phrases {
     pub(crate) fn edges(&self, words: &Words<'_>) -> Edges {
         let count = words.len();
         let mut starts = vec![false; count + 1];
-        let mut ends = vec![false; count + 1];
+        let mut ends = vec![None; count + 1];
         starts[0] = true;
-        ends[count] = true;
+        ends[count] = Some(0);
         for at in 0..count {
             if !starts[at] {
                 continue;
@@ -265,18 +265,18 @@ impl Phrases {
             }
         }
         for at in (1..=count).rev() {
-            if !ends[at] {
+            let Some(left_out) = ends[at] else {
                 continue;
-            }
+            };
             if words.word(at - 1).kind == Kind::Symbol {
-                ends[at - 1] = true;
+                end_at(&mut ends[at - 1], left_out + 1);
             }
             for phrase in &self.after {
                 if let Some(from) = at.checked_sub(phrase.len())
                     && matches_phrase(words, from, phrase)
                     && !self.belongs_to_article(words, from)
                 {
-                    ends[from] = true;
+                    end_at(&mut ends[from], left_out);
                 }
             }
         }
@@ -303,6 +303,11 @@ impl Phrases {
         self.is_article(words.normal(before))
             && words.text()[between].chars().all(char::is_whitespace)
     }
+}
+
+/// Lets the request end at a position, with as few symbols left out as possible.
+fn end_at(end: &mut Option<usize>, left_out: usize) {
+    *end = Some(end.map_or(left_out, |known| known.min(left_out)));
 }
 
 fn matches_phrase(words: &Words<'_>, from: usize, phrase: &[String]) -> bool {

@@ -66,7 +66,7 @@ proptest! {
             prop_oneof![
                 Just("add"), Just("to"), Just("my"), Just("list"), Just("remind"), Just("me"),
                 Just("rename"), Just("is"), Just("done"), Just("please"), Just("now"), Just("\""),
-                Just("🍕"), Just("'"), Just("."), Just("を追加して"), Just("a\u{301}"),
+                Just("🍕"), Just("❤️"), Just("👨‍👩‍👧"), Just("'"), Just("."), Just("を追加して"), Just("a\u{301}"),
                 Just("\u{200d}"), Just("שלום"), Just("x"),
             ],
             0..30,
@@ -87,6 +87,31 @@ proptest! {
         prop_assert_eq!(chosen.by, FoundBy::Pattern);
         prop_assert_eq!(&chosen.slots["title"], &title);
         prop_assert_eq!(&chosen.slots["list"], "shopping");
+    }
+    #[test]
+    fn symbols_stay_in_a_title_wherever_they_stand(
+        words in prop::collection::vec(
+            prop_oneof![
+                Just("cake"), Just("Größe"), Just("C++"), Just("№5"), Just("7"), Just("🎂"), Just("❤️"),
+                Just("👨‍👩‍👧"), Just("✅"), Just("€5"), Just("→"), Just("牛乳"),
+            ],
+            1..6,
+        ),
+    ) {
+        let title = words.join(" ");
+        for (text, slot) in [
+            (format!("add {title}"), "title"),
+            (format!("please add {title}, thanks!"), "title"),
+            (format!("add {title} to my shopping list"), "title"),
+            (format!("rename {title} to tea"), "old"),
+            (format!("rename tea to {title}"), "new"),
+            (format!("{title} is done"), "title"),
+        ] {
+            let decision = DECIDER.decide(&text);
+            let chosen = decision.chosen().unwrap();
+            prop_assert_eq!(chosen.by, FoundBy::Pattern);
+            prop_assert_eq!(&chosen.slots[slot], &title, "{}", text);
+        }
     }
 }
 

@@ -137,7 +137,35 @@ fn patterns_match_and_extract() {
             "please please add milk please",
             Some("title=milk"),
         ),
-        ("add {title}", "add milk 🙏", Some("title=milk")),
+        // A symbol beside a slot is the user's text; elsewhere it is left out.
+        ("add {title}", "add milk 🙏", Some("title=milk 🙏")),
+        (
+            "add {title}",
+            "🎉 add 🎂 cake 🎂!",
+            Some("title=🎂 cake 🎂"),
+        ),
+        ("add {title}", "add milk please 🙏", Some("title=milk")),
+        (
+            "add {title}",
+            "add milk 🥛 please 🙏",
+            Some("title=milk 🥛"),
+        ),
+        (
+            "add {title} [to my list]",
+            "add milk 🥛 to 📝 my list 🙏",
+            Some("title=milk 🥛"),
+        ),
+        (
+            "rename {a} to {b}",
+            "rename tea ☕ to 🍵 tea ❤️",
+            Some("a=tea ☕ b=🍵 tea ❤️"),
+        ),
+        (
+            "{title} is done",
+            "🎂 cake ✅ is done 🎉",
+            Some("title=🎂 cake ✅"),
+        ),
+        ("turn on the light", "turn 💡 on the light 💡", Some("")),
         ("add {title}", "add thanks", Some("title=thanks")),
         (
             "{title} is done",

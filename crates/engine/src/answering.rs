@@ -1,6 +1,8 @@
-//! What a person says to a task: checked before it is taken, and taken once.
+//! Signals from people: answers and cancellations. Each is checked before it is accepted, and accepted once.
 
-use convoke_model::TaskState;
+use std::time::Duration;
+
+use convoke_model::{Answerer, TaskState, UserId};
 use convoke_store::{NewSignal, SignalKind, SignalReceipt, Store, Viewer};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -11,9 +13,9 @@ use crate::event::{Event, QuestionAnswer};
 use crate::program::Program;
 use crate::snapshot::{Question, QuestionKind, Snapshot};
 
-/// Cancels a task over its store alone, so that it needs no app that can be read. Returns once that is in
-/// the task's inbox; the worker that has the task, or claims it next, ends it. A second time changes nothing,
-/// and neither does its reason. A task that ended otherwise is refused (`task.ended`).
+/// Cancels a task through the store alone, so the app need not be readable. Returns when the signal is in the task's
+/// inbox; the worker that runs or next claims the task ends it. Canceling again has no effect. A task that ended
+/// otherwise is an error (`task.ended`).
 pub async fn cancel(
     store: &dyn Store,
     viewer: &Viewer,
@@ -32,7 +34,7 @@ pub async fn cancel(
     };
     match store.signal(viewer, signal).await? {
         SignalReceipt::Accepted => Ok(()),
-        // The first one may have come too late.
+        // The first signal may have been too late.
         SignalReceipt::Duplicate => match store.task(viewer, task).await? {
             Some(record) if record.status == TaskState::Canceled => Ok(()),
             Some(record) if record.status.is_final() => ended(),
@@ -54,11 +56,35 @@ impl<P: Program> Engine<P> {
         cancel(&**self.store(), viewer, task, reason).await
     }
 
-    /// Answers a question of a task; without an id, its only one. Of several answers to one question
-    /// exactly one is taken; whoever comes later is told what happened.
+    /// Answers a question of a task; without an id, its only one. Exactly one answer to a question is accepted; later
+    /// ones get an error that says what happened. It is the program itself that answers: nobody is asked whether they may.
     pub async fn answer(
         &self,
         viewer: &Viewer,
+        task: Uuid,
+        question: Option<Uuid>,
+        answer: QuestionAnswer,
+    ) -> Result<(), EngineError> {
+        self.take_answer(viewer, None, task, question, answer).await
+    }
+
+    /// Answers a question of a task like [`answer`](Self::answer), as somebody who may do so (else `answer.not_allowed`).
+    pub async fn answer_as(
+        &self,
+        viewer: &Viewer,
+        answerer: Answerer,
+        task: Uuid,
+        question: Option<Uuid>,
+        answer: QuestionAnswer,
+    ) -> Result<(), EngineError> {
+        let by = Some(answerer);
+        self.take_answer(viewer, by, task, question, answer).await
+    }
+
+    async fn take_answer(
+        &self,
+        viewer: &Viewer,
+        by: Option<Answerer>,
         task: Uuid,
         question: Option<Uuid>,
         answer: QuestionAnswer,
@@ -95,13 +121,17 @@ impl<P: Program> Engine<P> {
             let message = "only time lets a question expire; approve, reject or modify";
             return Err(EngineError::refused("answer.unusable", message));
         }
+        if let Some(by) = by {
+            self.check_allowed(&snapshot, open, by, UserId(record.owner))?;
+        }
+        self.check_pause(&answer)?;
         self.check_usable(&snapshot, open, &answer)?;
-        // A question that is asked again about the same call, as after a second crash, is another one.
+        // A question about the same call that is asked again, as after a second crash, is a new one.
         let key = format!("answer:{}:{}", open.id, open.seq);
         let signal = NewSignal {
             task,
             kind: SignalKind::Answer,
-            payload: json!({ "question": open.id, "answer": answer }),
+            payload: json!({ "question": open.id, "answer": answer, "by": by }),
             key,
         };
         match self.store().signal(viewer, signal).await? {
@@ -113,8 +143,40 @@ impl<P: Program> Engine<P> {
         }
     }
 
-    /// A person may change what a call is given, or give what came of it, but not into something that
-    /// it cannot be.
+    /// Checks that somebody may answer a question about a request of this user.
+    fn check_allowed(
+        &self,
+        snapshot: &Snapshot<P::State, P::Request>,
+        open: &Question,
+        by: Answerer,
+        requester: UserId,
+    ) -> Result<(), EngineError> {
+        let mut calls = snapshot.open.iter();
+        let Some(call) = calls.find(|call| call.id == open.id) else {
+            return Ok(());
+        };
+        let program = &self.0.program;
+        let approvers = program.approvers(&snapshot.program, &call.request);
+        let allowed = approvers.check(by, requester);
+        allowed.map_err(|why| EngineError::refused("answer.not_allowed", why))
+    }
+
+    /// Checks a snooze: at most the time that a person has to answer.
+    fn check_pause(&self, answer: &QuestionAnswer) -> Result<(), EngineError> {
+        let QuestionAnswer::Snooze { pause_ms } = answer else {
+            return Ok(());
+        };
+        let longest = self.0.program.approval_time();
+        let pause = Duration::from_millis(*pause_ms);
+        if pause.is_zero() || pause > longest {
+            let message =
+                format!("a question can be put off by up to {longest:?}, not by {pause:?}");
+            return Err(EngineError::refused("answer.unusable", message));
+        }
+        Ok(())
+    }
+
+    /// Checks a changed value: the program must accept it as arguments or as the result of the call.
     fn check_usable(
         &self,
         snapshot: &Snapshot<P::State, P::Request>,
@@ -129,9 +191,11 @@ impl<P: Program> Engine<P> {
         };
         let usable = match open.about {
             QuestionKind::Approval => self.0.program.modified(&call.request, value.clone()).err(),
-            QuestionKind::OutcomeUnknown => {
-                self.0.program.given(&call.request, value.clone()).err()
-            }
+            QuestionKind::OutcomeUnknown => self
+                .0
+                .program
+                .manual_reply(&call.request, value.clone())
+                .err(),
         };
         match usable {
             None => Ok(()),
@@ -139,7 +203,7 @@ impl<P: Program> Engine<P> {
         }
     }
 
-    /// Why a question cannot be answered any more, or never could.
+    /// The error for a question that is not open.
     async fn not_open(
         &self,
         viewer: &Viewer,
@@ -153,8 +217,7 @@ impl<P: Program> Engine<P> {
         Ok(EngineError::refused("question.not_found", message))
     }
 
-    /// What became of a question, or of the last one there was, as a code and in words: from the journal, or from
-    /// an answer that waits to be taken in.
+    /// How a question, or the last one, was closed, as code and text. Reads the journal and unconsumed signals.
     async fn what_happened(
         &self,
         viewer: &Viewer,
@@ -164,25 +227,27 @@ impl<P: Program> Engine<P> {
         let Some(loaded) = self.store().load(viewer, task, 1).await? else {
             return Ok(None);
         };
-        let is_meant = |id: Uuid| question.is_none_or(|wanted| wanted == id);
+        let is_meant = |id: Uuid| question.is_none_or(|meant| meant == id);
         let waiting = loaded.signals.iter().rev().find_map(|signal| {
-            let (id, answer) = crate::task_driver::answer_of(signal)?;
-            is_meant(id).then(|| told(id, &answer, signal.at))
+            let (id, answer, _) = crate::task_driver::answer_of(signal)?;
+            is_meant(id).then(|| describe_answer(id, &answer, signal.at))
         });
         if waiting.is_some() {
             return Ok(waiting);
         }
         for entry in loaded.entries.iter().rev() {
             let event = serde_json::from_value::<Event<Value>>(entry.event.clone());
-            if let Ok(Event::Answered { question, answer }) = event
+            if let Ok(Event::Answered {
+                question, answer, ..
+            }) = event
                 && is_meant(question)
             {
-                return Ok(Some(told(question, &answer, entry.at)));
+                return Ok(Some(describe_answer(question, &answer, entry.at)));
             }
         }
         Ok(question
             .filter(|_| loaded.record.status.is_final())
-            .filter(|id| was_asked(&loaded.entries, *id))
+            .filter(|id| had_question(&loaded.entries, *id))
             .map(|_| {
                 let status = loaded.record.status;
                 let closed = format!("the task is {status}, and its questions are closed");
@@ -191,24 +256,28 @@ impl<P: Program> Engine<P> {
     }
 }
 
-fn was_asked(entries: &[convoke_store::Entry], question: Uuid) -> bool {
+fn had_question(entries: &[convoke_store::Entry], question: Uuid) -> bool {
     let id = question.to_string();
-    let asks = |entry: &convoke_store::Entry| {
+    let has_question = |entry: &convoke_store::Entry| {
         let state = entry.state.value();
         let questions = state["questions"].as_array();
         let mut questions = questions.into_iter().flatten();
         questions.any(|question| question["id"] == *id)
     };
-    entries.iter().any(asks)
+    entries.iter().any(has_question)
 }
 
-/// The code of an answer that comes second.
+/// Error code of a second answer.
 const ANSWERED: &str = "question.answered";
 
-/// The code of an answer that comes too late.
+/// Error code of an answer after the question expired.
 const EXPIRED: &str = "question.expired";
 
-fn told(question: Uuid, answer: &QuestionAnswer, at: jiff::Timestamp) -> (&'static str, String) {
+fn describe_answer(
+    question: Uuid,
+    answer: &QuestionAnswer,
+    at: jiff::Timestamp,
+) -> (&'static str, String) {
     let message = match answer {
         QuestionAnswer::Expired => {
             let happened = format!("nobody answered question {question} until {at}");
@@ -217,7 +286,7 @@ fn told(question: Uuid, answer: &QuestionAnswer, at: jiff::Timestamp) -> (&'stat
         QuestionAnswer::Approve { message } | QuestionAnswer::Reject { message } => {
             message.as_deref()
         }
-        QuestionAnswer::Modify { .. } => None,
+        QuestionAnswer::Modify { .. } | QuestionAnswer::Snooze { .. } => None,
     };
     let message = message.map(|message| format!(" (\u{201c}{message}\u{201d})"));
     let happened = format!(

@@ -1,4 +1,4 @@
-//! The attempts at one call: how often it is made, and what its failure means once all of them are counted.
+//! Attempts at one call: when it is repeated, and the outcome over all attempts.
 
 use std::sync::Arc;
 
@@ -10,9 +10,8 @@ use crate::program::Program;
 use crate::task_driver::Report;
 use crate::worker_context::WorkerContext;
 
-/// Makes a call, again and again where its outcome is unknown and that is allowed. What comes of the last
-/// attempt says nothing of those before it: where one of them may have taken effect, a failure is never told as
-/// one without effect.
+/// Makes a call, and repeats it while its outcome is unknown and repetition is allowed. The last attempt says nothing
+/// about the earlier ones: if one of them may have taken effect, a failure is never reported as one without effect.
 pub(crate) async fn perform<P: Program, X: Executor<P>>(
     context: Arc<WorkerContext<P, X>>,
     call_context: CallContext,
@@ -66,6 +65,23 @@ pub(crate) async fn perform<P: Program, X: Executor<P>>(
             && effect != Effect::AtMostOnce
             && attempt <= context.options.repeats
             && context.has_time(&call_context, &call, pause);
+        if let Outcome::Failed(Failure {
+            kind: FailureKind::NoEffect,
+            retry_in: Some(pause),
+            code,
+            message,
+            ..
+        }) = &outcome
+            && !doubtful
+            && call.postponed < context.options.postponements
+        {
+            metrics::RETRIES.increment(["call"]);
+            return Report::Postponed {
+                pause: *pause,
+                cause: format!("{code}: {message}"),
+                call,
+            };
+        }
         if !again {
             if let Outcome::Failed(failure) = &outcome {
                 tracing::Span::current().record("error.type", failure.code.as_str());

@@ -1,4 +1,4 @@
-//! How many tasks may wait to be begun before new ones are refused.
+//! The limit of waiting tasks, above which new ones are rejected.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use crate::error::EngineError;
 
-/// The bound of an app's backlog. The store is counted at most once in [`Backlog::COUNT_EVERY`]; in between, tasks that
-/// this process admits are added.
+/// The limit of an app's backlog. Counts the store at most once per [`Backlog::COUNT_EVERY`]; in between, adds the
+/// tasks that this process accepts.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog(Mutex<State>);
 
@@ -37,7 +37,7 @@ impl Backlog {
         if is_recent {
             return None;
         }
-        // Whoever comes while this one counts goes by the number before.
+        // Concurrent callers use the previous count meanwhile.
         state.counted_at = Some(now);
         Some(limit)
     }
@@ -46,7 +46,7 @@ impl Backlog {
         self.lock().waiting = waiting;
     }
 
-    /// Counts one task more, or refuses it.
+    /// Counts one more task, or rejects it.
     pub(crate) fn admit(&self) -> Result<(), EngineError> {
         let mut state = self.lock();
         match state.limit {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Each pause is twice as long as the one before, up to the longest.
+/// Pauses that double up to a limit.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,

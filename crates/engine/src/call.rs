@@ -1,9 +1,8 @@
-//! Calls: everything that a task does outside its own state, under an id that never changes.
+//! Calls: all work of a task outside its own state, each under an id that never changes.
 
 use std::any::Any;
 use std::sync::Arc;
 
-use convoke_model::Message;
 pub use convoke_model::{Failure, FailureKind};
 use convoke_telemetry::TraceContext;
 use jiff::Timestamp;
@@ -13,105 +12,117 @@ use uuid::Uuid;
 
 use crate::children::Children;
 use crate::live::Live;
+use crate::messages::Messages;
 use crate::program::{Facts, Program};
 
-/// A call that is in the journal and has no outcome there yet.
+/// An open call: journaled, without an outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call<R> {
-    /// The effect id: made from the task and the place in its journal, so that it is the same
-    /// however often the call is made.
+    /// The effect id, derived from the task and the position in its journal, so it is the same for every repetition.
     pub id: Uuid,
-    /// What it is, for people: `todo.add_task`.
+    /// A label for people, such as `todo.add_task`.
     pub label: String,
-    /// What the executor needs to know.
+    /// The request for the executor.
     pub request: R,
-    /// Whether a worker may have begun it. Set in the journal before it is.
+    /// Whether a worker may have started it. Journaled before it starts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub started: bool,
-    /// A timer: the call is not made before this time. It is gone once the call has begun.
+    /// Timer: the call starts at this time. Removed when it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
+    /// How often the call was postponed: made, refused without effect, and left to a timer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub postponed: u32,
 }
 
-/// What a call may do to the world.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// The effect of a call on the outside world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: it may be made before the journal is on disk, and as often as wanted.
+    /// No effect: it may start before the journal is durable, and may be repeated.
     None,
-    /// Something, but made again under the same id it does nothing more.
+    /// An effect that a repetition with the same id does not add to.
     Repeatable,
-    /// Something, and again each time.
+    /// An effect on each call.
     Once,
-    /// Something, perhaps, that nobody needs to be asked about: it is made once, and an unknown outcome
-    /// is a failure like any other.
+    /// A possible effect that needs no decision of a person: it is made once, and an unknown outcome is a failure.
     AtMostOnce,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome<T> {
-    /// It gave this.
+    /// It succeeded with this reply.
     Done(T),
-    /// It did not work.
+    /// It failed.
     Failed(Failure),
 }
 
-/// What a tool says of a call that may have taken effect.
+/// The verification of a call that may have taken effect.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict<T> {
-    /// It did, and gave this.
+    /// It took effect, with this reply.
     Done(T),
-    /// It did not.
+    /// It did not take effect.
     NotDone,
-    /// Nobody can tell.
+    /// It cannot be determined.
     Unknown,
 }
 
-/// A place where an executor keeps what it wants to know again, for as long as a worker holds a task.
+/// The executor's cache for a task, which lives as long as a worker runs the task.
 pub type Scratch = OnceCell<Arc<dyn Any + Send + Sync>>;
 
-/// What an executor is told besides the call.
+/// Context of a call for the executor.
 #[derive(Clone)]
 pub struct CallContext {
-    /// Whose task it is, and which.
+    /// The task's facts.
     pub facts: Arc<Facts>,
     /// The task's messages so far.
-    pub messages: Arc<Vec<Message>>,
-    /// When the task's time is over. No call outlives it.
+    pub messages: Messages,
+    /// The task's deadline. No call continues after it.
     pub deadline: Timestamp,
-    /// What the executor keeps between the task's calls.
+    /// The executor's cache, shared by the task's calls.
     pub scratch: Arc<Scratch>,
-    /// Where parts of the task become tasks of their own.
+    /// Runs child tasks.
     pub children: Arc<dyn Children>,
-    /// Who listens while the task is worked on.
+    /// The listener for live text.
     pub live: Option<Live>,
     /// The span of the call.
     pub trace: TraceContext,
+    /// How often the call was postponed before.
+    pub postponed: u32,
 }
 
-/// Carries out a program's calls. One executor serves all tasks at once.
+/// Performs a program's calls. One executor serves all tasks.
 pub trait Executor<P: Program>: Send + Sync + 'static {
-    /// What a call may do to the world. Asked before it is made, and within its time.
+    /// Classifies a call. Called before it is made, within its time limit.
     fn effect(
         &self,
         call_context: &CallContext,
         call: &Call<P::Request>,
     ) -> impl Future<Output = Result<Effect, Failure>> + Send;
 
-    /// When a call's time is over: it is not made again after that.
+    /// The deadline of a call, after which it is not repeated.
     fn ends(&self, call_context: &CallContext, _call: &Call<P::Request>) -> Timestamp {
         call_context.deadline
     }
 
-    /// Makes a call and waits for what comes of it.
+    /// Makes a call and waits for its outcome.
     fn perform(
         &self,
         call_context: &CallContext,
         call: &Call<P::Request>,
     ) -> impl Future<Output = Outcome<P::Reply>> + Send;
 
-    /// Finds out whether a call whose outcome is unknown took effect, without changing anything.
+    /// Determines whether a call with an unknown outcome took effect. Must not change anything.
     fn verify(
         &self,
         _performing: &CallContext,

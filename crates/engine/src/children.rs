@@ -1,6 +1,5 @@
-//! Child tasks: an agent hands a part of its work to another, which has a journal and messages of its
-//! own and gives back an answer. Children of a task that ends are called off by the store, with the entry
-//! that ends it.
+//! Child tasks: sub-tasks with their own journal and messages, which return an answer to their parent. When a task
+//! ends, the store cancels its children in the same step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,23 +17,22 @@ use crate::engine::{Engine, NewRequest, Retention, TaskOutcome};
 use crate::error::EngineError;
 use crate::program::{Facts, Program};
 
-/// A part of a task that becomes a task of its own.
+/// A request for a child task.
 #[derive(Debug, Clone)]
 pub struct NewChild {
-    /// The call that asks for it: asked again, it is the same child.
+    /// The key of the parent's call: the same key is the same child.
     pub key: String,
-    /// What is to be done.
+    /// The request.
     pub message: Message,
-    /// What the program works on besides.
+    /// The input for the program.
     pub input: Value,
-    /// The span of that call, below which the child continues the trace.
+    /// The span of the parent's call, the parent of the child's span.
     pub trace: TraceContext,
 }
 
 /// Runs children for one parent.
 pub trait Children: Send + Sync {
-    /// Submits a child, unless it was before, and waits until it has ended, which is no later than the
-    /// deadline.
+    /// Submits a child, unless it exists, and waits until it ends. It ends at the deadline at the latest.
     fn run(
         &self,
         child: NewChild,
@@ -48,11 +46,11 @@ pub(crate) struct ChildRunner<P: Program> {
     waits: Arc<ChildWaits>,
 }
 
-/// How many calls of a task only wait for a child.
+/// The number of calls of a task that wait for a child.
 #[derive(Debug, Default)]
 pub(crate) struct ChildWaits {
     number: AtomicUsize,
-    begun: Notify,
+    started: Notify,
 }
 
 impl ChildWaits {
@@ -60,19 +58,19 @@ impl ChildWaits {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Returns once a call has begun to wait since the last time.
-    pub(crate) async fn begun(&self) {
-        self.begun.notified().await;
+    /// Returns when a call has started to wait since the last return.
+    pub(crate) async fn started(&self) {
+        self.started.notified().await;
     }
 
     fn enter(self: Arc<Self>) -> ChildWait {
         self.number.fetch_add(1, Ordering::Relaxed);
-        self.begun.notify_one();
+        self.started.notify_one();
         ChildWait(self)
     }
 }
 
-/// A call that waits for a child, until it is dropped.
+/// Counts a waiting call until it is dropped.
 struct ChildWait(Arc<ChildWaits>);
 
 impl Drop for ChildWait {
@@ -107,9 +105,10 @@ impl<P: Program> Children for ChildRunner<P> {
                 channel: parent.channel,
                 key: Some(child.key),
                 message: child.message,
+                blobs: Vec::new(),
                 input: child.input,
                 live: None,
-                keeping: Retention::default(),
+                retention: Retention::default(),
                 not_before: None,
                 trace: Some(child.trace.to_string()),
             };
@@ -123,8 +122,8 @@ impl<P: Program> Children for ChildRunner<P> {
         };
         async move {
             match run.await {
-                // The worker ends with its engine. A call that returned now would be a failure in the journal;
-                // one that is cut off is made again by the next worker.
+                // The engine is closing, and the worker with it. A return would journal a failure; a call that never
+                // returns is repeated by the next worker.
                 Err(EngineError::Closed { .. }) => std::future::pending().await,
                 outcome => outcome,
             }

@@ -1,4 +1,4 @@
-//! The end of an engine: whoever waits through it is told so instead of waiting for ever.
+//! Closing of an engine: pending waits end with an error.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +11,7 @@ use crate::listeners::Listeners;
 use crate::local_queue::LocalQueue;
 use crate::program::Program;
 
-/// Closes an engine in all its editions, and keeps none of them.
+/// Closes an engine in all its editions, without holding any of them.
 pub struct Closer<P: Program> {
     pub(crate) closing: Arc<Closing>,
     pub(crate) local_queue: Arc<LocalQueue<P>>,
@@ -51,7 +51,7 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
-    /// The first reason stays.
+    /// Only the first reason is stored.
     pub(crate) fn close(&self, reason: String) {
         let _ = self.reason.set(reason);
         self.token.cancel();
@@ -66,7 +66,7 @@ impl Closing {
         self.token.cancelled().await;
     }
 
-    /// Waits for a hint, a moment, or the engine's end.
+    /// Waits for a hint, a timeout, or the closing of the engine.
     pub(crate) async fn until_hint(&self, hint: &mut Hint) {
         tokio::select! {
             _ = tokio::time::timeout(WAIT_POLL, hint.changed()) => {}
@@ -74,7 +74,7 @@ impl Closing {
         }
     }
 
-    /// What is told to whoever waited.
+    /// The error for pending waits.
     pub(crate) fn error(&self) -> EngineError {
         EngineError::Closed {
             reason: self.reason.get().cloned().unwrap_or_default(),

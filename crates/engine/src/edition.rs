@@ -1,5 +1,4 @@
-//! Earlier editions of a program: a task goes on with what it was begun with, whatever the app has
-//! become since.
+//! Editions of a program: a task continues with the edition that it started with.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,33 +8,32 @@ use futures::future::BoxFuture;
 
 use crate::program::Program;
 
-/// A program with what carries out its calls.
+/// A program with its executor.
 pub struct Edition<P: Program, X> {
-    /// Says what comes next.
+    /// The program.
     pub program: Arc<P>,
-    /// Carries it out.
+    /// The executor of its calls.
     pub executor: Arc<X>,
-    /// How long its tasks may take.
+    /// Time limit of its tasks.
     pub task_time: Duration,
 }
 
-/// Makes a program again from what was kept of it.
+/// Opens a program from its stored definition.
 pub trait Editions<P: Program, X>: Send + Sync + 'static {
-    /// The edition of a definition, or why there can be none here.
+    /// Opens the edition of a definition.
     fn open(
         &self,
         definition: Definition,
     ) -> BoxFuture<'static, Result<Edition<P, X>, EditionError>>;
 }
 
-/// Why an edition cannot be opened.
+/// An edition that cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditionError {
-    /// Something is missing here that may be there elsewhere or later, such as a secret. Its tasks are left
-    /// to other workers.
+    /// Something is missing in this process, such as a secret. Its tasks are left to other workers.
     #[error("{0}")]
     Unavailable(String),
-    /// What was kept is wrong in itself, so that no worker can run it. Its tasks are set aside.
+    /// The definition is invalid, so no worker can run it. Its tasks are set aside.
     #[error("{0}")]
     Invalid(String),
 }

@@ -1,4 +1,4 @@
-//! The editions of an app that a worker has open, and what becomes of a claimed task that cannot be worked on.
+//! The open editions of a worker, and the handling of claimed tasks that it cannot run.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -30,7 +30,7 @@ use crate::task_driver::TaskDriver;
 use crate::worker::Reload;
 use crate::worker_context::WorkerContext;
 
-/// The app as it is now, and earlier editions while tasks use them.
+/// The current edition, and earlier ones while tasks use them.
 pub(crate) struct EditionCache<P: Program, X: Executor<P>> {
     current: RwLock<Arc<WorkerContext<P, X>>>,
     editions: Option<Arc<dyn Editions<P, X>>>,
@@ -60,14 +60,14 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes another edition the current one. Tasks of the one before keep it until it is idle.
+    /// Makes another edition the current one. The previous one stays open until it is idle.
     pub(crate) async fn replace(&self, next: Reload<P, X>) {
         let mut earlier = self.earlier.lock().await;
         let before = self.current();
         if before.engine.definition() == next.engine.definition() {
             return;
         }
-        // Tasks of the next edition may have opened it already, as one of another process's.
+        // Tasks of another process may have opened the new edition already.
         let executor = match earlier.remove(next.engine.definition()) {
             Some(open) => Arc::clone(&open.context.executor),
             None => next.executor,
@@ -82,7 +82,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = context;
     }
 
-    /// Works on a task that this process has accepted, with the edition that it started with.
+    /// Runs a task that this process accepted, with the edition that it started with.
     pub(crate) async fn work_on_accepted(
         &self,
         hand_off: HandOff<P>,
@@ -101,8 +101,8 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         task_driver.run(signalled).await
     }
 
-    /// Works on a claimed task, unless it cannot be worked on. Claims are counted before anything of the task is
-    /// opened, so that a task which takes its worker with it is set aside all the same.
+    /// Runs a claimed task if possible. Counts claims before opening anything of the task, so that a task that crashes
+    /// its worker is set aside too.
     pub(crate) async fn work_on(
         &self,
         claimed: ClaimedTask,
@@ -132,7 +132,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         task_driver.run(signalled).await
     }
 
-    /// Lets go of editions that no task has used for a while, with whatever they keep open.
+    /// Closes editions that no task has used for a while, with their resources.
     pub(crate) async fn close_idle(&self) {
         let idle = self.current().options.edition_idle;
         self.earlier.lock().await.retain(|_, edition| {
@@ -144,7 +144,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         });
     }
 
-    /// Where tasks of a definition are worked on, or why they cannot be here.
+    /// The edition for a definition, or why this worker cannot run it.
     async fn context_of(
         &self,
         definition: &str,
@@ -153,7 +153,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         if current.engine.definition() == definition {
             return Ok(Ok(current));
         }
-        // Held while an edition is opened, so that it is opened once.
+        // Locked while an edition is opened, so that it is opened once.
         let mut earlier = self.earlier.lock().await;
         if let Some(edition) = earlier.get_mut(definition) {
             edition.used_at = Instant::now();
@@ -163,16 +163,18 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
             let why = "only the app as it is now is run here";
             return Ok(Err(EditionError::Unavailable(why.into())));
         };
-        let Some(kept) = self.kept(definition).await? else {
+        let Some(stored) = self.stored(definition).await? else {
             let why = "the app's files that the task started with are not in the store";
             return Ok(Err(EditionError::Unavailable(why.into())));
         };
-        let edition = match open(editions.as_ref(), kept.clone()).await {
+        let edition = match open(editions.as_ref(), stored.clone()).await {
             Ok(edition) => edition,
             Err(error) => return Ok(Err(error)),
         };
-        let (program, kept) = (edition.program, Arc::new(kept));
-        let engine = current.engine.of_edition(program, kept, edition.task_time);
+        let (program, stored) = (edition.program, Arc::new(stored));
+        let engine = current
+            .engine
+            .of_edition(program, stored, edition.task_time);
         let context = current.of_edition(engine, edition.executor, &current.options);
         let context = Arc::new(context);
         let open = OpenEdition {
@@ -183,17 +185,17 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         Ok(Ok(context))
     }
 
-    async fn kept(&self, definition: &str) -> Result<Option<Definition>, EngineError> {
+    async fn stored(&self, definition: &str) -> Result<Option<Definition>, EngineError> {
         let mut backoff = Backoff::new(OUTAGE_PAUSE / 20, OUTAGE_PAUSE);
         loop {
             match self.current().engine.store().definition(definition).await {
                 Err(error) if error.is_outage() => backoff.pause().await,
-                kept => return Ok(kept?),
+                stored => return Ok(stored?),
             }
         }
     }
 
-    /// Leaves a task to a worker that can run it, and claims no more of its kind.
+    /// Releases a task for a worker that can run it, and claims no more tasks of its definition.
     async fn put_back(&self, claimed: ClaimedTask, why: String) -> Result<(), EngineError> {
         let record = &claimed.record;
         tracing::warn!(task = %record.id, definition = record.definition, why, "a task cannot be run here");
@@ -208,7 +210,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
             },
             result: None,
             error: None,
-            // Nobody has tried, so that nobody has failed.
+            // It was not tried, so it does not count as a failed claim.
             progress: true,
         };
         let state = claimed.entry.state.as_str().to_owned();
@@ -216,7 +218,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
             .await
     }
 
-    /// Ends a task that nobody can work on, with the cause. Needs neither its program nor a state that can be read.
+    /// Ends a task that no worker can run. Needs neither its program nor a readable state.
     async fn set_aside(
         &self,
         claimed: ClaimedTask,
@@ -250,7 +252,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
         Ok(())
     }
 
-    /// Writes the last entry that this worker writes for a task it does not work on.
+    /// Appends the entry with which this worker releases or ends a task that it does not run.
     async fn let_go(
         &self,
         claimed: &ClaimedTask,
@@ -281,7 +283,7 @@ impl<P: Program, X: Executor<P>> EditionCache<P, X> {
     }
 }
 
-/// Opens an edition. One that panics on the way is as broken as one that says so.
+/// Opens an edition. A panic counts as an invalid definition.
 async fn open<P: Program, X: Executor<P>>(
     editions: &dyn Editions<P, X>,
     definition: Definition,

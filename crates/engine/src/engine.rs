@@ -1,11 +1,13 @@
-//! The handle that everybody else holds: it accepts tasks, passes signals on and waits for ends.
+//! The engine's handle: accepts tasks, forwards signals, and waits for outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use convoke_model::{Answer, Channel, Clock, Ids, Message, TaskState};
-use convoke_store::{Definition, Entry, Filter, Hint, Scope, StateText, Store, TaskRecord, Viewer};
+use convoke_store::{
+    Blob, Definition, Entry, Filter, Hint, Scope, StateText, Store, TaskRecord, Viewer,
+};
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
@@ -22,10 +24,10 @@ use crate::program::{Facts, Program};
 use crate::snapshot::{Question, Snapshot};
 use crate::store_clock::StoreClock;
 
-/// How often a wait looks again where no hint comes, as when another process does the work.
+/// Poll interval of waits without hints, as when another process runs the task.
 pub(crate) const WAIT_POLL: Duration = Duration::from_millis(200);
 
-/// The longest pause between two looks at a store that is unavailable.
+/// The longest pause between reads of an unavailable store.
 pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Accepts tasks for one app's program. Cheap to clone.
@@ -38,12 +40,12 @@ pub(crate) struct Parts<P: Program> {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) app: Box<str>,
     pub(crate) definition: Arc<Definition>,
-    /// Definitions that the worker of this process cannot run, each with why.
+    /// Definitions that this process's worker cannot run, with the reason.
     unrunnable: Arc<Mutex<BTreeMap<String, String>>>,
     pub(crate) task_time: Duration,
-    /// Where the worker of this process takes tasks.
+    /// The queue of this process's worker.
     pub(crate) local_queue: Arc<LocalQueue<P>>,
-    /// Who listens to tasks that were not handed to it at once.
+    /// Listeners of tasks that were not queued directly.
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) live_hub: Arc<LiveHub>,
     pub(crate) closing: Arc<Closing>,
@@ -56,46 +58,48 @@ impl<P: Program> Clone for Engine<P> {
     }
 }
 
-/// What is to become a task.
+/// A request for a new task.
 #[derive(Debug, Clone)]
 pub struct NewRequest {
     /// The user, from the verified token.
     pub owner: Uuid,
     /// The conversation, if it is part of one.
     pub conversation: Option<Uuid>,
-    /// Where it came in.
+    /// The channel.
     pub channel: Channel,
-    /// The same owner's same key is the same task.
+    /// Idempotency key: the same key of the same owner is the same task.
     pub key: Option<String>,
-    /// What the user said.
+    /// The user's message.
     pub message: Message,
-    /// What else the program works on.
+    /// The contents of the files and images that the message carries.
+    pub blobs: Vec<Blob>,
+    /// The input for the program.
     pub input: Value,
-    /// Who listens while it is worked on, as long as that is in this process.
+    /// The listener for live text, if the task runs in this process.
     pub live: Option<Live>,
-    /// How long it is kept once it has ended.
-    pub keeping: Retention,
-    /// How long it waits before it is begun. That time is not the task's.
+    /// How long the task is stored after it has ended.
+    pub retention: Retention,
+    /// Delay before it starts. It does not count against the task's time limit.
     pub not_before: Option<Duration>,
-    /// The trace that the request belongs to, as W3C trace context writes it.
+    /// The trace of the request, as a W3C `traceparent`.
     pub trace: Option<String>,
 }
 
-/// How long a task is kept once it has ended, where it has a wish of its own.
+/// How long a task is stored after it has ended, if it overrides the policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retention {
-    /// So many days, whatever the policy says.
+    /// Number of days. Overrides the policy.
     pub days: Option<u32>,
-    /// Words that the policy and people find it by.
+    /// Tags for the policy and for filters.
     pub tags: Vec<String>,
 }
 
-/// Where a task stands once it has ended or waits for a person.
+/// The state of a task that has ended or waits for a person.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TaskOutcome {
-    /// Which task it is, and whose.
+    /// The task's facts.
     pub facts: Arc<Facts>,
     /// The public state.
     pub status: TaskState,
@@ -103,12 +107,12 @@ pub struct TaskOutcome {
     pub error: Option<String>,
     /// The answer, if there is one.
     pub answer: Option<Answer>,
-    /// What a person is asked.
+    /// Its open questions.
     pub questions: Vec<Question>,
 }
 
 impl TaskOutcome {
-    /// Where a task stands by its row and its newest entry, whether or not it has come to rest.
+    /// Reads the state of a task from its row and its newest entry, even if it is still running.
     pub fn read(record: TaskRecord, newest: &Entry) -> Result<Self, EngineError> {
         let snapshot: Snapshot<Value, Value> = read_snapshot(record.id, &newest.state)?;
         Ok(Self {
@@ -176,13 +180,12 @@ impl<P: Program> Engine<P> {
         }))
     }
 
-    /// Refuses new tasks of users (`engine.busy`) while so many of the app wait to be begun. Without it there is no
-    /// bound.
+    /// Rejects new tasks of users (`engine.busy`) while this many tasks of the app wait. The default is no limit.
     pub fn bound_backlog(&self, limit: usize) {
         self.0.backlog.bound(limit);
     }
 
-    /// How many tasks of the app wait to be begun. Counting stops at `at_most`.
+    /// The number of waiting tasks of the app, at most `at_most`.
     pub async fn waiting_tasks(&self, at_most: usize) -> Result<usize, EngineError> {
         let waiting = Filter {
             states: vec![TaskState::Submitted],
@@ -197,29 +200,28 @@ impl<P: Program> Engine<P> {
         &self.0.store
     }
 
-    /// The store's time, as far as it is known here.
+    /// The store's time, as estimated from this process's clock.
     pub(crate) fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 
-    /// The app whose tasks these are.
+    /// The app's name.
     pub fn app(&self) -> &str {
         &self.0.app
     }
 
-    /// The content hash of the app whose tasks these are.
+    /// The hash of the app's definition.
     pub fn definition(&self) -> &str {
         &self.0.definition.hash
     }
 
-    /// Closes the engine and all its clones: from now on it accepts no task, whoever waits for one is told the
-    /// reason, unless the task has come to rest by then, and listeners of queued tasks are let go of. The first
-    /// reason stays.
+    /// Closes the engine and all its clones. It accepts no more tasks, pending waits end with the reason, and listeners
+    /// of waiting tasks are dropped. Only the first reason is stored.
     pub fn close(&self, reason: impl Into<String>) {
         self.closer().close(reason);
     }
 
-    /// What closes the engine without keeping its program.
+    /// A handle that closes the engine without holding its program.
     pub fn closer(&self) -> Closer<P> {
         Closer {
             closing: Arc::clone(&self.0.closing),
@@ -233,13 +235,12 @@ impl<P: Program> Engine<P> {
         self.0.closing.is_closed()
     }
 
-    /// Returns once the engine is closed, with what whoever waits is told.
+    /// Returns when the engine is closed, with the error for pending waits.
     pub async fn closed(&self) -> EngineError {
         self.closer().closed().await
     }
 
-    /// The definitions whose tasks the worker of this process leaves alone because it cannot run
-    /// them, each with why.
+    /// Definitions that this process's worker cannot run and does not claim, with the reason.
     pub fn unrunnable(&self) -> BTreeMap<String, String> {
         self.lock_unrunnable().clone()
     }
@@ -258,12 +259,12 @@ impl<P: Program> Engine<P> {
         end.unwrap_or(Timestamp::MAX)
     }
 
-    /// Waits until a task has ended or waits for a person. An outage of the store only makes it take longer.
+    /// Waits until a task has ended or waits for a person. Continues through an outage of the store.
     pub async fn wait(&self, viewer: &Viewer, task: Uuid) -> Result<TaskOutcome, EngineError> {
         self.wait_beyond(viewer, task, 0).await
     }
 
-    /// The same once its journal has gone on beyond an entry, such as after an answer.
+    /// Waits as [`wait`](Self::wait) does, for an entry after this one, such as after an answer.
     pub async fn wait_beyond(
         &self,
         viewer: &Viewer,
@@ -273,7 +274,7 @@ impl<P: Program> Engine<P> {
         let mut hint = self.0.store.watch(Scope::Rest(task));
         let mut backoff = Backoff::new(WAIT_POLL, OUTAGE_PAUSE);
         loop {
-            // Asked before the look, so that what came to rest until then is seen.
+            // Checked before the read, so that a task that stopped before it is seen.
             let closed = self.is_closed();
             let (record, entry) = match self.store().newest(viewer, task).await {
                 Ok(newest) => newest.ok_or(EngineError::UnknownTask(task))?,
@@ -294,19 +295,18 @@ impl<P: Program> Engine<P> {
         }
     }
 
-    /// Reads what a task's calls say while they are under way in this process. Nothing is said of a task that another
-    /// process works on, nor of a call that began before anybody read. Whether the reader may see the task is for the
-    /// caller to check.
+    /// Reads the live text of a task's open calls in this process. There is none for a task that another process runs.
+    /// The caller checks whether the reader may see the task.
     pub fn live(&self, task: Uuid) -> LiveReader {
         self.0.live_hub.of(task).read()
     }
 
-    /// Waits for a hint, a moment, or the engine's end.
+    /// Waits for a hint, a timeout, or the closing of the engine.
     pub(crate) async fn until_hint(&self, hint: &mut Hint) {
         self.0.closing.until_hint(hint).await;
     }
 
-    /// Waits for a hint that a task has changed, or a moment.
+    /// Waits for a hint that a task has changed, or a timeout.
     pub(crate) async fn until_changed(&self, task: Uuid) -> Result<(), EngineError> {
         let mut hint = self.0.store.watch(Scope::Task(task));
         self.until_hint(&mut hint).await;
@@ -328,7 +328,7 @@ where
     read_state(task, state)
 }
 
-/// Reads a state, or a part of it.
+/// Parses a state, or a part of it.
 pub(crate) fn read_state<T>(task: Uuid, state: &StateText) -> Result<T, EngineError>
 where
     T: serde::de::DeserializeOwned,

@@ -1,4 +1,4 @@
-//! What the engine tells a caller that it cannot do.
+//! Errors of the engine.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use convoke_model::Invalid;
 use convoke_store::StoreError;
 use uuid::Uuid;
 
-/// Why the engine did not do what it was asked.
+/// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// There is no such task.
     #[error("there is no task {0}")]
     UnknownTask(Uuid),
-    /// A journal does not hold what this version of the engine can read.
+    /// This version of the engine cannot read the journal.
     #[error("the journal of task {task} cannot be read: {reason}")]
     UnreadableJournal {
         /// The task.
@@ -20,32 +20,32 @@ pub enum EngineError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A program made something that its own rules forbid.
+    /// A program produced an invalid value.
     #[error("the program made an invalid value: {0}")]
     Invalid(#[from] Invalid),
-    /// What was asked cannot be done as things stand, and changed nothing.
+    /// The request is not possible in the current state. Nothing was changed.
     #[error("{message}")]
     Refused {
         /// Stable and greppable.
         code: &'static str,
-        /// Why, in a sentence.
+        /// The reason, in one sentence.
         message: String,
     },
-    /// Too many tasks wait to be begun. Nothing was accepted.
-    #[error("{waiting} tasks wait to be begun; try again in {} s", retry_after.as_secs())]
+    /// Too many tasks wait. Nothing was accepted.
+    #[error("{waiting} tasks are waiting to start; try again in {} s", retry_after.as_secs())]
     Busy {
-        /// How many wait.
+        /// The number of waiting tasks.
         waiting: usize,
         /// When to try again.
         retry_after: Duration,
     },
-    /// The engine was closed, and this process works on tasks no more.
+    /// The engine is closed; this process runs no more tasks.
     #[error("the engine is closed: {reason}")]
     Closed {
         /// Why.
         reason: String,
     },
-    /// The store refused or failed.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,5 +1,8 @@
-//! What can happen to a task. Every event is an entry of the journal.
+//! Events of a task. Each is an entry of the journal.
 
+use std::time::Duration;
+
+use convoke_model::Answerer;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,148 +10,177 @@ use uuid::Uuid;
 
 use crate::call::Outcome;
 
-/// Something that happened to a task.
+/// An event of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event<T> {
     /// The task was accepted.
     Submitted {
-        /// What the program works on.
+        /// The input for the program.
         input: Value,
     },
-    /// A worker is about to make a call that was put down before it was begun.
+    /// A worker is about to make a call that was journaled earlier.
     Started {
         /// The call.
         call: Uuid,
     },
-    /// A worker took the task up again after another had held it.
+    /// A worker resumed the task after another one.
     Resumed {
-        /// The task's time begins anew, since nobody worked on it in between.
+        /// The new deadline: the time limit starts again, because no worker ran the task in between.
         deadline: Timestamp,
     },
     /// A call has an outcome.
     Returned {
         /// The call.
         call: Uuid,
-        /// What it was, for people who read the journal.
+        /// Its label, for people who read the journal.
         label: String,
-        /// What came of it.
+        /// Its outcome.
         outcome: Outcome<T>,
-        /// When it was begun. Journals of older versions do not say; the entry's own time is its end.
+        /// When it started. Absent in journals of older versions. The entry's time is its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         started_at: Option<Timestamp>,
-        /// How long it took until the entry.
+        /// Its duration until the entry.
         duration_ms: u64,
     },
-    /// A call may or may not have taken effect and must not be made again unasked.
+    /// A call had no effect and is repeated after a pause.
+    Postponed {
+        /// The call.
+        call: Uuid,
+        /// The pause, in milliseconds, from the time of the entry.
+        pause_ms: u64,
+        /// Why the call failed.
+        cause: String,
+    },
+    /// A call may have taken effect, and must not be repeated without a person's decision.
     OutcomeUnknown {
         /// The call.
         call: Uuid,
-        /// When nobody waits for an answer any more.
+        /// When the question expires.
         expires_at: Timestamp,
-        /// Why it is not known. Journals of older versions do not say.
+        /// Why the outcome is unknown. Absent in journals of older versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<String>,
     },
-    /// A tool was asked whether a call that may have taken effect did.
+    /// A tool verified whether a call took effect.
     Verified {
         /// The call.
         call: Uuid,
-        /// Whether it did; nothing, if that could not be told.
+        /// Whether it did. `None` if the tool could not tell.
         took_effect: Option<bool>,
     },
-    /// The task was begun at a point of another.
+    /// The task was forked from another one.
     Forked {
         /// The other task.
         from: Uuid,
-        /// The entry after which it was begun.
+        /// The entry after which it was forked.
         at: u64,
-        /// What was changed of the state.
+        /// Changes of the state.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         set: Map<String, Value>,
     },
-    /// Somebody answered a question, or nobody did in time.
+    /// A question was answered, or expired.
     Answered {
         /// The question.
         question: Uuid,
-        /// What they said.
+        /// The answer.
         answer: QuestionAnswer,
+        /// Who gave it. Absent if nobody did, and in journals of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Answerer>,
     },
-    /// A worker gave the task back untouched.
+    /// A question that was snoozed is asked again.
+    Reminded {
+        /// The question.
+        question: Uuid,
+    },
+    /// A worker released the task unchanged.
     PutBack {
-        /// Why it could not work on it.
+        /// Why it could not run it.
         why: String,
     },
-    /// A signal that is no answer came in.
+    /// A signal other than an answer arrived.
     Signalled {
-        /// What it is.
+        /// Its kind.
         kind: String,
-        /// What it says.
+        /// Its payload.
         payload: Value,
     },
-    /// The task was called off.
+    /// The task was canceled.
     Canceled {
-        /// Why, if anybody said so.
+        /// The reason, if one was given.
         reason: Option<String>,
     },
-    /// The task's time is over.
+    /// The task's deadline passed.
     DeadlineReached,
     /// The task was claimed again and again without progress.
     Poisoned {
-        /// How often.
+        /// The number of claims.
         claims: u32,
     },
-    /// The task cannot be worked on by anybody: its state or its app cannot be read.
+    /// No worker can run the task: its state or its app cannot be read.
     SetAside {
-        /// What is wrong with it.
+        /// The cause.
         cause: String,
     },
 }
 
-/// What somebody said to a question.
+/// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum QuestionAnswer {
-    /// Go ahead.
+    /// Make the call.
     Approve {
-        /// What else to mind.
+        /// A comment.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// Do not.
+    /// Do not make the call.
     Reject {
         /// Why.
         #[serde(default)]
         message: Option<String>,
     },
-    /// Go on with this instead.
+    /// Continue with this value instead.
     Modify {
-        /// What to go on with.
+        /// The new arguments, or the result of the call.
         value: Value,
     },
-    /// Nobody answered in time.
+    /// Ask again after a pause. The question stays open, and its expiry moves by the pause.
+    Snooze {
+        /// The pause, in milliseconds.
+        pause_ms: u64,
+    },
+    /// The question expired without an answer.
     Expired,
 }
 
 impl QuestionAnswer {
-    /// Go ahead.
+    /// Make the call.
     pub fn approve() -> Self {
         Self::Approve { message: None }
     }
 
-    /// Do not.
+    /// Do not make the call.
     pub fn reject() -> Self {
         Self::Reject { message: None }
     }
 
-    /// Go on with this instead.
+    /// Continue with this value instead.
     pub fn modify(value: impl Into<Value>) -> Self {
         Self::Modify {
             value: value.into(),
         }
     }
 
-    /// The same with a word to whoever asked. A changed value speaks for itself and takes none.
+    /// Ask again after a pause.
+    pub fn snooze(pause: Duration) -> Self {
+        Self::Snooze {
+            pause_ms: u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Adds a comment. Has no effect on a changed value.
     #[must_use]
     pub fn saying(self, text: impl Into<String>) -> Self {
         let message = Some(text.into());
@@ -159,28 +191,31 @@ impl QuestionAnswer {
         }
     }
 
-    /// What was said, in a word.
+    /// The name of the answer.
     pub fn action(&self) -> &'static str {
         match self {
             Self::Approve { .. } => "approve",
             Self::Reject { .. } => "reject",
             Self::Modify { .. } => "modify",
+            Self::Snooze { .. } => "snooze",
             Self::Expired => "expired",
         }
     }
 }
 
 impl<T> Event<T> {
-    /// What happened, in a word.
+    /// The name of the event.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Submitted { .. } => "submitted",
             Self::Started { .. } => "started",
             Self::Resumed { .. } => "resumed",
             Self::Returned { .. } => "returned",
+            Self::Postponed { .. } => "postponed",
             Self::OutcomeUnknown { .. } => "outcome_unknown",
             Self::Verified { .. } => "verified",
             Self::Forked { .. } => "forked",
+            Self::Reminded { .. } => "reminded",
             Self::PutBack { .. } => "put_back",
             Self::Answered { .. } => "answered",
             Self::Signalled { .. } => "signalled",
@@ -191,7 +226,7 @@ impl<T> Event<T> {
         }
     }
 
-    /// Whether the task has come any further. Being picked up, or found stuck, is no progress.
+    /// Whether the event is progress. Resuming or releasing the task is not.
     pub fn is_progress(&self) -> bool {
         !matches!(
             self,
@@ -204,7 +239,7 @@ impl<T> Event<T> {
         )
     }
 
-    /// Why the task is ended without its program, if it is.
+    /// The cause, if the event ends the task without its program.
     pub(crate) fn set_aside_cause(&self) -> Option<String> {
         match self {
             Self::Poisoned { claims } => Some(format!(

@@ -1,4 +1,4 @@
-//! A task's journal as a stream of entries, and the places in it.
+//! A task's journal as a stream of entries, and cursors in it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,21 +17,20 @@ use crate::engine::{Engine, OUTAGE_PAUSE};
 use crate::error::EngineError;
 use crate::program::Program;
 
-/// A place in the events of a task: right after one of them, or after all events of a step. It is made from the journal
-/// alone, so that it is the same in every process, and stays so. Cursors are ordered as the events are. Following from
-/// one gives what comes later.
+/// A position in the events of a task: after one event, or after all events of an entry. It depends only on the
+/// journal, so it is the same in every process and never changes. Cursors are ordered like the events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventCursor {
     step: u64,
-    /// How many events of the step lie before the place.
+    /// Number of the entry's events before the position.
     events: u32,
 }
 
 impl EventCursor {
-    /// Before the first event.
+    /// The position before the first event.
     pub const START: Self = Self { step: 0, events: 0 };
 
-    /// After all events of a step; steps are numbered from 1.
+    /// After all events of an entry. Entries are numbered from 1.
     pub const fn after(step: u64) -> Self {
         Self {
             step,
@@ -39,17 +38,17 @@ impl EventCursor {
         }
     }
 
-    /// After the first so many events of a step.
+    /// After the first `events` events of an entry.
     pub const fn within(step: u64, events: u32) -> Self {
         Self { step, events }
     }
 
-    /// The number of the step that the place lies in, and 0 at the start.
+    /// The sequence of the position's entry; 0 at the start.
     pub const fn step(self) -> u64 {
         self.step
     }
 
-    /// How many events of the step lie before the place; at most, where all of them do.
+    /// Number of the entry's events before the position; the maximum if it is after all of them.
     pub const fn events(self) -> u32 {
         self.events
     }
@@ -65,7 +64,7 @@ impl fmt::Display for EventCursor {
     }
 }
 
-/// A text that names no place in the events of a task.
+/// A text that is not a cursor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no cursor; write one as an event gives it, such as 7.2, or the number of a step")]
 pub struct InvalidCursor(String);
@@ -115,9 +114,9 @@ impl<'de> Deserialize<'de> for EventCursor {
     }
 }
 
-/// A task's entries after a step, and those that are added from now on, whoever works on it. The stream ends once the task
-/// has ended and all was given. It ends with an error where the task does not exist (any more); an outage of the store only
-/// makes it take longer. Whoever follows again from the last step misses nothing.
+/// Streams a task's entries after a sequence, stored and future ones. Ends after the last entry of an ended task, or
+/// with an error if the task does not exist (any more). Continues through an outage of the store. Following again from
+/// the last sequence misses nothing.
 pub fn entries(
     store: Arc<dyn Store>,
     viewer: &Viewer,
@@ -128,7 +127,7 @@ pub fn entries(
 }
 
 impl<P: Program> Engine<P> {
-    /// The same, until the engine is closed: then the stream ends with an error, unless the task has ended.
+    /// Follows a task until the engine is closed. The stream then ends with an error, unless the task has ended.
     pub fn entries(
         &self,
         viewer: &Viewer,
@@ -140,10 +139,10 @@ impl<P: Program> Engine<P> {
     }
 }
 
-/// The pause after the first look that failed.
+/// The pause after the first failed read.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Steps that are read from the store at a time, which bounds what a slow reader holds.
+/// Entries per read, which bounds the memory of a slow reader.
 const READ_AT_ONCE: u64 = 64;
 
 struct Follower {
@@ -152,20 +151,20 @@ struct Follower {
     viewer: Viewer,
     task: Uuid,
     hint: Hint,
-    /// The step to give next.
+    /// The sequence of the next entry.
     next: u64,
     backoff: Backoff,
-    /// Steps that were read and not given yet.
+    /// Entries that are read and not returned yet.
     read: VecDeque<Entry>,
     over: bool,
 }
 
-/// What a look at the store found.
+/// The result of a read.
 enum Lookup {
     Steps,
     /// Nothing new yet.
     Nothing,
-    /// Nothing new ever.
+    /// The task has ended; no more entries.
     End,
 }
 
@@ -206,7 +205,7 @@ impl Follower {
                 self.next = entry.seq + 1;
                 return Some(Ok(entry));
             }
-            // Asked before the look, so that what was written until then is given.
+            // Checked before the read, so that entries written before it are returned.
             let closed = self.closing.is_closed();
             let error = match self.look().await {
                 Ok(Lookup::Steps) => continue,

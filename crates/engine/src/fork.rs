@@ -1,4 +1,4 @@
-//! A new task that begins at a point of another one's journal.
+//! Forks: new tasks that start at a point of another task's journal.
 
 use std::sync::Arc;
 
@@ -14,9 +14,8 @@ use crate::machine::Machine;
 use crate::program::{Facts, Program};
 
 impl<P: Program> Engine<P> {
-    /// Begins a task where another stood after an entry, with changes to its state. It is a task of its
-    /// own: its calls are made anew under ids of their own, what was asked is asked again, and it belongs
-    /// to no conversation. It is carried out like any other.
+    /// Starts a task from another task's state after an entry, with changes to it. Its open calls are made again with
+    /// new ids, open questions are asked again, and it belongs to no conversation.
     pub async fn fork(
         &self,
         viewer: &Viewer,
@@ -53,13 +52,13 @@ impl<P: Program> Engine<P> {
             deadline: self.full_time(),
             ..Facts::from(&record)
         };
-        let mut said = messages;
-        said.retain(|stored| stored.seq <= at);
-        let new_messages = said
+        let mut earlier = messages;
+        earlier.retain(|stored| stored.seq <= at);
+        let new_messages = earlier
             .iter()
-            .map(|stored| NewMessage::new(&stored.message, stored.spoken))
+            .map(|stored| NewMessage::new(&stored.message, stored.in_conversation))
             .collect();
-        let messages = said.into_iter().map(|stored| stored.message).collect();
+        let messages = earlier.into_iter().map(|stored| stored.message).collect();
         let program = Arc::clone(&self.0.program);
         let machine = Machine::fork(program, facts.clone(), origin, messages, &set)
             .map_err(|reason| EngineError::refused("task.fork_refused", reason))?;

@@ -1,8 +1,8 @@
-//! Writes one task's entries under one claim, in order, and outlives outages of the store.
+//! Writes a task's entries under one claim, in order, and continues after outages of the store.
 //!
-//! Appends are sent ahead: the store takes them in the order in which they are made, and refuses one whose predecessor
-//! is missing. After an outage the store's own row says which of them were written; the rest is sent again. An append
-//! that is refused although its turn has come means that another worker has claimed the task.
+//! Appends are pipelined: the store applies them in order, and rejects one whose predecessor is missing. After an
+//! outage, the task's row shows which of them were written; the rest is sent again. If an append is rejected although
+//! its predecessor was written, another worker has claimed the task.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ pub(crate) struct JournalWriter {
     durable: Durable,
 }
 
-/// When something is on disk, if it is not already. Once an append is durable, so is everything before it.
+/// Resolves when an append is durable. Everything before it is then durable too.
 #[derive(Clone)]
 pub(crate) enum Durable {
     Now,
@@ -32,7 +32,7 @@ pub(crate) enum Durable {
 }
 
 impl Durable {
-    /// Of something that the store was just told. A store in memory has it at once.
+    /// Polls the append once: a store in memory has finished already.
     pub(crate) fn of<T: Send + 'static>(mut done: StoreFuture<T>) -> Self {
         match poll_once(&mut done) {
             Poll::Ready(Ok(_)) => Self::Now,
@@ -57,18 +57,18 @@ fn poll_once<T>(done: &mut StoreFuture<T>) -> Poll<Result<T, StoreError>> {
     done.poll_unpin(&mut Context::from_waker(Waker::noop()))
 }
 
-/// What the futures of the appends share.
+/// State shared by the appends' futures.
 struct Appends {
     store: Arc<dyn Store>,
     task: Uuid,
     epoch: u64,
-    /// Sent, and not known to be durable.
-    unconfirmed: Mutex<VecDeque<Unconfirmed>>,
+    /// Sent and not yet known to be durable.
+    unconfirmed: Mutex<VecDeque<UnconfirmedAppend>>,
     /// One recovery at a time.
     recovery: tokio::sync::Mutex<()>,
 }
 
-struct Unconfirmed {
+struct UnconfirmedAppend {
     /// The sequence before its first entry, and with its last.
     before: u64,
     after: u64,
@@ -76,7 +76,7 @@ struct Unconfirmed {
 }
 
 impl JournalWriter {
-    /// Goes on after the entry that the fence names, which is durable as told.
+    /// Continues after the entry of the fence. `durable` resolves when that entry is durable.
     pub(crate) fn new(store: Arc<dyn Store>, fence: Fence, durable: Durable) -> Self {
         Self {
             appends: Arc::new(Appends {
@@ -96,12 +96,12 @@ impl JournalWriter {
         self.fence
     }
 
-    /// When everything that was appended is durable.
+    /// Resolves when all appends are durable.
     pub(crate) fn durable(&self) -> Durable {
         self.durable.clone()
     }
 
-    /// Appends a batch. It takes effect after the one before it, whether or not anybody waits.
+    /// Appends a batch after the previous one. It takes effect even if the future is dropped.
     pub(crate) fn append(&mut self, batch: Batch) {
         let batch = Arc::new(batch);
         let before = self.fence.seq;
@@ -121,7 +121,7 @@ impl JournalWriter {
             Poll::Pending => {}
         }
         let after = self.fence.seq;
-        self.appends.unconfirmed().push_back(Unconfirmed {
+        self.appends.unconfirmed().push_back(UnconfirmedAppend {
             before,
             after,
             batch,
@@ -141,13 +141,13 @@ impl JournalWriter {
 }
 
 impl Appends {
-    fn unconfirmed(&self) -> MutexGuard<'_, VecDeque<Unconfirmed>> {
+    fn unconfirmed(&self) -> MutexGuard<'_, VecDeque<UnconfirmedAppend>> {
         self.unconfirmed
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything up to a sequence is durable.
+    /// Marks everything up to a sequence as durable.
     fn confirm(&self, after: u64) {
         self.unconfirmed().retain(|append| append.after > after);
     }
@@ -156,7 +156,7 @@ impl Appends {
         self.unconfirmed().iter().all(|append| append.after > after)
     }
 
-    /// Waits until the store can be used, and makes sure that everything up to a sequence is written once.
+    /// Waits until the store is available, and ensures that everything up to a sequence is written exactly once.
     async fn recover(&self, after: u64, mut error: StoreError) -> Result<(), StoreError> {
         let _one = self.recovery.lock().await;
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_LONGEST);
@@ -165,7 +165,7 @@ impl Appends {
             if self.is_confirmed(after) {
                 return Ok(());
             }
-            // An append that was sent ahead is refused where one before it was not taken.
+            // A pipelined append is rejected if one before it was not written.
             let is_fenced = matches!(error, StoreError::Fenced { .. });
             if !is_fenced && !error.is_outage() {
                 return Err(error);
@@ -174,7 +174,8 @@ impl Appends {
                 tracing::warn!(task = %self.task, %error, "an entry could not be written and is tried again");
                 metrics::STORE_OUTAGES.increment(["append"]);
             }
-            if !is_fenced || tried {
+            // Whether it was written after all, or would be now, is found out at once.
+            if tried {
                 backoff.pause().await;
             }
             tried = true;
@@ -231,7 +232,7 @@ impl Appends {
     }
 }
 
-/// The pause after the first failed attempt; each later one is twice as long.
+/// The pause after the first failed attempt. Doubles with each attempt.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 
 /// The longest pause.

@@ -1,10 +1,10 @@
-//! Durable execution. It knows no model, no HTTP and no tool protocol: a [`Program`] says what comes
-//! next, an [`Executor`] carries it out, and between the two the journal.
+//! Durable execution, independent of models, HTTP and tool protocols: a [`Program`] decides the next step, an
+//! [`Executor`] performs its calls, and the journal records both.
 //!
 //! - [`machine`] is pure: state and event in, state and calls out. The same journal always leads to
 //!   the same state.
 //! - [`Engine`] accepts tasks, cancels, answers and forks them, and waits for ends.
-//! - [`Worker`] claims tasks, performs their calls, and writes down what came of them before anything
+//! - [`Worker`] claims tasks, performs their calls, and journals every outcome before anything
 //!   outside can see it.
 
 mod answering;
@@ -28,6 +28,7 @@ mod live_hub;
 mod local_queue;
 pub mod machine;
 mod measured;
+mod messages;
 mod permits;
 mod program;
 mod snapshot;
@@ -51,6 +52,7 @@ pub use event::{Event, QuestionAnswer};
 pub use follow::{EventCursor, InvalidCursor, entries};
 pub use live::{Live, LiveUpdate};
 pub use live_hub::{LiveReader, LiveText};
+pub use messages::Messages;
 pub use permits::Permits;
 pub use program::{AddedMessage, Ending, Facts, NewCall, Program, Step, View};
 pub use snapshot::{Question, QuestionKind, Rest, Snapshot};

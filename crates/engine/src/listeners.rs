@@ -1,4 +1,4 @@
-//! Who listens to tasks that wait for a worker of this process.
+//! Listeners of tasks that wait for a worker of this process.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use crate::live::Live;
 
-/// Listeners kept at most. A task that another process takes never claims its listener here, so that
-/// without a bound they would add up.
+/// Limit of listeners. A task that another process claims never takes its listener, so without a limit they would
+/// accumulate.
 const MAX_WAITING: usize = 10_000;
 
-/// Listeners of accepted tasks until a worker takes the task up. Past the bound the oldest hear nothing.
+/// Listeners of accepted tasks until a worker starts the task. Above the limit, the oldest are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners(Mutex<BTreeMap<Uuid, Live>>);
 
@@ -19,18 +19,18 @@ impl Listeners {
     pub(crate) fn add(&self, task: Uuid, live: Live) {
         let mut waiting = self.lock();
         waiting.insert(task, live);
-        // Ids sort by the time they were minted.
+        // Ids sort by creation time.
         if waiting.len() > MAX_WAITING {
             waiting.pop_first();
         }
     }
 
-    /// Gives a task's listener to whoever works on it.
+    /// Takes a task's listener, for its driver.
     pub(crate) fn take(&self, task: Uuid) -> Option<Live> {
         self.lock().remove(&task)
     }
 
-    /// Lets go of all of them: nobody takes them any more.
+    /// Drops all listeners.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }

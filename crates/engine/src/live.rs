@@ -1,29 +1,28 @@
-//! What a call says while it is under way. It is live only: nothing of it is in the journal, and whoever
-//! listens later hears nothing.
+//! Live text of a call for a listener. It is not journaled, and a later listener does not get it.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A piece of what is being said.
+/// A piece of live text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LiveUpdate<'a> {
     /// More of the text.
     Text(&'a str),
-    /// What was said so far is not the answer: it starts over.
+    /// Discard the text so far; the call starts over.
     Again,
 }
 
-/// Somebody who listens to a task. Cheap to clone.
+/// A listener of a task's live text. Cheap to clone.
 #[derive(Clone)]
 pub struct Live(Arc<dyn Fn(LiveUpdate<'_>) + Send + Sync>);
 
 impl Live {
-    /// Listens by way of a function, which must not block.
+    /// Calls a function for every piece. It must not block.
     pub fn new(listener: impl Fn(LiveUpdate<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(listener))
     }
 
-    /// Says something.
+    /// Sends a piece.
     pub fn say(&self, heard: LiveUpdate<'_>) {
         (self.0)(heard);
     }

@@ -1,11 +1,10 @@
-//! What calls say while they are under way, for everybody in this process who follows the task.
+//! Live text of open calls, for all followers in this process.
 //!
-//! The hub keeps the text of each call under way once, whoever reads it. A reader keeps only how far it has read: a slow one
-//! gets larger pieces, and holds no memory. The text is speculative: it is gone once the call has an outcome, which the
-//! journal then has.
+//! The hub stores the text of each open call once. A reader stores only its position, so a slow reader gets larger
+//! pieces and holds no memory. The text is speculative: it is removed when the call has an outcome in the journal.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use serde::Serialize;
 use tokio::sync::watch;
@@ -13,21 +12,21 @@ use uuid::Uuid;
 
 use crate::live::LiveUpdate;
 
-/// Bytes of text that are kept for one call. What is said beyond it is not live; the journal has it in the end.
+/// Limit of live text per call, in bytes. Text beyond it appears only in the journal.
 const MAX_LIVE_BYTES: usize = 256 * 1024;
 
-/// Live text of all tasks that are worked on or followed in this process.
+/// Live text of all tasks that run or are followed in this process.
 #[derive(Debug, Default)]
 pub(crate) struct LiveHub(Mutex<HashMap<Uuid, Weak<TaskLive>>>);
 
 impl LiveHub {
-    /// The live text of a task, for as long as anybody holds it.
+    /// The live text of a task, created on first use.
     pub(crate) fn of(&self, task: Uuid) -> Arc<TaskLive> {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = tasks.get(&task).and_then(Weak::upgrade) {
             return live;
         }
-        // Tasks that nobody holds any more go in passing, so that they do not add up.
+        // Removes tasks without readers and writers, so that they do not accumulate.
         if tasks.len() >= tasks.capacity() {
             tasks.retain(|_, live| live.strong_count() > 0);
         }
@@ -41,8 +40,8 @@ impl LiveHub {
 #[derive(Debug, Default)]
 pub(crate) struct TaskLive {
     calls: Mutex<BTreeMap<Uuid, CallText>>,
-    /// Counts changes. It has a receiver for each reader.
-    changes: watch::Sender<u64>,
+    /// Tells of changes, with a receiver per reader. Created for the first of them.
+    changes: OnceLock<watch::Sender<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -52,40 +51,47 @@ struct CallText {
 }
 
 impl TaskLive {
-    /// Whether anybody reads.
+    /// Whether there is a reader.
     pub(crate) fn has_readers(&self) -> bool {
-        self.changes.receiver_count() > 0
+        let changes = self.changes.get();
+        changes.is_some_and(|changes| changes.receiver_count() > 0)
     }
 
-    /// A call says something.
+    /// Adds text of a call.
     pub(crate) fn say(&self, call: Uuid, update: LiveUpdate<'_>) {
         {
             let mut calls = self.lock();
-            let said = calls.entry(call).or_default();
+            let call_text = calls.entry(call).or_default();
             match update {
                 LiveUpdate::Again => {
-                    said.attempt += 1;
-                    said.text.clear();
+                    call_text.attempt += 1;
+                    call_text.text.clear();
                 }
-                LiveUpdate::Text(text) if said.text.len() + text.len() <= MAX_LIVE_BYTES => {
-                    said.text.push_str(text);
+                LiveUpdate::Text(text) if call_text.text.len() + text.len() <= MAX_LIVE_BYTES => {
+                    call_text.text.push_str(text);
                 }
                 LiveUpdate::Text(_) => return,
             }
         }
-        self.changes.send_modify(|changes| *changes += 1);
+        self.changed();
     }
 
-    /// A call has an outcome, or is given up.
+    /// Removes a call that has an outcome or was abandoned.
     pub(crate) fn end(&self, call: Uuid) {
         if self.lock().remove(&call).is_some() {
-            self.changes.send_modify(|changes| *changes += 1);
+            self.changed();
+        }
+    }
+
+    fn changed(&self) {
+        if let Some(changes) = self.changes.get() {
+            changes.send_replace(());
         }
     }
 
     pub(crate) fn read(self: Arc<Self>) -> LiveReader {
-        let mut changed = self.changes.subscribe();
-        // What was said before counts as said since the last look.
+        let mut changed = self.changes.get_or_init(watch::Sender::default).subscribe();
+        // Text from before counts as unread.
         changed.mark_changed();
         LiveReader {
             changed,
@@ -99,22 +105,22 @@ impl TaskLive {
     }
 }
 
-/// A piece of live text, or what takes earlier pieces back.
+/// A piece of live text, or a reset of earlier pieces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum LiveText {
-    /// More of what a call says.
+    /// More text of a call.
     Text {
         /// The call.
         call: Uuid,
-        /// Which attempt at it.
+        /// The attempt, from 0.
         attempt: u32,
-        /// Bytes of this attempt's text before this piece.
+        /// Bytes of the attempt's text before this piece.
         offset: usize,
         /// The piece.
         text: String,
     },
-    /// What a call said so far counts no more: it is made again, or says something else.
+    /// Discard the text of this call: it is repeated or starts over.
     Reset {
         /// The call.
         call: Uuid,
@@ -125,47 +131,51 @@ pub enum LiveText {
 #[derive(Debug)]
 pub struct LiveReader {
     live: Arc<TaskLive>,
-    changed: watch::Receiver<u64>,
-    /// The attempt that was read of each call, and how far.
+    changed: watch::Receiver<()>,
+    /// Attempt and position of each call.
     positions: BTreeMap<Uuid, (u32, usize)>,
 }
 
 impl LiveReader {
-    /// What was said since the last look.
+    /// The text since the last call of this.
     pub fn read(&mut self) -> Vec<LiveText> {
         self.changed.mark_unchanged();
         let calls = self.live.lock();
         self.positions.retain(|call, _| calls.contains_key(call));
         let mut pieces = Vec::new();
-        for (call, said) in calls.iter() {
+        for (call, call_text) in calls.iter() {
             let (attempt, offset) = self.positions.get(call).copied().unwrap_or_default();
-            let offset = if attempt == said.attempt { offset } else { 0 };
+            let offset = if attempt == call_text.attempt {
+                offset
+            } else {
+                0
+            };
             if offset == 0 && self.positions.get(call).is_some_and(|(_, read)| *read > 0) {
                 pieces.push(LiveText::Reset { call: *call });
             }
-            if offset < said.text.len() {
+            if offset < call_text.text.len() {
                 pieces.push(LiveText::Text {
                     call: *call,
-                    attempt: said.attempt,
+                    attempt: call_text.attempt,
                     offset,
-                    text: said.text.get(offset..).unwrap_or_default().to_owned(),
+                    text: call_text.text.get(offset..).unwrap_or_default().to_owned(),
                 });
             }
             self.positions
-                .insert(*call, (said.attempt, said.text.len()));
+                .insert(*call, (call_text.attempt, call_text.text.len()));
         }
         pieces
     }
 
-    /// Counts what calls have said as not read yet.
+    /// Marks all text as unread.
     pub fn begin_again(&mut self, calls: &[Uuid]) {
         self.positions.retain(|call, _| !calls.contains(call));
         self.changed.mark_changed();
     }
 
-    /// Waits until something was said since the last look.
+    /// Waits for new text.
     pub async fn changed(&mut self) {
-        // The sender is part of what this reader holds, so that the wait ends with a change only.
+        // The reader holds the sender too, so the wait only ends with a change.
         let _ = self.changed.changed().await;
     }
 }
@@ -179,17 +189,17 @@ mod tests {
     const CALL: Uuid = Uuid::from_u128(1);
 
     fn text(pieces: &[LiveText]) -> String {
-        let mut said = String::new();
+        let mut call_text = String::new();
         for piece in pieces {
             match piece {
                 LiveText::Text { offset, text, .. } => {
-                    assert_eq!(*offset, said.len());
-                    said.push_str(text);
+                    assert_eq!(*offset, call_text.len());
+                    call_text.push_str(text);
                 }
-                LiveText::Reset { .. } => said.clear(),
+                LiveText::Reset { .. } => call_text.clear(),
             }
         }
-        said
+        call_text
     }
 
     #[test]
@@ -209,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_is_made_again_takes_back_what_was_said() {
+    fn a_repeated_attempt_resets_the_live_text() {
         let live = LiveHub::default().of(Uuid::nil());
         let mut reader = Arc::clone(&live).read();
         live.say(CALL, LiveUpdate::Again);
@@ -237,15 +247,18 @@ mod tests {
         }
         let heard = slow.read();
         assert_eq!(heard.len(), 1, "one piece, however much was said");
-        assert!(text(&heard).len() <= MAX_LIVE_BYTES);
+        let heard = text(&heard).len();
+        assert!(heard <= MAX_LIVE_BYTES && heard + piece.len() > MAX_LIVE_BYTES);
     }
 
     #[test]
     fn tasks_that_nobody_holds_do_not_add_up() {
         let hub = LiveHub::default();
+        let held = hub.of(Uuid::from_u128(0));
         for task in 0..10_000 {
             hub.of(Uuid::from_u128(task));
         }
+        assert!(Arc::ptr_eq(&held, &hub.of(Uuid::from_u128(0))));
         assert!(hub.0.lock().unwrap().len() < 100);
     }
 
@@ -260,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_is_woken_by_what_is_said_and_by_a_call_that_ends() {
+    fn a_reader_is_woken_by_text_and_by_the_end_of_a_call() {
         let is_woken = |reader: &mut LiveReader| reader.changed().now_or_never().is_some();
         let live = LiveHub::default().of(Uuid::nil());
         let mut reader = Arc::clone(&live).read();
@@ -295,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_back_of_an_attempt_that_had_said_nothing() {
+    fn an_attempt_without_text_needs_no_reset() {
         let live = LiveHub::default().of(Uuid::nil());
         let mut reader = Arc::clone(&live).read();
         live.say(CALL, LiveUpdate::Again);

@@ -1,5 +1,5 @@
-//! Where an engine hands tasks to the worker of its own process. A task that is handed over is held
-//! from the moment it is written down, and nobody has to read it back to go to work on it.
+//! The queue from an engine to the worker of its own process. A queued task is stored with the worker's lease, so it
+//! needs no claim and is not read back.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,21 +14,22 @@ use crate::machine::Machine;
 use crate::permits::{Permit, Permits};
 use crate::program::Program;
 
-/// A task on its way to the worker.
+/// A new task for the worker.
 pub(crate) struct HandOff<P: Program> {
     /// The definition that the task started with.
     pub(crate) definition: Arc<Definition>,
-    pub(crate) machine: Machine<P>,
+    /// Boxed, as the machine is large and changes hands several times.
+    pub(crate) machine: Box<Machine<P>>,
     pub(crate) fence: Fence,
-    /// When the task itself is durable.
+    /// Resolves when the task is durable.
     pub(crate) durable: Durable,
-    /// Who listens meanwhile.
+    /// The listener for live text.
     pub(crate) live: Option<Live>,
-    /// Who waits for the end.
+    /// Waits for the end.
     pub(crate) waiter: Option<oneshot::Sender<TaskOutcome>>,
 }
 
-/// The worker of this process that takes new tasks, if there is one.
+/// The worker of this process, if it accepts new tasks.
 pub(crate) struct LocalQueue<P: Program>(Mutex<Option<LocalWorker<P>>>);
 
 impl<P: Program> Default for LocalQueue<P> {
@@ -37,7 +38,7 @@ impl<P: Program> Default for LocalQueue<P> {
     }
 }
 
-/// A worker that takes tasks, as others see it.
+/// The sending side of a worker's queue.
 pub(crate) struct LocalWorker<P: Program> {
     lease: Lease,
     permits: Permits,
@@ -55,7 +56,7 @@ impl<P: Program> Clone for LocalWorker<P> {
 }
 
 impl<P: Program> LocalQueue<P> {
-    /// Registers the worker that takes tasks from now on.
+    /// Registers the worker that receives new tasks.
     pub(crate) fn open(
         &self,
         worker: &str,
@@ -74,12 +75,12 @@ impl<P: Program> LocalQueue<P> {
         receiver
     }
 
-    /// Nobody takes tasks any more.
+    /// Stops handing out tasks.
     pub(crate) fn close(&self) {
         *self.lock() = None;
     }
 
-    /// The worker and a permit of it, if there is a worker and it has one.
+    /// The worker and one of its permits, if one is free.
     pub(crate) fn take(&self) -> Option<(LocalWorker<P>, Permit)> {
         let local_worker = self.lock();
         let local_worker = local_worker.as_ref()?;
@@ -93,12 +94,12 @@ impl<P: Program> LocalQueue<P> {
 }
 
 impl<P: Program> LocalWorker<P> {
-    /// Under whose lease a task is written down that is handed to it.
+    /// The lease with which a task for this worker is stored.
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// Hands a task over. Should the worker be gone, the task is claimed once its lease is over.
+    /// Sends a task. If the worker is gone, the task is claimed when its lease expires.
     pub(crate) fn hand_over(&self, hand_off: HandOff<P>, permit: Permit) {
         let _ = self.sender.send((hand_off, permit));
     }

@@ -1,7 +1,8 @@
-//! The pure core: where a task stands and what happened give where it stands next and which calls to
-//! make. No clock, no ids, no I/O: all of them come in with the event.
+//! The pure state machine: state and event lead to the next state and the calls to make. No clock, no ids, no I/O: all
+//! of them come with the event.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use convoke_model::{Message, TaskState};
 use convoke_store::NewMessage;
@@ -11,6 +12,7 @@ use uuid::Uuid;
 
 use crate::call::{Call, Failure, FailureKind, Outcome};
 use crate::event::{Event, QuestionAnswer};
+use crate::messages::Messages;
 use crate::program::{Ending, Facts, NewCall, Program, Step, View, effect_id};
 use crate::snapshot::{Question, QuestionKind, Rest, Snapshot};
 
@@ -19,14 +21,14 @@ pub struct Machine<P: Program> {
     program: Arc<P>,
     facts: Arc<Facts>,
     snapshot: Snapshot<P::State, P::Request>,
-    messages: Arc<Vec<Message>>,
+    messages: Messages,
     seq: u64,
 }
 
-/// What one event led to.
+/// The result of an event.
 #[derive(Debug)]
 pub struct Transition<R> {
-    /// Messages that were added.
+    /// Added messages.
     pub messages: Vec<NewMessage>,
     /// Calls to make now.
     pub perform: Vec<Arc<Call<R>>>,
@@ -42,18 +44,18 @@ impl<R> Default for Transition<R> {
 }
 
 impl<P: Program> Machine<P> {
-    /// A task that nothing has happened to yet.
+    /// A new task.
     pub fn new(program: Arc<P>, facts: Facts) -> Self {
         Self {
             program,
             facts: Arc::new(facts),
             snapshot: Snapshot::default(),
-            messages: Arc::default(),
+            messages: Messages::default(),
             seq: 0,
         }
     }
 
-    /// A task as its newest entry left it.
+    /// Restores a task from its newest entry.
     pub fn restore(
         program: Arc<P>,
         facts: Facts,
@@ -65,33 +67,33 @@ impl<P: Program> Machine<P> {
             program,
             facts: Arc::new(facts),
             snapshot,
-            messages: Arc::new(messages),
+            messages: messages.into_iter().collect(),
             seq,
         }
     }
 
-    /// What never changes about the task.
+    /// The immutable facts.
     pub fn facts(&self) -> &Arc<Facts> {
         &self.facts
     }
 
-    /// Where the task stands.
+    /// The current state.
     pub fn snapshot(&self) -> &Snapshot<P::State, P::Request> {
         &self.snapshot
     }
 
-    /// When the task's time is over.
+    /// The current deadline.
     pub fn deadline(&self) -> Timestamp {
         self.snapshot.deadline.unwrap_or(self.facts.deadline)
     }
 
-    /// Where the task stands, for whoever needs no machine any more.
+    /// Converts the machine to its state.
     pub fn into_snapshot(self) -> Snapshot<P::State, P::Request> {
         self.snapshot
     }
 
-    /// What was said so far.
-    pub fn messages(&self) -> &Arc<Vec<Message>> {
+    /// The messages so far.
+    pub fn messages(&self) -> &Messages {
         &self.messages
     }
 
@@ -100,13 +102,12 @@ impl<P: Program> Machine<P> {
         self.seq
     }
 
-    /// Takes in messages that come with the task itself.
+    /// Sets the initial messages.
     pub fn begin_with(&mut self, messages: impl IntoIterator<Item = Message>) {
-        Arc::make_mut(&mut self.messages).extend(messages);
+        self.messages.extend(messages);
     }
 
-    /// Takes in an event. Events that no longer mean anything, such as the outcome of a call that
-    /// was given up, change nothing but the sequence.
+    /// Applies an event. Obsolete events, such as the outcome of an abandoned call, change only the sequence.
     pub fn apply(&mut self, event: Event<P::Reply>, at: Timestamp) -> Transition<P::Request> {
         self.seq += 1;
         match event {
@@ -124,7 +125,7 @@ impl<P: Program> Machine<P> {
                 self.mark_started(call);
                 Transition::default()
             }
-            // An ended task is taken up only to write down that it has ended.
+            // An ended task is only claimed to record its end.
             Event::Resumed { .. } if self.snapshot.status.is_final() => Transition::default(),
             Event::Resumed { deadline } => {
                 self.snapshot.deadline = Some(deadline);
@@ -137,6 +138,10 @@ impl<P: Program> Machine<P> {
                 };
                 self.ask_program(event, Some(&closed), at)
             }
+            Event::Postponed { call, pause_ms, .. } => {
+                self.postpone(call, pause_ms, at);
+                Transition::default()
+            }
             Event::OutcomeUnknown {
                 call,
                 expires_at,
@@ -145,11 +150,17 @@ impl<P: Program> Machine<P> {
                 self.ask_person(call, expires_at, cause);
                 Transition::default()
             }
-            // A task that was begun at a point of another has that point's state in its first entry.
+            // The first entry of a forked task holds the original's state.
             Event::Verified { .. } | Event::Forked { .. } | Event::PutBack { .. } => {
                 Transition::default()
             }
-            Event::Answered { question, answer } => self.take_answer(question, answer, at),
+            Event::Reminded { question } => {
+                self.remind(question);
+                Transition::default()
+            }
+            Event::Answered {
+                question, answer, ..
+            } => self.take_answer(question, answer, at),
             Event::Canceled { reason } => {
                 let cause = reason.unwrap_or_else(|| "called off".into());
                 self.snapshot.stop(TaskState::Canceled, cause);
@@ -164,8 +175,8 @@ impl<P: Program> Machine<P> {
         }
     }
 
-    /// A task that begins where another stood: with its messages, its state and the calls that were
-    /// open there, none of them begun. Gives why, where that cannot be.
+    /// Creates a forked task from the messages, the state and the open calls of another, with no call started. Returns
+    /// the reason if that is not possible.
     pub fn fork(
         program: Arc<P>,
         facts: Facts,
@@ -173,14 +184,14 @@ impl<P: Program> Machine<P> {
         messages: Vec<Message>,
         set: &Map<String, Value>,
     ) -> Result<Self, String> {
-        let asked = |call: &Call<P::Request>| {
+        let question = |call: &Call<P::Request>| {
             let question = origin.questions.iter().find(|open| open.id == call.id);
             question.map(|question| question.prompt.clone())
         };
         let open = origin.open.iter().map(|call| NewCall {
             label: call.label.clone(),
             request: call.request.clone(),
-            approval: asked(call),
+            approval: question(call),
         });
         let open = open.collect();
         let at = facts.created_at;
@@ -212,7 +223,7 @@ impl<P: Program> Machine<P> {
         Ok(machine)
     }
 
-    /// Marks calls as not begun, because the worker puts the task down.
+    /// Marks calls as not started, because the worker releases the task.
     pub fn put_down(&mut self, calls: &[Arc<Call<P::Request>>]) {
         for call in &mut self.snapshot.open {
             if calls.iter().any(|other| other.id == call.id) {
@@ -250,16 +261,16 @@ impl<P: Program> Machine<P> {
         first: bool,
         at: Timestamp,
     ) -> Transition<P::Request> {
-        self.snapshot.stage = step.stage.or(self.snapshot.stage);
+        if let Some(stage) = step.stage {
+            self.snapshot.enter(stage);
+        }
         let messages = step
             .messages
             .iter()
-            .map(|said| NewMessage::new(&said.message, said.spoken))
+            .map(|added| NewMessage::new(&added.message, added.in_conversation))
             .collect();
-        if !step.messages.is_empty() {
-            let said = step.messages.into_iter().map(|said| said.message);
-            Arc::make_mut(&mut self.messages).extend(said);
-        }
+        let added = step.messages.into_iter().map(|added| added.message);
+        self.messages.extend(added);
         if let Some(end) = step.end {
             let (status, answer, error) = match end {
                 Ending::Completed(answer) => (TaskState::Completed, answer, None),
@@ -285,9 +296,10 @@ impl<P: Program> Machine<P> {
                 id,
                 label: new.label,
                 request: new.request,
-                // A submitted task's first calls wait for whoever claims it.
+                // The first calls of a submitted task start with its first claim.
                 started: !first && !asks && due_at.is_none(),
                 due_at,
+                postponed: 0,
             });
             if let Some(prompt) = new.approval {
                 let expires_at = at
@@ -299,6 +311,7 @@ impl<P: Program> Machine<P> {
                     about: QuestionKind::Approval,
                     prompt,
                     expires_at,
+                    snoozed_until: None,
                 });
             } else if due_at.is_none() {
                 perform.push(Arc::clone(&call));
@@ -317,18 +330,19 @@ impl<P: Program> Machine<P> {
         Transition { messages, perform }
     }
 
-    /// When a call is due that is not made at once.
+    /// The due time of a delayed call.
     fn due_at(&self, request: &P::Request, at: Timestamp) -> Option<Timestamp> {
         let delay = self.program.delay(request);
         (!delay.is_zero()).then(|| at.checked_add(delay).unwrap_or(Timestamp::MAX))
     }
 
-    /// A task with an open question and nothing else to do but wait is one that waits for a person.
+    /// A task with an open question and only waiting calls is input-required.
     fn settle(&mut self) {
-        self.snapshot.status = match self.snapshot.rest() {
+        let next = match self.snapshot.rest() {
             Some(Rest::Until { asks: true, .. }) => TaskState::InputRequired,
             _ => TaskState::Working,
         };
+        self.snapshot.move_to(next);
     }
 
     fn mark_started(&mut self, id: Uuid) {
@@ -336,6 +350,17 @@ impl<P: Program> Machine<P> {
             let call = Arc::make_mut(call);
             call.started = true;
             call.due_at = None;
+        }
+        self.settle();
+    }
+
+    fn postpone(&mut self, id: Uuid, pause_ms: u64, at: Timestamp) {
+        if let Some(call) = self.snapshot.open.iter_mut().find(|call| call.id == id) {
+            let call = Arc::make_mut(call);
+            let due_at = at.checked_add(Duration::from_millis(pause_ms));
+            call.started = false;
+            call.due_at = Some(due_at.unwrap_or(Timestamp::MAX));
+            call.postponed = call.postponed.saturating_add(1);
         }
         self.settle();
     }
@@ -361,42 +386,58 @@ impl<P: Program> Machine<P> {
                 about: QuestionKind::OutcomeUnknown,
                 prompt,
                 expires_at,
+                snoozed_until: None,
             });
         }
         self.settle();
     }
 
-    /// Answering twice, or something never asked, or with what cannot be used, changes nothing.
+    fn remind(&mut self, id: Uuid) {
+        let mut questions = self.snapshot.questions.iter_mut();
+        if let Some(question) = questions.find(|question| question.id == id) {
+            question.snoozed_until = None;
+            question.seq = self.seq;
+        }
+    }
+
+    /// A second answer, an answer to an unknown question, and an invalid answer have no effect.
     fn take_answer(
         &mut self,
         id: Uuid,
         answer: QuestionAnswer,
         at: Timestamp,
     ) -> Transition<P::Request> {
-        let asked = self
+        let question_index = self
             .snapshot
             .questions
             .iter()
             .position(|open| open.id == id);
-        let called = self.snapshot.open.iter().position(|call| call.id == id);
-        let (Some(asked), Some(called)) = (asked, called) else {
+        let call_index = self.snapshot.open.iter().position(|call| call.id == id);
+        let (Some(question_index), Some(call_index)) = (question_index, call_index) else {
             return Transition::default();
         };
-        let about = self.snapshot.questions[asked].about;
-        let request = &self.snapshot.open[called].request;
+        let about = self.snapshot.questions[question_index].about;
+        let request = &self.snapshot.open[call_index].request;
         let outcome = match (answer, about) {
             (QuestionAnswer::Approve { message }, _) => {
-                let told = message.map(|message| self.program.approved(request, &message));
-                return self.go_ahead(asked, called, told, at);
+                let approved = message.map(|message| self.program.approved(request, &message));
+                return self.go_ahead(question_index, call_index, approved, at);
+            }
+            (QuestionAnswer::Snooze { pause_ms }, _) => {
+                let question = &mut self.snapshot.questions[question_index];
+                question.snooze(at, Duration::from_millis(pause_ms));
+                // A snoozed question takes another answer.
+                question.seq = self.seq;
+                return Transition::default();
             }
             (QuestionAnswer::Modify { value }, QuestionKind::Approval) => {
                 return match self.program.modified(request, value) {
-                    Ok(request) => self.go_ahead(asked, called, Some(request), at),
+                    Ok(request) => self.go_ahead(question_index, call_index, Some(request), at),
                     Err(_) => Transition::default(),
                 };
             }
             (QuestionAnswer::Modify { value }, QuestionKind::OutcomeUnknown) => {
-                match self.program.given(request, value) {
+                match self.program.manual_reply(request, value) {
                     Ok(reply) => Outcome::Done(reply),
                     Err(_) => return Transition::default(),
                 }
@@ -411,8 +452,8 @@ impl<P: Program> Machine<P> {
                 about,
             )),
         };
-        self.snapshot.questions.remove(asked);
-        let call = self.snapshot.open.remove(called);
+        self.snapshot.questions.remove(question_index);
+        let call = self.snapshot.open.remove(call_index);
         let returned = Event::Returned {
             call: id,
             label: call.label.clone(),
@@ -423,30 +464,31 @@ impl<P: Program> Machine<P> {
         self.ask_program(returned, Some(&call), at)
     }
 
-    /// A person has agreed to a call: the entry that says so is also the one that begins it.
+    /// Starts an approved call, in the same entry as the approval.
     fn go_ahead(
         &mut self,
-        asked: usize,
-        called: usize,
+        question_index: usize,
+        call_index: usize,
         modified: Option<P::Request>,
         at: Timestamp,
     ) -> Transition<P::Request> {
-        let about = self.snapshot.questions.remove(asked).about;
+        let about = self.snapshot.questions.remove(question_index).about;
         let request = modified.as_ref();
         let due_at = match about {
-            QuestionKind::Approval => {
-                self.due_at(request.unwrap_or(&self.snapshot.open[called].request), at)
-            }
+            QuestionKind::Approval => self.due_at(
+                request.unwrap_or(&self.snapshot.open[call_index].request),
+                at,
+            ),
             QuestionKind::OutcomeUnknown => None,
         };
-        let call = Arc::make_mut(&mut self.snapshot.open[called]);
+        let call = Arc::make_mut(&mut self.snapshot.open[call_index]);
         call.started = due_at.is_none();
         call.due_at = due_at;
         if let Some(request) = modified {
             call.request = request;
         }
         let perform = match due_at {
-            None => vec![Arc::clone(&self.snapshot.open[called])],
+            None => vec![Arc::clone(&self.snapshot.open[call_index])],
             Some(_) => Vec::new(),
         };
         self.settle();
@@ -457,8 +499,7 @@ impl<P: Program> Machine<P> {
     }
 }
 
-/// Why a call that a person did not agree to has no result. One that had been begun may have taken
-/// effect.
+/// The failure of a call that a person rejected. If it had started, it may have taken effect.
 fn not_made(code: &str, message: String, about: QuestionKind) -> Failure {
     Failure {
         code: code.into(),
@@ -468,5 +509,6 @@ fn not_made(code: &str, message: String, about: QuestionKind) -> Failure {
             QuestionKind::OutcomeUnknown => FailureKind::Unknown,
         },
         transient: false,
+        retry_in: None,
     }
 }

@@ -1,4 +1,4 @@
-//! The metrics of tasks, where they are more than one line.
+//! Metrics of tasks.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use crate::program::Facts;
 
-/// A task was taken up by its first worker.
-pub(crate) fn begun(app: &str, facts: &Facts, now: Timestamp) {
+/// Records the first start of a task.
+pub(crate) fn task_started(app: &str, facts: &Facts, now: Timestamp) {
     metrics::TASK_WAIT.observe_time(since(facts.created_at, now), [app]);
 }
 
-/// A task has ended, and that is on disk.
+/// Records the durable end of a task.
 pub(crate) fn ended(app: &str, state: TaskState, created_at: Timestamp, now: Timestamp) {
     metrics::TASKS_ENDED.increment([app, state.as_str()]);
     metrics::TASK_DURATION.observe_time(since(created_at, now), [app, state.as_str()]);
@@ -24,7 +24,7 @@ fn since(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or_default()
 }
 
-/// Since when a task has been at its stage, in this worker's hands.
+/// The start of the task's current stage in this worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StageTimer(Instant);
 
@@ -33,8 +33,11 @@ impl StageTimer {
         Self(Instant::now())
     }
 
-    /// The task has left the stage.
+    /// Records the duration of the stage.
     pub(crate) fn left(&mut self, app: &str, stage: Stage) {
+        if !convoke_telemetry::is_collected() {
+            return;
+        }
         let now = Instant::now();
         metrics::STAGE_DURATION.observe_time(now.duration_since(self.0), [app, stage.as_str()]);
         self.0 = now;

@@ -1,8 +1,8 @@
-//! What a program is: a pure function from where a task stands and what happened to what comes next.
+//! The `Program` port: a pure function from a task's state and an event to the next step.
 
 use std::time::Duration;
 
-use convoke_model::{Answer, Channel, Message, Stage};
+use convoke_model::{Answer, Approvers, Channel, Message, Stage};
 use convoke_store::TaskRecord;
 use convoke_telemetry::TraceContext;
 use jiff::Timestamp;
@@ -13,8 +13,9 @@ use uuid::{Builder, Uuid};
 
 use crate::call::Call;
 use crate::event::Event;
+use crate::messages::Messages;
 
-/// What never changes about a task.
+/// The immutable facts of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The task.
@@ -23,13 +24,13 @@ pub struct Facts {
     pub owner: Uuid,
     /// The conversation it belongs to.
     pub conversation: Option<Uuid>,
-    /// Where the request came in.
+    /// The channel of the request.
     pub channel: Channel,
-    /// The task that started it.
+    /// The parent task, if it is a child.
     pub parent: Option<Uuid>,
     /// When it was accepted.
     pub created_at: Timestamp,
-    /// When its time is over, unless that was begun anew.
+    /// The original deadline. A resume may extend it, see [`View::deadline`].
     pub deadline: Timestamp,
     /// The span that the task continues: its caller's or its parent's. A task that begins a trace has its own here.
     pub trace: TraceContext,
@@ -62,33 +63,32 @@ impl From<&TaskRecord> for Facts {
     }
 }
 
-/// Where a task stands when something happens to it.
+/// A task as a program sees it at an event.
 #[derive(Debug)]
 pub struct View<'a, R> {
-    /// What never changes.
+    /// The immutable facts.
     pub facts: &'a Facts,
     /// The messages so far.
-    pub messages: &'a [Message],
-    /// When the event happened. A program knows no other clock.
+    pub messages: &'a Messages,
+    /// The time of the event, the only clock of a program.
     pub at: Timestamp,
-    /// When the task's time is over. It is later than its facts say where that was begun anew.
+    /// The current deadline. Later than in the facts if a resume extended it.
     pub deadline: Timestamp,
-    /// The call that has just returned, as it was made.
+    /// The call that returned with this event, as requested.
     pub returned: Option<&'a Call<R>>,
-    /// The number of the entry that the event becomes.
+    /// The sequence of the event's entry.
     pub seq: u64,
 }
 
 impl<R> View<'_, R> {
-    /// The effect id that the step's call of this index will have.
+    /// The effect id of the step's call with this index.
     pub fn call_id(&self, index: usize) -> Uuid {
         effect_id(self.facts.id, self.seq, index)
     }
 }
 
-/// The id of a call: the same task, entry and position always give the same one, and no other call has
-/// it. The place is spread over the half of the task's id that is random, so that the ids of two tasks
-/// are as far apart as the tasks' own.
+/// The id of a call, derived from the task, the entry and the call's position. The position is hashed into the random
+/// half of the task's id, so ids of different tasks stay as far apart as the tasks' own.
 pub(crate) fn effect_id(task: Uuid, seq: u64, index: usize) -> Uuid {
     let (high, low) = task.as_u64_pair();
     let place = (seq << 16) ^ index as u64;
@@ -96,8 +96,7 @@ pub(crate) fn effect_id(task: Uuid, seq: u64, index: usize) -> Uuid {
     Builder::from_custom_bytes(id.into_bytes()).into_uuid()
 }
 
-/// Gives every number another that looks like chance: the finaliser of `SplitMix64`. The top bits, where
-/// a UUID has its variant, are left alone.
+/// Mixes the bits of a number with the finaliser of `SplitMix64`. Keeps the top bits, which hold the variant of a UUID.
 fn spread(place: u64) -> u64 {
     const VARIANT_BITS: u64 = 2;
     let half = (64 - VARIANT_BITS) / 2;
@@ -109,14 +108,14 @@ fn spread(place: u64) -> u64 {
     mixed ^ (mixed >> half)
 }
 
-/// A call that a program wants made. The machine gives it its id.
+/// A call that a program requests. The machine assigns its id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewCall<R> {
-    /// What it is, for people.
+    /// A label for people.
     pub label: String,
-    /// What the executor needs to know.
+    /// The request for the executor.
     pub request: R,
-    /// What to ask a person before it is made, if anybody must agree.
+    /// The approval question, if a person must approve the call.
     pub approval: Option<String>,
 }
 
@@ -125,20 +124,20 @@ pub struct NewCall<R> {
 pub struct AddedMessage {
     /// The message.
     pub message: Message,
-    /// Whether it was said to or by the user, and so belongs to the conversation.
-    pub spoken: bool,
+    /// Whether it is to or from the user, and so part of the conversation.
+    pub in_conversation: bool,
 }
 
-/// What comes next.
+/// The next step of a task.
 #[derive(Debug, Clone)]
 pub struct Step<R> {
-    /// The finer step that the task is at now.
+    /// The new stage, if it changes.
     pub stage: Option<Stage>,
     /// Messages to add.
     pub messages: Vec<AddedMessage>,
     /// Calls to make.
     pub calls: Vec<NewCall<R>>,
-    /// How it ends, if it does. Calls that are still open are given up.
+    /// The ending, if the task ends. Open calls are abandoned.
     pub end: Option<Ending>,
 }
 
@@ -158,7 +157,7 @@ impl<R> Default for Step<R> {
 pub enum Ending {
     /// With an answer.
     Completed(Box<Answer>),
-    /// Without one: with a message that the user can read and a cause that an operator can find.
+    /// As failed, with a message for the user and a cause for the operator.
     Failed {
         /// For the user.
         message: Box<Answer>,
@@ -167,40 +166,42 @@ pub enum Ending {
     },
 }
 
-/// Says what a task does. Pure: the same state and event always give the same step.
+/// Decides what a task does. Pure: the same state and event always lead to the same step.
 pub trait Program: Send + Sync + 'static {
-    /// All that the program knows of a task besides its messages. It is written with every entry, so
-    /// it must stay small.
+    /// The program's state of a task, besides its messages. Written with every entry, so it must stay small.
     type State: Clone + Default + Serialize + DeserializeOwned + Send + Sync;
 
-    /// What a call asks for. It is written with the entry that makes it and with every one until it
-    /// returns.
+    /// The request of a call. Written with every entry from the one that makes the call until it returns.
     type Request: Clone + Serialize + DeserializeOwned + Send + Sync;
 
-    /// What a call gives. It is written once.
+    /// The reply of a call. Written once.
     type Reply: Serialize + DeserializeOwned + Send;
 
-    /// How long a person has to agree to a call.
+    /// How long an approval question stays open.
     fn approval_time(&self) -> Duration {
         Duration::from_hours(24)
     }
 
-    /// How long after the step that asks for it a call is made. The wait is a timer: it is journaled, outlives the
-    /// process, and costs neither a permit nor the task's time.
+    /// The delay of a call after its step. It is a journaled timer: it survives the process, and uses neither a permit
+    /// nor the task's time.
     fn delay(&self, _request: &Self::Request) -> Duration {
         Duration::ZERO
     }
 
-    /// The request that a person makes of one that they were asked about, or why it cannot be made.
+    /// Who may answer a question about this call.
+    fn approvers(&self, _state: &Self::State, _request: &Self::Request) -> Approvers {
+        Approvers::default()
+    }
+
+    /// The request with a person's changes, or why the changes are invalid.
     fn modified(&self, request: &Self::Request, value: Value) -> Result<Self::Request, String>;
 
-    /// The request that a person has agreed to, with what they said to it.
+    /// The request with the comment of the person who approved it.
     fn approved(&self, request: &Self::Request, _message: &str) -> Self::Request {
         request.clone()
     }
 
-    /// The calls of a task that begins where another stood: those that were open there, unless what
-    /// was changed of the state makes them others.
+    /// The open calls of a forked task: those of the original, rebuilt if the changed state affects them.
     fn fork(
         &self,
         _view: View<'_, Self::Request>,
@@ -215,10 +216,10 @@ pub trait Program: Send + Sync + 'static {
         }
     }
 
-    /// The reply that a person gives in the place of a call whose outcome is unknown, or why it is none.
-    fn given(&self, request: &Self::Request, value: Value) -> Result<Self::Reply, String>;
+    /// A reply that a person enters for a call whose outcome is unknown, or why it is invalid.
+    fn manual_reply(&self, request: &Self::Request, value: Value) -> Result<Self::Reply, String>;
 
-    /// What comes next. Called with `Submission` first, then with every `Returned`, `SignalReceipt` and
+    /// The next step of a task. Called with `Submission` first, then with every `Returned`, `SignalReceipt` and
     /// `DeadlineReached`; the last must end the task.
     fn step(
         &self,

@@ -1,6 +1,7 @@
-//! The state that every entry carries: all of a task but its messages.
+//! The state in every entry: all of a task except its messages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use convoke_model::{Answer, Stage, TaskState};
 use jiff::Timestamp;
@@ -9,15 +10,15 @@ use uuid::Uuid;
 
 use crate::call::Call;
 
-/// Where a task stands after an entry.
+/// The state of a task after an entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot<S, R> {
     /// The public state.
     pub status: TaskState,
-    /// The finer step.
+    /// The stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
-    /// When the task's time is over, if it was begun anew.
+    /// The deadline, if a resume extended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// Calls without an outcome.
@@ -37,7 +38,7 @@ pub struct Snapshot<S, R> {
 }
 
 impl<S: Default, R> Default for Snapshot<S, R> {
-    /// Of a task that nothing has happened to yet.
+    /// The state of a new task.
     fn default() -> Self {
         Self {
             status: TaskState::Submitted,
@@ -52,22 +53,22 @@ impl<S: Default, R> Default for Snapshot<S, R> {
     }
 }
 
-/// Why nobody has to work on a task for now. This is the only place that decides it.
+/// Why a task needs no worker for now. The only place that decides this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
     /// It has ended.
     Ended,
-    /// Everything that is open waits for a person or for a timer.
+    /// All open calls wait for a person or for a timer.
     Until {
-        /// The earliest time at which something is to be done: a call is due, or a question expires.
+        /// The next time at which a call is due, or a question expires or is asked again.
         wake_at: Timestamp,
-        /// Whether a person is asked.
+        /// Whether a question is open.
         asks: bool,
     },
 }
 
 impl<S, R> Snapshot<S, R> {
-    /// Why nobody has to work on the task for now, if that is so.
+    /// Why the task needs no worker for now. `None` if it does.
     pub fn rest(&self) -> Option<Rest> {
         if self.status.is_final() {
             return Some(Rest::Ended);
@@ -78,52 +79,85 @@ impl<S, R> Snapshot<S, R> {
             return None;
         }
         let due = self.open.iter().filter_map(|call| call.due_at);
-        let expiries = self.questions.iter().map(|question| question.expires_at);
+        let timers = self.questions.iter().map(Question::timer);
         Some(Rest::Until {
-            wake_at: due.chain(expiries).min()?,
+            wake_at: due.chain(timers).min()?,
             asks: !self.questions.is_empty(),
         })
     }
 
-    /// Ends a task that has not ended before its program could.
+    /// Moves the task to another state, if that is legal. One entry may hold two moves: from waiting to working, and
+    /// from there to the end. A state that cannot follow changes nothing.
+    pub(crate) fn move_to(&mut self, next: TaskState) {
+        let present = self.status;
+        let through_work =
+            present.can_become(TaskState::Working) && TaskState::Working.can_become(next);
+        if present.can_become(next) || through_work {
+            self.status = next;
+        }
+    }
+
+    /// Enters a stage, if it can follow the present one: only refining goes back. Otherwise the stage stays.
+    pub(crate) fn enter(&mut self, next: Stage) {
+        if self.stage.is_none_or(|present| present.can_become(next)) {
+            self.stage = Some(next);
+        }
+    }
+
+    /// Ends a task without its program, unless it has ended.
     pub(crate) fn stop(&mut self, status: TaskState, cause: String) {
         if !self.status.is_final() {
             self.finish(status, Some(cause));
         }
     }
 
-    /// Ends a task, with whatever is still open.
+    /// Ends a task and drops its open calls and questions.
     pub(crate) fn finish(&mut self, status: TaskState, error: Option<String>) {
-        self.status = status;
+        self.move_to(status);
         self.error = error;
         self.open.clear();
         self.questions.clear();
     }
 }
 
-/// Something that only a person can say.
+/// A question for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// The call that it is about; also the question's id.
     pub id: Uuid,
-    /// The entry that asked it: the same call may be asked about again, first whether to make it and then
-    /// what came of it.
+    /// The sequence of the entry that asked it. The same call may be asked about more than once.
     #[serde(default)]
     pub seq: u64,
-    /// What an answer decides.
+    /// What the answer decides.
     pub about: QuestionKind,
-    /// What is asked.
+    /// The text of the question.
     pub prompt: String,
-    /// When nobody waits for an answer any more.
+    /// When it expires.
     pub expires_at: Timestamp,
+    /// When the question is asked again, if a person has put it off. It can be answered before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snoozed_until: Option<Timestamp>,
 }
 
-/// What an answer decides.
+impl Question {
+    /// When an unanswered question is asked again or expires.
+    pub(crate) fn timer(&self) -> Timestamp {
+        self.snoozed_until.unwrap_or(self.expires_at)
+    }
+
+    pub(crate) fn snooze(&mut self, at: Timestamp, pause: Duration) {
+        let later = |time: Timestamp| time.checked_add(pause).unwrap_or(Timestamp::MAX);
+        self.snoozed_until = Some(later(at));
+        self.expires_at = later(self.expires_at);
+    }
+}
+
+/// What the answer decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionKind {
-    /// Whether a call is made at all. Modifying changes its arguments.
+    /// Whether a call is made. `modify` changes its arguments.
     Approval,
-    /// Whether a call that may have taken effect is made again. Modifying gives its result.
+    /// Whether a call that may have taken effect is repeated. `modify` sets its result.
     OutcomeUnknown,
 }

@@ -1,4 +1,4 @@
-//! The store's time, told by the clock of this process.
+//! The store's time, estimated by the clock of this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use convoke_model::Clock;
 use jiff::{SignedDuration, Timestamp};
 
-/// The process's clock, corrected by what the store says its time is. All processes that share a store so share one
-/// time, whatever their own clocks say: deadlines, timers and questions are judged by it.
+/// This process's clock, corrected by the store's time. All processes of a store thus share one time for deadlines,
+/// timers and questions.
 #[derive(Debug)]
 pub(crate) struct StoreClock {
     local: Arc<dyn Clock>,
-    /// Milliseconds that the store is ahead.
+    /// Milliseconds by which the store is ahead.
     ahead_ms: AtomicI64,
 }
 
@@ -24,11 +24,13 @@ impl StoreClock {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        let ahead = SignedDuration::from_millis(self.ahead_ms.load(Ordering::Relaxed));
-        self.local
-            .now()
-            .saturating_add(ahead)
-            .unwrap_or(Timestamp::MAX)
+        let now = self.local.now();
+        match self.ahead_ms.load(Ordering::Relaxed) {
+            0 => now,
+            ahead => now
+                .saturating_add(SignedDuration::from_millis(ahead))
+                .unwrap_or(Timestamp::MAX),
+        }
     }
 
     /// The process's own time, for [`Self::correct`].
@@ -36,8 +38,8 @@ impl StoreClock {
         self.local.now()
     }
 
-    /// The store said what its time is, between two readings of the process's own clock. A time between them is no
-    /// difference: it only took a while to say so.
+    /// Applies a reading of the store's time, taken between two readings of the own clock. A time between these two
+    /// needs no correction: it is within the latency.
     pub(crate) fn correct(&self, asked_at: Timestamp, store: Timestamp) {
         let told_at = self.local.now();
         let ahead = if store < asked_at {

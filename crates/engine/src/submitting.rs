@@ -1,4 +1,4 @@
-//! Accepts tasks: writes them down, and hands them to the worker of this process where that has a permit for them.
+//! Accepts tasks: stores them, and hands them to this process's worker if it has a free permit.
 
 use std::sync::Arc;
 
@@ -22,23 +22,23 @@ use crate::local_queue::HandOff;
 use crate::machine::Machine;
 use crate::program::{Facts, Program};
 
-/// A task that was accepted, and when it is on disk.
-struct Accepted {
+/// An accepted task, and a future that resolves when it is durable.
+struct AcceptedTask {
     submission: Submission,
     durable: Durable,
 }
 
-/// A request as the first state of a task, not written down yet.
+/// A request as a new task, not stored yet.
 struct Draft<P: Program> {
-    machine: Machine<P>,
+    machine: Box<Machine<P>>,
     task: NewTask,
     live: Option<Live>,
 }
 
 impl<P: Program> Engine<P> {
-    /// Accepts a task. Once this returns, the task is on disk and will be carried out.
+    /// Accepts a task. When this returns, the task is durable.
     pub async fn submit(&self, request: NewRequest) -> Result<Submission, EngineError> {
-        let Accepted {
+        let AcceptedTask {
             submission,
             durable,
         } = self.accept(request, None, self.full_time(), None).await?;
@@ -47,12 +47,12 @@ impl<P: Program> Engine<P> {
             .await
     }
 
-    /// Accepts a task and waits until it has ended or waits for a person.
+    /// Accepts a task and waits until it ends or asks a person.
     pub async fn run(&self, request: NewRequest) -> Result<TaskOutcome, EngineError> {
         self.run_until(request, None, self.full_time()).await
     }
 
-    /// The same for a child of another task, which has no more time than its parent.
+    /// Accepts a child task, whose deadline is at most its parent's, and waits for it.
     pub(crate) async fn run_until(
         &self,
         request: NewRequest,
@@ -68,14 +68,14 @@ impl<P: Program> Engine<P> {
             },
             () = self.0.closing.closed() => {}
         }
-        // Somebody else works on it, unless it was never written down.
+        // Another worker may run it, unless it was never stored.
         let submission = accepted.submission;
         let durable = accepted.durable.wait().await.map(|()| submission);
         let task = self.read_back(submission.id(), durable).await?.id();
         self.wait(&Viewer::System, task).await
     }
 
-    /// The task that a request becomes.
+    /// Builds the task for a request.
     fn draft(&self, request: NewRequest, parent: Option<Uuid>, deadline: Timestamp) -> Draft<P> {
         let now = self.now();
         let id = self.0.ids.next();
@@ -92,14 +92,14 @@ impl<P: Program> Engine<P> {
             deadline,
             trace,
         };
-        // What a parent asks of a child may be worded otherwise after a crash, and is still the same call.
+        // After a crash, a parent may word a child's request differently; it is still the same call.
         let fingerprint = match (&request.key, parent) {
             (Some(_), None) => Some(fingerprint(&request)),
             _ => None,
         };
-        let mut machine = Machine::new(Arc::clone(&self.0.program), facts);
+        let mut machine = Box::new(Machine::new(Arc::clone(&self.0.program), facts));
         let description = request.message.content.clone();
-        let mut messages = vec![NewMessage::spoken(&request.message)];
+        let mut messages = vec![NewMessage::in_conversation(&request.message)];
         machine.begin_with([request.message]);
         let event = Event::Submitted {
             input: request.input,
@@ -120,8 +120,8 @@ impl<P: Program> Engine<P> {
             deadline,
             not_before: request.not_before,
             trace: Some(trace.to_string()),
-            retention_days: request.keeping.days,
-            tags: request.keeping.tags,
+            retention_days: request.retention.days,
+            tags: request.retention.tags,
             stage: machine.snapshot().stage,
             entry: NewEntry {
                 at: now,
@@ -130,7 +130,7 @@ impl<P: Program> Engine<P> {
                 state: text_of(machine.snapshot()),
             },
             messages,
-            blobs: Vec::new(),
+            blobs: request.blobs,
             hold: None,
         };
         Draft {
@@ -146,12 +146,11 @@ impl<P: Program> Engine<P> {
         parent: Option<Uuid>,
         deadline: Timestamp,
         waiter: Option<oneshot::Sender<TaskOutcome>>,
-    ) -> Result<Accepted, EngineError> {
+    ) -> Result<AcceptedTask, EngineError> {
         if self.is_closed() {
             return Err(self.0.closing.error());
         }
-        // A task with neither a key nor a conversation can meet no other, so that work on it begins
-        // while the store still writes it down.
+        // A task without key and conversation cannot conflict with another one, so it starts before it is stored.
         let at_once = request.key.is_none() && request.conversation.is_none();
         let local_worker = match request.not_before {
             None => self.0.local_queue.take(),
@@ -170,10 +169,10 @@ impl<P: Program> Engine<P> {
         task.hold = lease.cloned();
         let queues = local_worker.is_none() || !at_once;
         if queues && let Some(live) = live.take() {
-            // A task can be claimed as soon as it is in the store, so its listener is there first.
+            // The task can be claimed as soon as it is stored, so its listener is registered first.
             self.0.listeners.add(id, live);
             if self.is_closed() {
-                // It may have been closed since the first look, and then this came too late to be let go of.
+                // The engine may have been closed since the first check; then nothing else would remove the listener.
                 self.0.listeners.clear();
                 return Err(self.0.closing.error());
             }
@@ -208,32 +207,32 @@ impl<P: Program> Engine<P> {
         };
         metrics::TASKS_ACCEPTED.increment([self.app(), channel.as_str()]);
         local_worker.hand_over(hand_off, permit);
-        Ok(Accepted {
+        Ok(AcceptedTask {
             submission: Submission::Created { id, held: true },
             durable,
         })
     }
 
-    /// What became of a task that is left to be claimed. Nobody claims one that was not created.
+    /// Removes the listener of a task that was not created, because no worker claims it.
     async fn queued(
         &self,
         id: Uuid,
         channel: Channel,
         submitted: Result<Submission, StoreError>,
-    ) -> Result<Accepted, EngineError> {
+    ) -> Result<AcceptedTask, EngineError> {
         let submission = self.read_back(id, submitted).await;
         if matches!(submission, Ok(Submission::Created { .. })) {
             metrics::TASKS_ACCEPTED.increment([self.app(), channel.as_str()]);
         } else {
             self.0.listeners.take(id);
         }
-        Ok(Accepted {
+        Ok(AcceptedTask {
             submission: submission?,
             durable: Durable::Now,
         })
     }
 
-    /// Finds out whether a task was created where the store could not say so.
+    /// Reads back whether a task was created, after an uncertain write.
     async fn read_back(
         &self,
         id: Uuid,
@@ -265,7 +264,7 @@ impl<P: Program> Engine<P> {
     }
 }
 
-/// The trace that a task belongs to. A caller's `traceparent` that breaks the format counts as none.
+/// The trace of a task. An invalid `traceparent` of the caller is ignored.
 fn trace_of(task: Uuid, traceparent: Option<&str>) -> TraceContext {
     let Some(traceparent) = traceparent else {
         return TraceContext::begin(task);
@@ -276,11 +275,17 @@ fn trace_of(task: Uuid, traceparent: Option<&str>) -> TraceContext {
     })
 }
 
-/// A hash of what is asked, as hexadecimal digits.
+/// A hash of the request, as hexadecimal digits.
 fn fingerprint(request: &NewRequest) -> String {
-    // Whoever repeats a request may mint another conversation for it.
-    let asked = (&request.message.content, &request.input);
-    let digest = Sha256::digest(text_of(&asked));
+    // A repeated request may have another new conversation id.
+    let mut text = text_of(&(&request.message.content, &request.input));
+    if !request.message.parts.is_empty() {
+        text.push_str(&text_of(&request.message.parts));
+    }
+    if !request.message.metadata.is_empty() {
+        text.push_str(&text_of(&request.message.metadata));
+    }
+    let digest = Sha256::digest(text);
     let digits = digest.iter().map(|byte| format!("{byte:02x}"));
     digits.collect()
 }

@@ -1,5 +1,5 @@
-//! The worker: claims tasks, drives many at once, and keeps their leases. An outage of the store ends nothing: the worker
-//! waits, keeps the calls under way, and goes on.
+//! The worker: claims tasks, runs many at once, and renews their leases. It survives an outage of the store: it keeps
+//! open calls running and continues when the store is back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,30 +32,32 @@ use crate::spans;
 use crate::task_driver::TaskDriver;
 use crate::worker_context::{LeaseTime, WorkerContext};
 
-/// What a worker may do, and how long things may take.
+/// Settings of a worker.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The worker's id, unlike any other's.
+    /// The worker's id, unique among all workers.
     pub worker: String,
-    /// Tasks worked on at once.
+    /// Limit of tasks that run at once.
     pub concurrent_tasks: usize,
-    /// How long a claim holds unless renewed.
+    /// Duration of a lease.
     pub lease: Duration,
-    /// How often to look for work where no hint comes.
+    /// How often to claim without a hint from the store.
     pub poll: Duration,
-    /// Values of more bytes are kept beside the journal.
+    /// Larger values, in bytes, are stored as blobs beside the journal.
     pub inline_bytes: usize,
     /// Claims without progress after which a task is set aside.
     pub max_claims: u32,
-    /// How long a question waits for its answer.
+    /// How long a question stays open.
     pub question_time: Duration,
-    /// How often a repeatable call whose outcome is unknown is made again.
+    /// Limit of repetitions of a repeatable call whose outcome is unknown.
     pub repeats: u32,
+    /// How often one call may be postponed. After that its failure stands.
+    pub postponements: u32,
     /// The pause before each repetition, times its number.
     pub repeat_pause: Duration,
-    /// How long stopping waits for calls under way. Leases are prolonged meanwhile.
+    /// How long a stop waits for open calls. Leases are renewed meanwhile.
     pub grace: Duration,
-    /// A task that waits for a timer which is due later than this is given up until then.
+    /// A task that waits longer than this for a timer is released until the timer is due.
     pub hold_timers: Duration,
     /// How long an earlier edition of the app stays open without a task that uses it.
     pub edition_idle: Duration,
@@ -73,6 +75,7 @@ impl Options {
             max_claims: 5,
             question_time: Duration::from_hours(24),
             repeats: 3,
+            postponements: 16,
             repeat_pause: Duration::from_millis(200),
             grace: Duration::from_secs(5),
             hold_timers: Duration::from_secs(2),
@@ -81,7 +84,7 @@ impl Options {
     }
 }
 
-/// Works on tasks of one app.
+/// Runs the tasks of one app.
 pub struct Worker<P: Program, X: Executor<P>> {
     engine: Engine<P>,
     executor: Arc<X>,
@@ -92,14 +95,14 @@ pub struct Worker<P: Program, X: Executor<P>> {
     editions: Option<Arc<dyn Editions<P, X>>>,
 }
 
-/// The edition that a worker goes on with.
+/// A new edition for a worker.
 pub(crate) struct Reload<P: Program, X> {
     pub(crate) engine: Engine<P>,
     pub(crate) executor: Arc<X>,
     pub(crate) options: Options,
 }
 
-/// Both ends: the sender keeps the channel open for a worker that nobody reloads.
+/// Both ends: the sender keeps the channel open if there is no reloader.
 type Reloads<P, X> = (
     mpsc::UnboundedSender<Reload<P, X>>,
     mpsc::UnboundedReceiver<Reload<P, X>>,
@@ -112,7 +115,7 @@ impl<P: Program, X> Reloader<P, X> {
     /// Makes an engine's edition the current one. The engine comes from [`Engine::of_edition`]. Tasks that started with
     /// another edition keep it. The options take effect, except the worker's name, its leases and its number of tasks.
     pub fn reload(&self, engine: Engine<P>, executor: Arc<X>, options: Options) {
-        // A worker that has ended runs nothing any more.
+        // The worker may have ended.
         let _ = self.0.send(Reload {
             engine,
             executor,
@@ -122,13 +125,13 @@ impl<P: Program, X> Reloader<P, X> {
 }
 
 impl<P: Program, X: Executor<P>> Worker<P, X> {
-    /// A worker for an engine's app. From now on the engine hands it tasks, which wait until it runs.
+    /// A worker for an engine's app. The engine queues tasks for it from now on; they wait until it runs.
     pub fn new(engine: Engine<P>, executor: Arc<X>, options: Options) -> Self {
         let permits = Permits::new(options.concurrent_tasks);
         Self::sharing(permits, engine, executor, options)
     }
 
-    /// The same with permits that workers of other apps take as well. `concurrent_tasks` has no effect then.
+    /// A worker that shares permits with workers of other apps. `concurrent_tasks` has no effect.
     pub fn sharing(
         permits: Permits,
         engine: Engine<P>,
@@ -152,7 +155,7 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
         Reloader(self.reloads.0.clone())
     }
 
-    /// Works also on tasks that started with another edition of the app, each with its own. Without this they are left
+    /// Also runs tasks that started with another edition of the app, each with its own edition. Otherwise they are left
     /// to other workers.
     #[must_use]
     pub fn with_editions(mut self, editions: Arc<dyn Editions<P, X>>) -> Self {
@@ -160,8 +163,8 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
         self
     }
 
-    /// Works until told to stop. Then it takes nothing more, waits for calls under way as long as the grace lasts, and
-    /// gives the rest back for the next worker. Ends with an error only where the store can never be used again.
+    /// Runs until `stop`. Then accepts nothing more, waits up to `grace` for open calls, and releases the remaining
+    /// tasks. Fails only if the store is permanently unusable.
     pub async fn run(self, stop: CancellationToken) -> Result<(), EngineError> {
         let lease = self.options.lease;
         let context = Arc::new(WorkerContext {
@@ -189,17 +192,17 @@ impl<P: Program, X: Executor<P>> Worker<P, X> {
     }
 }
 
-/// A task in the worker's hands: under which epoch, and how to reach its driver.
+/// A task that the worker runs: its epoch and its driver.
 struct HeldTask {
     epoch: u64,
     driver: AbortHandle,
     signalled: Arc<Notify>,
 }
 
-/// A request to the store that is under way, with the time at which it was made by the process's two clocks.
+/// An open request to the store, with the times at which it was made by the process's two clocks.
 type Request<T> = Fuse<BoxFuture<'static, (Timestamp, Instant, Result<T, StoreError>)>>;
 
-/// A worker at work.
+/// The state of a running worker.
 struct WorkerState<P: Program, X: Executor<P>> {
     context: Arc<WorkerContext<P, X>>,
     editions: Arc<EditionCache<P, X>>,
@@ -208,7 +211,7 @@ struct WorkerState<P: Program, X: Executor<P>> {
     running: JoinSet<(Uuid, u64)>,
     held: HashMap<Uuid, HeldTask>,
     claiming: Request<Claimed>,
-    /// A permit for the first task that is claimed next, where none was free.
+    /// A permit for the first task of the next claim, if none was free.
     reserved: Option<Permit>,
     renewing: Request<Vec<RenewedLease>>,
 }
@@ -219,19 +222,21 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         let mut work = context.engine.store().watch(Scope::Work);
         let mut renew = interval(context.options.lease / 3);
         let mut poll = interval(context.options.poll);
-        // Whether there may be something to claim.
+        // Whether there may be tasks to claim.
         let mut look = true;
-        let mut asked_for = 0;
+        let mut claim_limit = 0;
+        // When a timer of a task that no worker holds is due, or a lease expires, by the newest claim.
+        let mut next_ready: Option<Instant> = None;
         loop {
-            let room = context.permits.free() + usize::from(self.reserved.is_some());
+            let free = context.permits.free() + usize::from(self.reserved.is_some());
             self.measure();
             // While leases are in doubt, a claim could take this worker's own tasks from its drivers.
             let may_claim =
                 look && self.claiming.is_terminated() && context.lease_time.is_certain();
-            if may_claim && room > 0 && !context.stop.is_cancelled() {
+            if may_claim && free > 0 && !context.stop.is_cancelled() {
                 look = false;
-                asked_for = room;
-                self.claiming = self.claim(room);
+                claim_limit = free;
+                self.claiming = self.claim(free);
             }
             tokio::select! {
                 biased;
@@ -241,11 +246,13 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
                     context = Arc::clone(&self.context);
                 }
                 claimed = &mut self.claiming, if !self.claiming.is_terminated() => {
-                    let (asked_at, _, claimed) = claimed;
+                    let (requested_at, _, claimed) = claimed;
                     let claimed = unless_outage(claimed, "claim", "no task could be claimed")?;
                     if let Some(claimed) = claimed {
-                        context.engine.0.clock.correct(asked_at, claimed.now);
-                        look |= claimed.tasks.len() == asked_for;
+                        context.engine.0.clock.correct(requested_at, claimed.now);
+                        let next = claimed.next_ready_in;
+                        next_ready = next.and_then(|wait| Instant::now().checked_add(wait));
+                        look |= claimed.tasks.len() == claim_limit;
                         for claimed in claimed.tasks {
                             self.take_up(claimed);
                         }
@@ -259,6 +266,10 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
                     self.renewing = self.renew();
                     self.editions.close_idle().await;
                 }
+                () = until(next_ready), if next_ready.is_some() => {
+                    next_ready = None;
+                    look = true;
+                }
                 _ = poll.tick() => look = true,
                 () = work.changed() => look = true,
                 Some((hand_off, permit)) = self.hand_off.recv() => {
@@ -270,13 +281,13 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
                     self.begin(hand_off, permit);
                 }
                 Some(ended) = self.running.join_next() => self.forget(ended),
-                // It is kept for the claim: several workers that only saw it free would pass it on for ever.
-                permit = context.permits.wait(), if may_claim && room == 0 => self.reserved = permit,
+                // Keeps the permit for the claim: otherwise several workers could wake each other forever.
+                permit = context.permits.wait(), if may_claim && free == 0 => self.reserved = permit,
             }
         }
     }
 
-    /// Takes nothing more, and waits for calls under way as long as the grace lasts. Their leases are prolonged.
+    /// Accepts nothing more, and waits up to the grace period for open calls. Their leases are renewed.
     async fn finish(&mut self) {
         self.context.engine.0.local_queue.close();
         self.hand_off.close();
@@ -298,7 +309,7 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         if !self.claiming.is_terminated()
             && let (_, _, Ok(claimed)) = (&mut self.claiming).await
         {
-            // Their drivers give them back.
+            // Their drivers release them.
             for claimed in claimed.tasks {
                 self.take_up(claimed);
             }
@@ -336,15 +347,15 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
             lease: context.options.lease,
             limit,
         };
-        let asked_at = (context.engine.0.clock.local(), Instant::now());
+        let requested_at = (context.engine.0.clock.local(), Instant::now());
         let claimed = context.engine.store().claim(claim);
         claimed
-            .map(move |claimed| (asked_at.0, asked_at.1, claimed))
+            .map(move |claimed| (requested_at.0, requested_at.1, claimed))
             .boxed()
             .fuse()
     }
 
-    /// Goes to work on a task that was claimed.
+    /// Starts a claimed task.
     fn take_up(&mut self, claimed: ClaimedTask) {
         let (facts, epoch) = (Facts::from(&claimed.record), claimed.record.epoch);
         let task = facts.id;
@@ -393,12 +404,12 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         let work = work(Arc::clone(&signalled));
         let (task, engine) = (facts.id, self.context.engine.clone());
         if epoch == FIRST_EPOCH {
-            measured::begun(engine.app(), facts, engine.now());
+            measured::task_started(engine.app(), facts, engine.now());
         }
         let span = spans::of_task(engine.app(), facts, epoch);
         let work = async move {
             if let Err(error) = work.await {
-                // The task stays in the store as its journal has it, and is claimed again.
+                // The task remains in the store and is claimed again.
                 tracing::warn!(%task, %error, code = error.code(), "a task was dropped by its worker");
                 Span::current().record("error.type", error.code());
                 metrics::TASKS_DROPPED.increment([engine.app(), error.code()]);
@@ -414,7 +425,7 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
         self.held.insert(task, held);
     }
 
-    /// Prolongs every lease.
+    /// Renews all leases.
     fn renew(&self) -> Request<Vec<RenewedLease>> {
         let fences = self.held.iter().map(|(task, held)| Fence {
             task: *task,
@@ -422,7 +433,7 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
             seq: 0,
         });
         let fences: Vec<_> = fences.collect();
-        let asked_at = (self.context.engine.0.clock.local(), Instant::now());
+        let requested_at = (self.context.engine.0.clock.local(), Instant::now());
         let renewed = if fences.is_empty() {
             std::future::ready(Ok(Vec::new())).boxed()
         } else {
@@ -430,15 +441,15 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
             store.renew(fences, self.context.options.lease)
         };
         renewed
-            .map(move |renewed| (asked_at.0, asked_at.1, renewed))
+            .map(move |renewed| (requested_at.0, requested_at.1, renewed))
             .boxed()
             .fuse()
     }
 
-    /// A task that is no longer this worker's is dropped at once.
+    /// Aborts tasks whose lease was lost.
     fn renewed(
         &mut self,
-        (_, asked_at, renewed): (Timestamp, Instant, Result<Vec<RenewedLease>, StoreError>),
+        (_, requested_at, renewed): (Timestamp, Instant, Result<Vec<RenewedLease>, StoreError>),
     ) -> Result<(), EngineError> {
         let Some(renewed) = unless_outage(renewed, "renew", "leases could not be prolonged")?
         else {
@@ -456,13 +467,15 @@ impl<P: Program, X: Executor<P>> WorkerState<P, X> {
                 metrics::LEASES_LOST.increment([self.context.engine.app()]);
             }
         }
-        // Not before the lost ones are gone: what waits for this goes on at once.
+        // Only after the lost tasks are aborted, because drivers that wait for this continue at once.
         let context = &self.context;
-        context.lease_time.prolong(asked_at, context.options.lease);
+        context
+            .lease_time
+            .prolong(requested_at, context.options.lease);
         Ok(())
     }
 
-    /// The same task may have been claimed again already; only the claim that ended is forgotten.
+    /// Removes an ended task. It may have been claimed again; only the ended epoch is removed.
     fn forget(&mut self, ended: Result<(Uuid, u64), JoinError>) {
         match ended {
             Ok((task, epoch)) => {
@@ -486,20 +499,27 @@ impl<P: Program, X: Executor<P>> Drop for WorkerState<P, X> {
     }
 }
 
-/// What the store gave, or nothing during an outage.
+/// The store's result, or `None` during an outage.
 fn unless_outage<T>(
-    given: Result<T, StoreError>,
+    outcome: Result<T, StoreError>,
     operation: &'static str,
     consequence: &'static str,
 ) -> Result<Option<T>, EngineError> {
-    match given {
-        Ok(given) => Ok(Some(given)),
+    match outcome {
+        Ok(outcome) => Ok(Some(outcome)),
         Err(error) if error.is_outage() => {
             tracing::warn!(%error, code = error.code(), "{consequence}; it is tried again");
             metrics::STORE_OUTAGES.increment([operation]);
             Ok(None)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What all tasks of a worker share, and until when the worker's leases hold.
+//! State shared by all tasks of a worker, and the validity of its leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::permits::Permits;
 use crate::program::Program;
 use crate::worker::Options;
 
-/// What all tasks of a worker share.
+/// State shared by all tasks of a worker.
 pub(crate) struct WorkerContext<P: Program, X: Executor<P>> {
     pub(crate) engine: Engine<P>,
     pub(crate) executor: Arc<X>,
@@ -24,7 +24,7 @@ pub(crate) struct WorkerContext<P: Program, X: Executor<P>> {
 }
 
 impl<P: Program, X: Executor<P>> WorkerContext<P, X> {
-    /// The same worker with another edition. Its name and its leases stay.
+    /// The context for another edition. The worker's name and leases stay the same.
     pub(crate) fn of_edition(
         &self,
         engine: Engine<P>,
@@ -45,7 +45,7 @@ impl<P: Program, X: Executor<P>> WorkerContext<P, X> {
         }
     }
 
-    /// Whether a call's time goes on beyond a pause.
+    /// Whether a call's deadline is later than a pause.
     pub(crate) fn has_time(
         &self,
         call_context: &CallContext,
@@ -57,35 +57,35 @@ impl<P: Program, X: Executor<P>> WorkerContext<P, X> {
     }
 }
 
-/// Until when every lease of a worker holds, by the monotonic clock of this process. The store prolongs leases from
-/// the moment at which it is asked, which is never earlier than the moment counted from here.
+/// Until when all leases of a worker are valid, by this process's monotonic clock. The store extends leases from when
+/// it handles the request, which is never earlier than the time counted from here.
 #[derive(Debug, Clone)]
 pub(crate) struct LeaseTime(watch::Sender<Instant>);
 
 impl LeaseTime {
-    /// For a worker that holds nothing yet.
+    /// For a worker without leases.
     pub(crate) fn new(lease: Duration) -> Self {
         Self(watch::Sender::new(Instant::now() + lease))
     }
 
-    /// All leases were prolonged by a request that was sent at this time.
+    /// Extends the validity after a renewal request that was sent at this time.
     pub(crate) fn prolong(&self, asked_at: Instant, lease: Duration) {
         self.0.send_replace(asked_at + lease);
     }
 
-    /// Whether all leases hold now.
+    /// Whether all leases are valid now.
     pub(crate) fn is_certain(&self) -> bool {
         Instant::now() < *self.0.borrow()
     }
 
-    /// Returns at a moment at which all leases hold. A call that may change the world begins at no other: once a
-    /// lease is over, another worker may take the call for interrupted.
+    /// Waits until all leases are valid. A call with a possible effect only starts then: after a lease expires, another
+    /// worker may treat the call as interrupted.
     pub(crate) async fn holds(&self) {
         if self.is_certain() {
             return;
         }
         let mut until = self.0.subscribe();
-        // The sender is part of `self`, so that the wait ends with its condition only.
+        // The sender is part of `self`, so the wait only ends with its condition.
         let _ = until.wait_for(|until| Instant::now() < *until).await;
     }
 }

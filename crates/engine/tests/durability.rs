@@ -122,7 +122,7 @@ async fn a_call_that_must_not_be_repeated_asks_a_person_after_a_kill() {
 }
 
 #[tokio::test]
-async fn a_rejected_call_is_told_to_the_program_and_not_made() {
+async fn a_rejected_call_is_reported_to_the_program_and_not_made() {
     let world = World::new();
     world.set(
         "one",
@@ -267,7 +267,7 @@ async fn a_call_is_not_made_again_once_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn of_a_call_that_only_asks_nobody_is_asked_what_came_of_it() {
+async fn a_lost_read_only_call_needs_no_decision_of_a_person() {
     let world = World::new();
     let lost = Behaviour {
         fails: Some(FailureKind::Unknown),

@@ -174,7 +174,7 @@ async fn canceling_is_refused_where_there_is_nothing_to_cancel() {
 }
 
 #[tokio::test]
-async fn canceling_again_is_refused_where_the_first_time_came_too_late() {
+async fn canceling_again_fails_if_the_first_time_was_too_late() {
     let world = World::new();
     let task = world.submit("one").await;
     let claim = Claim {
@@ -272,7 +272,7 @@ async fn nobody_waits_through_a_closed_engine() {
 }
 
 #[tokio::test]
-async fn what_came_to_rest_before_the_engine_was_closed_is_still_told() {
+async fn a_task_that_stopped_before_the_engine_closed_is_still_returned() {
     let world = World::new();
     let task = world.submit("one").await;
     let worker = world.worker();

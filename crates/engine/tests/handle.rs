@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use convoke_engine::{
-    Call, CallContext, Effect, Ending, Engine, Event, Executor, Facts, Failure, FailureKind,
-    NewCall, NewRequest, Options, Outcome, Program, QuestionAnswer, Step, View, Worker,
+    Call, CallContext, Effect, Ending, Engine, Event, Executor, Facts, Failure, Messages, NewCall,
+    NewRequest, Options, Outcome, Program, QuestionAnswer, Step, View, Worker,
 };
-use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
+use convoke_model::{Answer, AnswerFields, Channel, Message, MessageFields, Part, TaskState};
 use convoke_store::{Definition, MemoryStore, Store, Submission, Viewer};
 use convoke_telemetry::TraceContext;
 use convoke_testkit::{CountedIds, SimClock};
@@ -30,7 +30,7 @@ use world::World;
 const APPROVE: QuestionAnswer = QuestionAnswer::Approve { message: None };
 
 /// A worker that takes one task at a time and has not begun to run.
-fn idle_worker(world: &World) -> Worker<world::Words, world::Hands> {
+fn idle_worker(world: &World) -> Worker<world::Words, world::WordExecutor> {
     let options = Options {
         concurrent_tasks: 1,
         ..Options::for_worker("idle")
@@ -136,7 +136,7 @@ async fn tasks_of_one_conversation_are_worked_on_in_turn_while_a_worker_takes_ta
 }
 
 #[tokio::test]
-async fn of_a_task_that_was_called_off_only_questions_that_it_asked_are_closed() {
+async fn a_canceled_task_closes_only_its_own_questions() {
     let world = World::new();
     let task = world.submit("pay?").await;
     let worker = world.worker();
@@ -231,9 +231,9 @@ fn being_picked_up_or_found_stuck_is_no_progress() {
 
 /// Makes one call, whose request is the id that the call is going to have, and refuses every changed fork with what it
 /// was told of the task.
-struct Telling;
+struct OneCall;
 
-impl Program for Telling {
+impl Program for OneCall {
     type State = ();
     type Request = Value;
     type Reply = Value;
@@ -242,7 +242,7 @@ impl Program for Telling {
         Ok(value)
     }
 
-    fn given(&self, _: &Value, value: Value) -> Result<Value, String> {
+    fn manual_reply(&self, _: &Value, value: Value) -> Result<Value, String> {
         Ok(value)
     }
 
@@ -305,29 +305,26 @@ impl Program for Telling {
 
 /// Loses the first answer to every call, and leaves everything that an executor may leave to the trait.
 #[derive(Default)]
-struct Plain(AtomicUsize);
+struct DefaultExecutor(AtomicUsize);
 
-impl Executor<Telling> for Plain {
+impl Executor<OneCall> for DefaultExecutor {
     async fn effect(&self, _: &CallContext, _: &Call<Value>) -> Result<Effect, Failure> {
         Ok(Effect::Repeatable)
     }
 
     async fn perform(&self, _: &CallContext, call: &Call<Value>) -> Outcome<Value> {
         if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
-            return Outcome::Failed(Failure {
-                code: "answer.lost".into(),
-                message: "the answer is lost".into(),
-                kind: FailureKind::Unknown,
-                transient: true,
-            });
+            return Outcome::Failed(
+                Failure::unknown("answer.lost", "the answer is lost").transient(),
+            );
         }
         Outcome::Done(json!({ "is": call.id, "was_told": call.request }))
     }
 }
 
-fn telling(clock: &Arc<SimClock>, task_time: Duration) -> Engine<Telling> {
+fn telling(clock: &Arc<SimClock>, task_time: Duration) -> Engine<OneCall> {
     Engine::new(
-        Arc::new(Telling),
+        Arc::new(OneCall),
         Arc::new(MemoryStore::new(clock.clone())),
         clock.clone(),
         Arc::new(CountedIds::default()),
@@ -344,20 +341,20 @@ fn request(conversation: Option<Uuid>) -> NewRequest {
         channel: Channel::Terminal,
         key: None,
         message: Message::user("tell", Timestamp::UNIX_EPOCH).unwrap(),
+        blobs: Vec::new(),
         input: json!({}),
         live: None,
-        keeping: convoke_engine::Retention::default(),
+        retention: convoke_engine::Retention::default(),
         not_before: None,
         trace: None,
     }
 }
 
 #[tokio::test]
-async fn a_call_is_repeated_under_the_id_that_its_program_was_told_until_the_task_has_no_time_left()
-{
+async fn a_call_is_repeated_with_the_same_id_until_the_deadline() {
     let clock = Arc::new(SimClock::new());
     let engine = telling(&clock, Duration::from_secs(30));
-    let plain = Arc::new(Plain::default());
+    let plain = Arc::new(DefaultExecutor::default());
     let options = Options {
         repeat_pause: Duration::from_millis(1),
         ..Options::for_worker("plain")
@@ -437,7 +434,7 @@ fn call_id(task: u128, seq: u64, index: usize) -> String {
     };
     let view: View<'_, Value> = View {
         facts: &facts,
-        messages: &[],
+        messages: &Messages::default(),
         at,
         deadline: at,
         returned: None,
@@ -460,4 +457,43 @@ fn call_ids_are_the_same_in_every_version() {
     for (seq, index, id) in ids {
         assert_eq!(call_id(TASK, seq, index), id, "entry {seq}, call {index}");
     }
+}
+
+#[tokio::test]
+async fn one_key_with_other_attachments_is_another_request() {
+    let world = World::new();
+    let request = |data: Option<Value>| {
+        let mut request = world.request("one");
+        request.key = Some("same".into());
+        let parts = data.into_iter().map(|data| Part::Data { data });
+        request.message = Message::new(MessageFields {
+            parts: parts.collect(),
+            ..request.message.into_fields()
+        })
+        .unwrap();
+        request
+    };
+    let first = world.engine.submit(request(Some(json!(1)))).await.unwrap();
+    let again = world.engine.submit(request(Some(json!(1)))).await.unwrap();
+    assert_eq!(again, Submission::Existing(first.id()));
+    for other in [Some(json!(2)), None] {
+        let refused = world.engine.submit(request(other)).await.unwrap_err();
+        assert_eq!(refused.code(), "store.key_reused");
+    }
+}
+
+#[tokio::test]
+async fn neither_a_child_nor_a_task_that_a_worker_takes_at_once_is_refused_for_those_that_wait() {
+    let world = World::new();
+    world.engine.bound_backlog(0);
+    let refused = world.engine.submit(world.request("one")).await;
+    assert_eq!(refused.unwrap_err().code(), "engine.busy");
+    // With one permit, the parent has it when its child is accepted.
+    for permits in [1, 2] {
+        let worker = world.worker_with_room_for(permits);
+        let parent = world.engine.run(world.request("a:two")).await.unwrap();
+        assert_eq!(parent.status, TaskState::Completed);
+        worker.stop().await;
+    }
+    assert_eq!(world.performed(), ["two", "two"]);
 }

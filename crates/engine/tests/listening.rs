@@ -17,9 +17,9 @@ use world::World;
 
 /// What was heard, task by task.
 #[derive(Clone, Default)]
-struct Heards(Arc<Mutex<Vec<usize>>>);
+struct HeardTasks(Arc<Mutex<Vec<usize>>>);
 
-impl Heards {
+impl HeardTasks {
     fn listener(&self, task: usize) -> Live {
         let heard = Arc::clone(&self.0);
         Live::new(move |piece| {
@@ -40,7 +40,7 @@ impl Heards {
 async fn every_task_of_many_is_heard_though_most_wait_for_a_place() {
     let world = World::new();
     let worker = world.worker_with_room_for(4);
-    let heards = Heards::default();
+    let heards = HeardTasks::default();
     let tasks = (0..100).map(|task| {
         world.engine.run(NewRequest {
             live: Some(heards.listener(task)),
@@ -58,7 +58,7 @@ async fn every_task_of_many_is_heard_though_most_wait_for_a_place() {
 async fn tasks_that_wait_their_turn_in_a_conversation_are_heard() {
     let world = World::new();
     let worker = world.worker();
-    let heards = Heards::default();
+    let heards = HeardTasks::default();
     let mut tasks = Vec::new();
     for task in 0..5 {
         let request = NewRequest {
@@ -78,7 +78,7 @@ async fn tasks_that_wait_their_turn_in_a_conversation_are_heard() {
 #[tokio::test]
 async fn a_closed_engine_lets_go_of_whoever_listens_to_a_task_that_waits() {
     let world = World::new();
-    let heards = Heards::default();
+    let heards = HeardTasks::default();
     let request = NewRequest {
         live: Some(heards.listener(0)),
         ..world.request("one")

@@ -13,7 +13,7 @@ use convoke_engine::{
     AddedMessage, Call, Ending, Event, Facts, NewCall, Outcome, Program, QuestionAnswer,
     QuestionKind, Snapshot, Step, View,
 };
-use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
+use convoke_model::{Answer, AnswerFields, Channel, Message, Stage, TaskState};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -32,7 +32,7 @@ impl Program for Scripted {
         Ok(value)
     }
 
-    fn given(&self, _: &Value, value: Value) -> Result<Value, String> {
+    fn manual_reply(&self, _: &Value, value: Value) -> Result<Value, String> {
         Ok(value)
     }
 
@@ -110,7 +110,7 @@ fn is_asked(machine: &Machine<Scripted>, call: &Call<Value>) -> bool {
 }
 
 #[test]
-fn a_call_counts_as_begun_from_the_entry_that_asks_for_it_unless_it_waits_for_somebody() {
+fn a_call_counts_as_started_from_its_entry_unless_it_waits_for_a_person() {
     let mut machine = machine(|event| match event {
         Event::Submitted { .. } => calls([call("first", None)]),
         _ => calls([call("second", None), call("asked", Some("May I?"))]),
@@ -188,7 +188,7 @@ fn what_a_step_says_is_among_the_messages_of_the_next() {
     let mut machine = machine(|_| Step {
         messages: vec![AddedMessage {
             message: Message::user("said", AT).unwrap(),
-            spoken: false,
+            in_conversation: false,
         }],
         ..calls([call("next", None)])
     });
@@ -214,6 +214,7 @@ fn a_fork_of_a_task_that_has_ended_begins_without_its_end() {
             request: json!("left"),
             started: true,
             due_at: None,
+            postponed: 0,
         })],
         questions: Vec::new(),
         answer: Some(answer("it failed")),
@@ -251,6 +252,7 @@ fn an_answer_counts_for_the_call_that_it_names() {
     let answered = Event::Answered {
         question: two.id,
         answer: QuestionAnswer::approve(),
+        by: None,
     };
     let transition = machine.apply(answered, AT);
     let performed: Vec<_> = transition.perform.iter().map(|call| call.id).collect();
@@ -262,4 +264,66 @@ fn an_answer_counts_for_the_call_that_it_names() {
         TaskState::Working,
         "a call is under way again"
     );
+}
+
+#[test]
+fn a_stage_goes_back_only_from_refining() {
+    let mut machine = machine(|event| {
+        let mut step = calls([call("next", None)]);
+        step.stage = Some(match event {
+            Event::Signalled { payload, .. } => serde_json::from_value(payload.clone()).unwrap(),
+            _ => Stage::Extracting,
+        });
+        step
+    });
+    machine.apply(submitted(), AT);
+    for (next, present) in [
+        ("composing", Stage::Composing),
+        ("extracting", Stage::Composing),
+        ("planning", Stage::Composing),
+        ("refining", Stage::Refining),
+        ("validating", Stage::Validating),
+        ("extracting", Stage::Validating),
+    ] {
+        let signalled = Event::Signalled {
+            kind: "stage".into(),
+            payload: json!(next),
+        };
+        machine.apply(signalled, AT);
+        assert_eq!(machine.snapshot().stage, Some(present), "to {next}");
+    }
+}
+
+#[test]
+fn every_event_has_the_next_number() {
+    let mut machine = machine(|_| Step::default());
+    assert_eq!(machine.seq(), 0);
+    for seq in 1..4 {
+        machine.apply(
+            Event::Reminded {
+                question: Uuid::nil(),
+            },
+            AT,
+        );
+        assert_eq!(machine.seq(), seq);
+    }
+}
+
+#[test]
+fn of_a_call_the_journal_says_only_what_there_is_to_say() {
+    let call = Call {
+        id: Uuid::nil(),
+        label: "look".into(),
+        request: json!({}),
+        started: false,
+        due_at: None,
+        postponed: 0,
+    };
+    let text = json!({ "id": Uuid::nil(), "label": "look", "request": {} });
+    assert_eq!(json!(call), text);
+    let postponed = Call {
+        postponed: 1,
+        ..call
+    };
+    assert_eq!(json!(postponed)["postponed"], 1);
 }

@@ -13,11 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_engine::{Effect, EngineError, FailureKind, QuestionAnswer};
-use convoke_model::TaskState;
+use convoke_model::{Answerer, TaskState, UserId, UserRole};
 use convoke_store::{Store, Viewer};
+use convoke_testkit::RecordedMetrics;
 use serde_json::{Map, json};
 use uuid::Uuid;
-use world::{Behaviour, Shelf, World};
+use world::{Behaviour, WordEditions, World};
 
 const APPROVE: QuestionAnswer = QuestionAnswer::Approve { message: None };
 
@@ -33,7 +34,7 @@ fn code(refused: Result<(), EngineError>) -> (&'static str, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_answers_at_once_exactly_one_is_taken_and_the_rest_are_told() {
+async fn of_many_answers_at_once_exactly_one_is_accepted_and_the_others_get_an_error() {
     let world = World::new();
     let task = world.submit("pay?").await;
     let worker = world.worker();
@@ -269,7 +270,7 @@ async fn prompt(world: &World, task: Uuid) -> String {
 }
 
 #[tokio::test]
-async fn a_call_that_may_have_taken_effect_is_asked_about_again_where_it_cannot_be_repeated() {
+async fn a_possible_effect_is_asked_about_again_if_it_cannot_be_repeated() {
     let world = World::new();
     let task = cut_short(&world, None).await;
     let refused = Behaviour {
@@ -321,7 +322,7 @@ async fn a_call_that_never_takes_effect_is_left_to_a_person_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_task_begun_at_a_point_of_another_makes_its_calls_under_ids_of_its_own() {
+async fn a_fork_makes_its_calls_with_new_ids() {
     let world = World::new();
     let task = world.submit("one two three").await;
     let worker = world.worker();
@@ -402,15 +403,15 @@ async fn a_question_that_was_open_is_asked_again_in_a_fork() {
 }
 
 #[tokio::test]
-async fn a_task_goes_on_with_what_it_was_begun_with() {
+async fn a_task_continues_with_its_edition() {
     let world = World::new();
     let old = world.edition("old").submit(world.request("one")).await;
     let elsewhere = world.edition("elsewhere");
     let foreign = elsewhere.submit(world.request("two")).await;
     let (old, foreign) = (old.unwrap().id(), foreign.unwrap().id());
-    let shelf = Arc::new(Shelf {
+    let shelf = Arc::new(WordEditions {
         hands: Arc::clone(&world.hands),
-        ..Shelf::default()
+        ..WordEditions::default()
     });
     let worker = world.worker_of(&world.engine, Some(shelf.clone()));
     assert_eq!(world.until_ended(old).await.status, TaskState::Completed);
@@ -492,4 +493,92 @@ async fn a_call_that_is_asked_about_again_is_answered_again_in_the_same_moment()
         .unwrap();
     assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
     worker.stop().await;
+}
+
+#[tokio::test]
+async fn who_may_answer_is_decided_by_the_call_that_the_question_is_about() {
+    let world = World::new();
+    let worker = world.worker();
+    let task = world.submit("pay!?&tell?").await;
+    let waiting = world.engine.wait(&Viewer::System, task).await.unwrap();
+    let question = |word: &str| {
+        let asked = waiting.questions.iter();
+        let mut about = asked.filter(|asked| asked.prompt.contains(word));
+        Some(about.next().unwrap().id)
+    };
+    let answer = async |user, role, word| {
+        let (engine, by) = (&world.engine, Answerer { user, role });
+        let answered = engine.answer_as(&Viewer::System, by, task, question(word), APPROVE);
+        answered.await
+    };
+    let (requester, other) = (UserId(Uuid::from_u128(7)), UserId(Uuid::from_u128(8)));
+    let refused = answer(requester, UserRole::User, "pay").await;
+    assert_eq!(code(refused).0, "answer.not_allowed");
+    answer(requester, UserRole::User, "tell").await.unwrap();
+    answer(other, UserRole::Operator, "pay").await.unwrap();
+    assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
+    let mut performed = world.performed();
+    performed.sort();
+    assert_eq!(performed, ["pay!?", "tell?"]);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_can_be_put_off_by_exactly_the_time_that_a_person_has() {
+    let world = World::new();
+    let worker = world.worker();
+    let task = world.submit("pay?").await;
+    let waiting = world.engine.wait(&Viewer::System, task).await.unwrap();
+    let question = Some(waiting.questions[0].id);
+    let put_off = async |pause: Duration| {
+        let pause_ms = u64::try_from(pause.as_millis()).unwrap();
+        let answer = QuestionAnswer::Snooze { pause_ms };
+        let engine = &world.engine;
+        engine.answer(&Viewer::System, task, question, answer).await
+    };
+    let longest = Duration::from_hours(24);
+    let refused = put_off(longest + Duration::from_millis(1)).await;
+    assert_eq!(code(refused).0, "answer.unusable");
+    put_off(longest).await.unwrap();
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn questions_that_were_put_off_until_the_same_time_are_asked_again_together() {
+    let recorded = RecordedMetrics::install().unwrap();
+    let world = World::new();
+    let worker = world.worker();
+    let task = world.submit("pay?&tell?").await;
+    let waiting = world.engine.wait(&Viewer::System, task).await.unwrap();
+    worker.stop().await;
+    for question in &waiting.questions {
+        let answer = QuestionAnswer::Snooze { pause_ms: 60_000 };
+        let (viewer, question) = (&Viewer::System, Some(question.id));
+        let put_off = world.engine.answer(viewer, task, question, answer).await;
+        put_off.unwrap();
+    }
+    let number_of = async |kind: &str| {
+        let journal = world.store.load(&Viewer::System, task, 1).await.unwrap();
+        let entries = journal.unwrap().entries;
+        entries.iter().filter(|entry| entry.kind == kind).count()
+    };
+    let worker = world.worker();
+    while number_of("answered").await < 2 {
+        tokio::task::yield_now().await;
+    }
+    worker.stop().await;
+    world.clock.advance(Duration::from_mins(1));
+    let worker = world.worker();
+    while number_of("reminded").await < 2 {
+        tokio::task::yield_now().await;
+    }
+    for question in &waiting.questions {
+        let (viewer, question) = (&Viewer::System, Some(question.id));
+        let answered = world.engine.answer(viewer, task, question, APPROVE).await;
+        answered.unwrap();
+    }
+    assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
+    worker.stop().await;
+    let dropped = recorded.labels_of("convoke.tasks.dropped");
+    assert!(dropped.is_empty(), "{dropped:?}");
 }

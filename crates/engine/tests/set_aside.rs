@@ -14,7 +14,7 @@ use std::time::Duration;
 use convoke_engine::Options;
 use convoke_model::{Clock, TaskState};
 use convoke_store::{Batch, NewEntry, Store};
-use world::{Shelf, World};
+use world::{WordEditions, World};
 
 #[tokio::test]
 async fn a_task_whose_app_cannot_be_opened_is_set_aside_and_the_others_go_on() {
@@ -25,7 +25,7 @@ async fn a_task_whose_app_cannot_be_opened_is_set_aside_and_the_others_go_on() {
         let world = World::new();
         let broken = world.edition(definition).submit(world.request("two")).await;
         let broken = broken.unwrap().id();
-        let shelf = Arc::new(Shelf::default());
+        let shelf = Arc::new(WordEditions::default());
         let worker = world.worker_of(&world.engine, Some(shelf));
         let ended = world.until_ended(broken).await;
         assert_eq!(ended.status, TaskState::Failed);
@@ -49,7 +49,7 @@ async fn claims_are_counted_before_the_app_of_a_task_is_opened() {
         world.claim_and_forget().await;
         world.clock.advance(Duration::from_mins(1));
     }
-    let shelf = Arc::new(Shelf::default());
+    let shelf = Arc::new(WordEditions::default());
     let worker = world.worker_of(&world.engine, Some(shelf.clone()));
     let ended = world.until_ended(deadly).await;
     assert_eq!(ended.status, TaskState::Failed);

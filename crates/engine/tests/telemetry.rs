@@ -12,16 +12,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_engine::{Effect, Engine, Options, Worker};
-use convoke_model::TaskState;
+use convoke_engine::{
+    Call, CallContext, Effect, Ending, Engine, Event, Executor, Failure, NewCall, Options, Outcome,
+    Program, Step, View, Worker,
+};
+use convoke_model::{Answer, AnswerFields, Stage, TaskState};
 use convoke_store::{Definition, Filter, MemoryStore, Page, Store, TaskRecord, Viewer};
 use convoke_telemetry::TraceContext;
 use convoke_testkit::{CountedIds, Fault, FaultyStore, RecordedMetrics, SimClock};
-use serde_json::Map;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use world::{Behaviour, Hands, Words, World};
+use world::{Behaviour, WordExecutor, Words, World};
 
 const CALLERS: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -133,7 +137,7 @@ async fn what_goes_wrong_is_counted() {
     let refused = engine.submit(World::request_of("look")).await.unwrap_err();
     assert_eq!(refused.code(), "engine.busy");
 
-    let hands = Arc::new(Hands::default());
+    let hands = Arc::new(WordExecutor::default());
     hands.set(
         "lost",
         Behaviour {
@@ -188,4 +192,121 @@ async fn what_goes_wrong_is_counted() {
     assert_eq!(recorded.of("convoke.tasks.accepted").len(), 3);
     let ended: BTreeSet<_> = recorded.labels_of("convoke.tasks.ended");
     assert!(ended.contains(&vec!["words".to_owned(), "completed".to_owned()]));
+}
+
+#[tokio::test]
+async fn what_a_worker_holds_and_how_long_its_tasks_waited_is_measured() {
+    let recorded = RecordedMetrics::install().unwrap();
+    let world = World::new();
+    world.hang_on("hang");
+    let task = world.submit("hang").await;
+    world.clock.advance(Duration::from_secs(3));
+    let worker = world.worker();
+    world.until_performed("hang").await;
+    worker.kill();
+    // The wait for its second worker does not count: the task has begun.
+    world.clock.advance(Duration::from_secs(20));
+    world.release();
+    let worker = world.worker();
+    world.until_ended(task).await;
+    let values = |name: &str| {
+        let recorded = recorded.of(name).into_iter();
+        recorded.map(|recorded| recorded.value).collect::<Vec<_>>()
+    };
+    // The worker says so when it next looks around.
+    while values("convoke.tasks.held").last() != Some(&0.0) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    worker.stop().await;
+    assert_eq!(values("convoke.task.wait"), [3.0]);
+    assert_eq!(values("convoke.task.duration"), [23.0]);
+    for name in ["convoke.tasks.held", "convoke.permits.used"] {
+        let mut seen = values(name);
+        seen.dedup();
+        assert_eq!(seen, [0.0, 1.0, 0.0, 1.0, 0.0], "{name}");
+    }
+}
+
+/// Plans, then composes in two steps.
+struct Staged;
+
+impl Program for Staged {
+    type State = usize;
+    type Request = Value;
+    type Reply = Value;
+
+    fn modified(&self, _: &Value, value: Value) -> Result<Value, String> {
+        Ok(value)
+    }
+
+    fn manual_reply(&self, _: &Value, value: Value) -> Result<Value, String> {
+        Ok(value)
+    }
+
+    fn step(&self, _: View<'_, Value>, step: &mut usize, _: Event<Value>) -> Step<Value> {
+        let stages = [Stage::Planning, Stage::Composing, Stage::Composing];
+        let stage = stages.get(*step).copied();
+        *step += 1;
+        let answer = || Box::new(Answer::new(AnswerFields::of("done")).unwrap());
+        Step {
+            stage,
+            calls: Vec::from_iter(stage.map(|_| NewCall {
+                label: "look".into(),
+                request: json!({}),
+                approval: None,
+            })),
+            end: stage.is_none().then(|| Ending::Completed(answer())),
+            ..Step::default()
+        }
+    }
+}
+
+struct Looks;
+
+impl Executor<Staged> for Looks {
+    async fn effect(&self, _: &CallContext, _: &Call<Value>) -> Result<Effect, Failure> {
+        Ok(Effect::None)
+    }
+
+    fn ends(&self, call_context: &CallContext, _: &Call<Value>) -> Timestamp {
+        call_context.deadline
+    }
+
+    async fn perform(&self, _: &CallContext, _: &Call<Value>) -> Outcome<Value> {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Outcome::Done(json!({}))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_a_task_was_at_a_stage_is_measured_when_it_leaves_it() {
+    let recorded = RecordedMetrics::install().unwrap();
+    let clock = Arc::new(SimClock::running());
+    let engine = Engine::new(
+        Arc::new(Staged),
+        Arc::new(MemoryStore::new(clock.clone())),
+        clock,
+        Arc::new(CountedIds::default()),
+        "stages",
+        Arc::new(Definition::default()),
+        Duration::from_mins(1),
+    );
+    let stop = CancellationToken::new();
+    let worker = Worker::new(engine.clone(), Arc::new(Looks), Options::for_worker("w"));
+    let asking = async {
+        let ended = engine.run(World::request_of("go")).await.unwrap();
+        stop.cancel();
+        ended
+    };
+    let (ran, ended) = tokio::join!(worker.run(stop.clone()), asking);
+    ran.unwrap();
+    assert_eq!(ended.status, TaskState::Completed);
+    let stages = recorded.of("convoke.stage.duration").into_iter();
+    let stages: Vec<_> = stages
+        .map(|stage| (stage.labels[1].clone(), stage.value.round()))
+        .collect();
+    assert_eq!(
+        stages,
+        [("planning".to_owned(), 1.0), ("composing".to_owned(), 2.0)]
+    );
 }

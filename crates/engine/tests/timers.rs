@@ -12,12 +12,12 @@ mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_engine::{Options, QuestionAnswer, Worker};
-use convoke_model::{Clock, TaskState};
-use convoke_store::{Store, TaskRecord, Viewer};
-use convoke_testkit::SimClock;
+use convoke_engine::{Effect, Engine, NewRequest, Options, QuestionAnswer, Worker};
+use convoke_model::{Clock, SystemClock, TaskState};
+use convoke_store::{Definition, MemoryStore, Store, TaskRecord, Viewer};
+use convoke_testkit::{CountedIds, SimClock};
 use uuid::Uuid;
-use world::{Running, World, engine};
+use world::{Behaviour, RunningWorker, WordExecutor, Words, World, engine};
 
 const SYSTEM: &Viewer = &Viewer::System;
 const AN_HOUR: Duration = Duration::from_hours(1);
@@ -57,6 +57,41 @@ async fn a_task_that_waits_for_a_timer_takes_no_permit_and_no_lease() {
     );
     assert_eq!(world.performed(), ["tell", "rest@3600", "pay"]);
     world.assert_replays(waiting).await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_looks_for_tasks_when_the_next_timer_is_due() {
+    let clock = Arc::new(SystemClock);
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(clock.clone()));
+    let definition = Definition {
+        hash: "d1".into(),
+        ..Definition::default()
+    };
+    let engine = Engine::new(
+        Arc::new(Words),
+        Arc::clone(&store),
+        clock,
+        Arc::new(CountedIds::default()),
+        "words",
+        Arc::new(definition),
+        Duration::from_secs(30),
+    );
+    let options = Options {
+        poll: AN_HOUR,
+        hold_timers: Duration::ZERO,
+        ..Options::for_worker("w")
+    };
+    let executor = Arc::new(WordExecutor::default());
+    let worker = RunningWorker::start(Worker::new(engine.clone(), executor, options));
+    let request = NewRequest {
+        not_before: Some(Duration::from_millis(300)),
+        ..World::request_of("rest@1 pay")
+    };
+    let task = engine.submit(request).await.unwrap().id();
+    // Neither the start of the task nor the timer within it waits for the worker's next look an hour later.
+    let ended = engine.wait(SYSTEM, task).await.unwrap();
+    assert_eq!(ended.status, TaskState::Completed);
     worker.stop().await;
 }
 
@@ -188,7 +223,7 @@ async fn a_timer_that_is_due_soon_keeps_the_task_in_its_workers_hands() {
 }
 
 #[tokio::test]
-async fn a_task_is_begun_no_earlier_than_it_says_and_has_its_full_time_from_then() {
+async fn a_delayed_task_starts_no_earlier_and_has_its_full_time_from_then() {
     let world = World::new();
     let worker = world.worker();
     let mut request = world.request("tell");
@@ -223,7 +258,7 @@ async fn leases_timers_and_questions_go_by_the_clock_of_the_store() {
             "d1",
             Duration::from_secs(30),
         );
-        let worker = Running::start(Worker::new(
+        let worker = RunningWorker::start(Worker::new(
             off.clone(),
             Arc::clone(&world.hands),
             Options {
@@ -271,4 +306,149 @@ async fn leases_timers_and_questions_go_by_the_clock_of_the_store() {
         );
         worker.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_call_that_is_postponed_takes_no_permit_and_is_made_again_when_it_is_due() {
+    for effect in [Effect::None, Effect::Repeatable, Effect::Once] {
+        let world = World::new();
+        let busy = Behaviour {
+            busy: 2,
+            ..Behaviour::of(effect)
+        };
+        world.hands.set("pay", busy);
+        let worker = world.worker_with_room_for(1);
+        let waiting = world.submit("pay tell").await;
+        until_given_up(&world, waiting).await;
+        let other = world.submit("tell").await;
+        assert_eq!(world.until_ended(other).await.status, TaskState::Completed);
+        assert_eq!(world.performed(), ["pay", "tell"]);
+        worker.kill();
+        let worker = world.worker();
+        world.clock.advance(AN_HOUR);
+        // The second attempt, by another worker, is refused as well.
+        let due_at = world.clock.now() + AN_HOUR;
+        while until_given_up(&world, waiting).await.ready_at != Some(due_at) {
+            tokio::task::yield_now().await;
+        }
+        world.clock.advance(AN_HOUR);
+        let ended = world.until_ended(waiting).await;
+        assert_eq!(ended.status, TaskState::Completed, "{effect:?}");
+        assert_eq!(world.performed(), ["pay", "tell", "pay", "pay", "tell"]);
+        let calls = world.hands.calls_of("pay");
+        assert!(calls.iter().all(|id| *id == calls[0]), "one effect id");
+        world.assert_replays(waiting).await;
+        worker.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_postponed_too_often_fails() {
+    let world = World::new();
+    let busy = Behaviour {
+        busy: u32::MAX,
+        ..Behaviour::of(Effect::None)
+    };
+    world.hands.set("pay", busy);
+    let options = Options {
+        postponements: 2,
+        ..Options::for_worker("worker")
+    };
+    let worker = RunningWorker::start(Worker::new(
+        world.engine.clone(),
+        Arc::clone(&world.hands),
+        options,
+    ));
+    let task = world.submit("pay").await;
+    for _ in 0..2 {
+        let due_at = world.clock.now() + AN_HOUR;
+        while until_given_up(&world, task).await.ready_at != Some(due_at) {
+            tokio::task::yield_now().await;
+        }
+        world.clock.advance(AN_HOUR);
+    }
+    let ended = world.until_ended(task).await;
+    assert_eq!(ended.status, TaskState::Failed);
+    assert_eq!(world.performed(), ["pay", "pay", "pay"]);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_snoozed_question_is_asked_again_and_expires_that_much_later() {
+    let world = World::new();
+    let worker = world.worker();
+    let task = world.submit("pay?").await;
+    let asked = world.engine.wait(SYSTEM, task).await.unwrap();
+    let (first, now) = (asked.questions[0].clone(), world.clock.now());
+    world.answer(task, QuestionAnswer::snooze(AN_HOUR)).await;
+    let until = Some(now + AN_HOUR);
+    let snoozed = loop {
+        let standing = world.engine.wait(SYSTEM, task).await.unwrap();
+        if standing.questions[0].snoozed_until.is_some() {
+            break standing;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(snoozed.status, TaskState::InputRequired);
+    assert_eq!(snoozed.questions[0].snoozed_until, until);
+    assert_eq!(snoozed.questions[0].expires_at, first.expires_at + AN_HOUR);
+    assert_eq!(until_given_up(&world, task).await.ready_at, until);
+    worker.kill();
+    let worker = world.worker();
+    world.clock.advance(AN_HOUR);
+    let again = loop {
+        let standing = world.engine.wait(SYSTEM, task).await.unwrap();
+        if standing.questions[0].snoozed_until.is_none() {
+            break standing.questions[0].clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!((again.id, &again.prompt), (first.id, &first.prompt));
+    assert!(world.performed().is_empty());
+    world.answer(task, QuestionAnswer::approve()).await;
+    assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
+    assert_eq!(world.performed(), ["pay?"]);
+    world.assert_replays(task).await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_snoozed_question_can_be_answered_before_it_is_asked_again() {
+    let world = World::new();
+    let worker = world.worker();
+    let task = world.submit("pay?").await;
+    world.engine.wait(SYSTEM, task).await.unwrap();
+    let too_long = QuestionAnswer::snooze(Duration::from_hours(25));
+    for unusable in [QuestionAnswer::snooze(Duration::ZERO), too_long] {
+        let refused = world.engine.answer(SYSTEM, task, None, unusable).await;
+        assert_eq!(refused.unwrap_err().code(), "answer.unusable");
+    }
+    world.answer(task, QuestionAnswer::snooze(AN_HOUR)).await;
+    loop {
+        let standing = world.engine.wait(SYSTEM, task).await.unwrap();
+        if standing.questions[0].snoozed_until.is_some() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    world.answer(task, QuestionAnswer::approve()).await;
+    assert_eq!(world.until_ended(task).await.status, TaskState::Completed);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn the_time_that_a_task_waits_for_a_timer_is_added_to_its_own() {
+    let world = World::with_task_time(Duration::from_secs(30));
+    let worker = world.worker();
+    let task = world.submit("rest@10 one two").await;
+    until_given_up(&world, task).await;
+    world.hang_on("one");
+    world.clock.advance(Duration::from_secs(10));
+    world.until_performed("one").await;
+    // Of its own time it has used less than 30 seconds.
+    world.clock.advance(Duration::from_secs(25));
+    world.release();
+    let ended = world.until_ended(task).await;
+    assert_eq!(ended.status, TaskState::Completed, "{:?}", ended.error);
+    worker.stop().await;
 }

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use world::{Running, Shelf, Words, World};
+use world::{RunningWorker, WordEditions, Words, World};
 
 /// Far longer than a test takes that goes well.
 const TOO_LONG: Duration = Duration::from_mins(1);
@@ -100,7 +100,7 @@ async fn a_task_is_worked_on_at_the_last_claim_that_it_may_have() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_told_to_stop_before_it_runs_claims_nothing() {
+async fn a_worker_stopped_before_it_runs_claims_nothing() {
     let world = World::new();
     let task = world.submit("one").await;
     let options = Options::for_worker("stopped");
@@ -266,7 +266,7 @@ async fn a_task_is_refused_while_as_many_wait_as_may() {
 }
 
 #[tokio::test]
-async fn a_task_that_has_begun_waits_no_more() {
+async fn a_started_task_does_not_count_as_waiting() {
     let world = World::new();
     world.submit("one").await;
     world.claim_and_forget().await;
@@ -284,9 +284,9 @@ async fn openings(edition_idle: Duration, tasks: usize) -> usize {
         edition_idle,
         ..Options::for_worker("worker")
     };
-    let shelf = Arc::new(Shelf::default());
+    let shelf = Arc::new(WordEditions::default());
     let worker = Worker::new(world.engine.clone(), Arc::clone(&world.hands), options);
-    let worker = Running::start(worker.with_editions(shelf.clone()));
+    let worker = RunningWorker::start(worker.with_editions(shelf.clone()));
     let opened = || shelf.opened.lock().unwrap().len();
     for _ in 0..tasks {
         let task = earlier.submit(world.request("slow")).await.unwrap().id();
@@ -304,4 +304,61 @@ async fn an_edition_that_no_task_uses_is_closed_after_its_time_and_opened_again_
     let opened = tokio::time::timeout(TOO_LONG, openings(Duration::ZERO, usize::MAX)).await;
     assert_eq!(opened.unwrap(), 2);
     assert_eq!(openings(Duration::from_hours(1), 20).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_for_a_near_timer_keeps_its_permit() {
+    let world = World::new();
+    let worker = world.worker_with_room_for(1);
+    let first = world.submit("rest@1").await;
+    let second = world.submit("one").await;
+    // All that the worker could do about the second task it has done by then.
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    world.clock.advance(Duration::from_secs(1));
+    world.until_ended(first).await;
+    world.until_ended(second).await;
+    assert_eq!(world.performed(), ["rest@1", "one"]);
+    worker.stop().await;
+}
+
+async fn kinds(world: &World, task: Uuid) -> Vec<String> {
+    let journal = world.store.load(&Viewer::System, task, 1).await.unwrap();
+    let entries = journal.unwrap().entries.into_iter();
+    entries.map(|entry| entry.kind).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_held_for_a_timer_that_is_no_further_than_the_limit() {
+    let world = World::new();
+    let limit = Options::for_worker("any").hold_timers;
+    assert_eq!(limit, Duration::from_secs(2));
+    let worker = world.worker();
+    let near = world.submit("rest@2").await;
+    let far = world.submit("rest@3").await;
+    while record(&world, far).await.worker.is_some() {
+        tokio::task::yield_now().await;
+    }
+    assert!(record(&world, near).await.worker.is_some());
+    world.clock.advance(Duration::from_secs(3));
+    assert_eq!(world.until_ended(near).await.status, TaskState::Completed);
+    assert_eq!(world.until_ended(far).await.status, TaskState::Completed);
+    assert_eq!(record(&world, near).await.epoch, 1, "nobody else took it");
+    assert!(!kinds(&world, near).await.contains(&"put_back".to_owned()));
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_stops_releases_a_task_that_waits_for_a_near_timer() {
+    let world = World::new();
+    let worker = world.worker();
+    let task = world.submit("rest@1").await;
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(record(&world, task).await.worker.is_some());
+    worker.stop().await;
+    assert_eq!(record(&world, task).await.worker, None);
+    assert_eq!(kinds(&world, task).await, ["submitted", "put_back"]);
 }

@@ -9,13 +9,16 @@ use convoke_app::App;
 use convoke_decide::Classifiers;
 use convoke_engine::{Event, NewCall, Program, Step, View};
 use convoke_model::{
-    Agent, Approval, Decision, FailureCode, Name, NodeKind, TargetKind, ToolCall, ToolSettings,
-    Workflow,
+    Agent, AgentResult, Answerer, Approval, Approvers, Decision, FailureCode, Name, NodeKind,
+    TargetKind, ToolCall, ToolSettings, UserId, UserRole, Workflow,
 };
+use convoke_store::GrowingList;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::calls::{CallInfo, DecisionContext, Reply, Request, ReturnedCall, is_default};
+use crate::calls::{
+    CallInfo, CallRequest, DecisionContext, Reply, Request, ReturnedCall, is_default,
+};
 use crate::catalogue::{Catalogue, leading};
 use crate::error::FlowError;
 use crate::input::{ChildInput, ConversationExcerpt, TaskInput};
@@ -71,30 +74,42 @@ pub struct Progress {
     /// Items that the user was shown last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) shown: Vec<Item>,
+    /// The list that the user saw last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) listed: Vec<Item>,
     /// Number of older messages that were left out of the history.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) history_cut: usize,
+    /// Seconds since the last message of the conversation, if it was idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) idle_seconds: Option<u64>,
     /// The run of an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<Box<agent::AgentRun>>,
     /// The walk through a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) walk: Option<Box<graph::Walk>>,
+    /// The conditions that the workflow evaluated.
+    #[serde(skip_serializing_if = "GrowingList::is_empty")]
+    pub(crate) conditions: GrowingList<graph::JudgedCondition>,
     /// Context of an open routing decision.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) unsure: Option<Box<route::RouterContext>>,
+    #[serde(rename = "unsure", skip_serializing_if = "Option::is_none")]
+    pub(crate) router_context: Option<Box<route::RouterContext>>,
     /// The requests of a message that holds several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) dispatched: Vec<dispatch::SubRequest>,
+    #[serde(rename = "dispatched", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sub_requests: Vec<dispatch::SubRequest>,
     /// Open queries to data domains.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) asked: Vec<inquire::DomainToolCall>,
+    #[serde(rename = "asked", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) domain_calls: Vec<inquire::DomainToolCall>,
     /// The conversation id of each data domain.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) conversations: BTreeMap<Name, String>,
+    /// The questions that were suggested earlier in the conversation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) suggested: Vec<String>,
     /// Results that a model is combining into one text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) gathered: Option<Box<aggregate::Aggregation>>,
+    #[serde(rename = "gathered", skip_serializing_if = "Option::is_none")]
+    pub(crate) aggregation: Option<Box<aggregate::Aggregation>>,
     /// Budget used outside of agent runs and walks.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) spent: agent::BudgetUse,
@@ -102,8 +117,8 @@ pub struct Progress {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) earlier: Option<ConversationExcerpt>,
     /// Whether it failed for a transient reason, before anything was changed.
-    #[serde(skip_serializing_if = "is_default")]
-    pub(crate) passing: bool,
+    #[serde(rename = "passing", skip_serializing_if = "is_default")]
+    pub(crate) transient: bool,
     /// Of a child: the number of its calls that may have had an effect. `None` if they were not counted from the
     /// start, as in a task of an older version.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +129,9 @@ pub struct Progress {
     /// Tool calls that have ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) tool_calls: Vec<ToolCall>,
+    /// What each agent did. Only the step that ends the task sets it, so no entry holds it.
+    #[serde(skip)]
+    pub(crate) agent_results: Vec<AgentResult>,
 }
 
 /// The nodes that make calls.
@@ -192,7 +210,7 @@ impl Assistant {
             Ok(TaskInput::User) => {}
             Ok(TaskInput::Child(child)) => return self.begin_child(turn, *child),
             Err(error) => {
-                return compose::broken(turn, &FailureCode::InputUnreadable.because(error));
+                return compose::fail(turn, &FailureCode::InputUnreadable.because(error));
             }
         }
         let workflow = self.app.main_workflow();
@@ -211,29 +229,31 @@ impl Assistant {
         turn.state.earlier = child.earlier;
         match &child.addressee {
             Addressee::Agent(name) => match self.app.agent(name.as_str()) {
-                Some(agent) => agent::start_for(turn, agent, child.allowance, child.manner),
-                None => compose::broken(turn, "the agent is no longer in the app"),
+                Some(agent) => {
+                    agent::start_for(turn, agent, child.allowance, child.pattern_override)
+                }
+                None => compose::fail(turn, "the agent is no longer in the app"),
             },
             // Handled like a message of its own.
             Addressee::Request(_) => decide::start(DecisionContext {
                 earlier: child.earlier,
-                ..child.deciding
+                ..child.decision_context
             }),
             Addressee::Workflow(name) => match self.app.workflow(name.as_str()) {
                 Some(workflow) => graph::start(turn, workflow, child.state),
-                None => compose::broken(turn, "the workflow is no longer in the app"),
+                None => compose::fail(turn, "the workflow is no longer in the app"),
             },
         }
     }
 
-    /// The agent for requests that no skill covers: `meant` if it has a model, else the first agent with a model that is
+    /// The agent for requests that no skill covers: `preferred` if it has a model, else the first agent with a model that is
     /// not reserved for sub-tasks.
-    pub(crate) fn thinker(&self, meant: Option<&Name>) -> Option<&Agent> {
-        let thinks = |agent: &&Agent| agent.llm_config.is_some();
-        let meant = meant.and_then(|name| self.app.agent(name.as_str()));
-        meant
-            .filter(thinks)
-            .or_else(|| leading(&self.app).find(thinks))
+    pub(crate) fn agent_with_model(&self, preferred: Option<&Name>) -> Option<&Agent> {
+        let has_model = |agent: &&Agent| agent.llm_config.is_some();
+        let preferred = preferred.and_then(|name| self.app.agent(name.as_str()));
+        preferred
+            .filter(has_model)
+            .or_else(|| leading(&self.app).find(has_model))
     }
 
     /// A compiled workflow.
@@ -263,6 +283,18 @@ impl Assistant {
         let mut settings = self.tool_settings(tool);
         settings.any(|settings| settings.approval == Approval::Required)
             || self.approvals.required(tool, arguments)
+    }
+
+    /// Whether the user who made a request may approve a call of a tool for it.
+    pub(crate) fn requester_may_approve(&self, tool: &str, requester: UserId) -> bool {
+        let mut own = self.tool_settings(tool);
+        let own = own.find_map(|settings| settings.approvers.as_ref());
+        let approvers = own.unwrap_or(&self.app.config.approvers);
+        let answerer = Answerer {
+            user: requester,
+            role: UserRole::User,
+        };
+        approvers.check(answerer, requester).is_ok()
     }
 
     /// Time limit of one call of a tool: the tool's own if set, else the app's.
@@ -314,6 +346,24 @@ impl Program for Assistant {
         request.0.delay()
     }
 
+    fn approvers(&self, state: &Progress, request: &Request) -> Approvers {
+        let walk = state.walk.as_deref();
+        let workflow = walk.and_then(|walk| self.workflow(&walk.workflow));
+        let of_node = request.0.node().and_then(|node| {
+            let node = workflow?.nodes.get(node)?;
+            node.approvers.clone()
+        });
+        let of_tool = || match request.0.innermost() {
+            CallRequest::Tool(tool_call) => {
+                let mut settings = self.tool_settings(&tool_call.tool);
+                settings.find_map(|settings| settings.approvers.clone())
+            }
+            _ => None,
+        };
+        let of_app = || self.app.config.approvers.clone();
+        of_node.or_else(of_tool).unwrap_or_else(of_app)
+    }
+
     fn modified(&self, request: &Request, value: Value) -> Result<Request, String> {
         request.with_arguments(value)
     }
@@ -344,7 +394,7 @@ impl Program for Assistant {
         }
     }
 
-    fn given(&self, request: &Request, value: Value) -> Result<Reply, String> {
+    fn manual_reply(&self, request: &Request, value: Value) -> Result<Reply, String> {
         request.manual_reply(value)
     }
 
@@ -362,8 +412,8 @@ impl Program for Assistant {
         };
         let step = self.go_on(&mut turn, event);
         if let Some(possible) = &mut turn.state.possible_effects {
-            let begun = step.calls.iter();
-            *possible += begun.filter(|call| call.request.0.may_act()).count();
+            let calls = step.calls.iter();
+            *possible += calls.filter(|call| call.request.0.may_act()).count();
         }
         step
     }
@@ -377,10 +427,10 @@ impl Progress {
                 self.possible_effects = Some(0);
             }
             (Event::Returned { outcome, .. }, Some(call)) => {
-                let ask = &call.request.0;
+                let request = &call.request.0;
                 if let Some(possible) = &mut self.possible_effects
-                    && ask.may_act()
-                    && ask.changed_nothing(outcome)
+                    && request.may_act()
+                    && request.changed_nothing(outcome)
                 {
                     *possible = possible.saturating_sub(1);
                 }
@@ -407,8 +457,8 @@ impl Assistant {
             } => {
                 let took = Duration::from_millis(duration_ms);
                 let started_at = turn.view.at.checked_sub(took).unwrap_or(turn.view.at);
-                let made = CallInfo { call, started_at };
-                let returned = ReturnedCall { made, outcome };
+                let info = CallInfo { call, started_at };
+                let returned = ReturnedCall { info, outcome };
                 match turn.state.node {
                     Node::Decide => decide::finish(turn, returned),
                     Node::Resolve => resolve::finish(turn, returned),
@@ -421,7 +471,7 @@ impl Assistant {
                     Node::Aggregate => aggregate::finish(turn, returned),
                 }
             }
-            Event::DeadlineReached => compose::too_late(turn),
+            Event::DeadlineReached => compose::at_deadline(turn),
             _ => Step::default(),
         }
     }

@@ -49,8 +49,8 @@ pub(crate) enum CallRequest {
     /// Ask a person.
     Person {
         /// Their comment and changes, once they have answered.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        said: Option<Value>,
+        #[serde(rename = "said", default, skip_serializing_if = "Option::is_none")]
+        answer: Option<Value>,
     },
     /// Any of the above, at a node of a workflow.
     At(NodeAction),
@@ -60,8 +60,8 @@ pub(crate) enum CallRequest {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DecisionContext {
     /// Its target, if it is a part of a longer message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) goal: Option<RequestTarget>,
+    #[serde(rename = "goal", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<RequestTarget>,
     /// The topic of the part before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) topic: Option<Topic>,
@@ -80,7 +80,8 @@ pub(crate) struct NodeAction {
     /// Delay before a retry.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
-    pub(crate) ask: Box<CallRequest>,
+    #[serde(rename = "ask")]
+    pub(crate) request: Box<CallRequest>,
 }
 
 impl ToolCallRequest {
@@ -106,8 +107,8 @@ pub(crate) struct ToolCallRequest {
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
     /// Whether it only queries: a lost answer then needs no verification.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) asks: bool,
+    #[serde(rename = "asks", default, skip_serializing_if = "is_default")]
+    pub(crate) is_query: bool,
 }
 
 /// The reply of the performer.
@@ -153,12 +154,12 @@ impl Request {
 const DECIDED_AGAINST: [FailureCode; 2] = [FailureCode::CallRejected, FailureCode::CallUnanswered];
 
 /// Whether a failed call may be retried or replaced: it certainly changed nothing, and no person decided against it.
-pub(crate) fn may_be_replaced(ask: &CallRequest, outcome: &Outcome<Reply>) -> bool {
+pub(crate) fn may_be_replaced(request: &CallRequest, outcome: &Outcome<Reply>) -> bool {
     let decided_against = matches!(
         outcome,
         Outcome::Failed(failure) if DECIDED_AGAINST.iter().any(|code| failure.is(*code))
     );
-    !decided_against && ask.changed_nothing(outcome)
+    !decided_against && request.changed_nothing(outcome)
 }
 
 impl CallRequest {
@@ -183,20 +184,28 @@ impl CallRequest {
     /// The call itself, without the node that makes it.
     pub(crate) fn innermost(&self) -> &Self {
         match self {
-            Self::At(at) => &at.ask,
-            ask => ask,
+            Self::At(at) => &at.request,
+            request => request,
+        }
+    }
+
+    /// The node that makes it, in a workflow.
+    pub(crate) fn node(&self) -> Option<&Name> {
+        match self {
+            Self::At(at) => Some(&at.node),
+            _ => None,
         }
     }
 
     /// Delay before it is carried out.
     pub(crate) fn delay(&self) -> Duration {
         match self {
-            Self::At(at) => Duration::from_millis(at.delay_ms) + at.ask.delay(),
+            Self::At(at) => Duration::from_millis(at.delay_ms) + at.request.delay(),
             Self::Tool(tool_call) => {
                 Duration::from_millis(tool_call.delay_ms) + tool_call.waits().unwrap_or_default()
             }
             Self::Child(sub_task) => Duration::from_millis(sub_task.delay_ms),
-            Self::Model(asked) => Duration::from_millis(asked.delay_ms),
+            Self::Model(request) => Duration::from_millis(request.delay_ms),
             Self::Decide(_) | Self::Route(_) | Self::Synthesise(_) | Self::Person { .. } => {
                 Duration::ZERO
             }
@@ -206,10 +215,10 @@ impl CallRequest {
     fn agreed(&self, message: &str) -> Self {
         match self {
             Self::Person { .. } => Self::Person {
-                said: Some(json!({ "action": "approve", "message": message })),
+                answer: Some(json!({ "action": "approve", "message": message })),
             },
             Self::At(at) => Self::At(NodeAction {
-                ask: Box::new(at.ask.agreed(message)),
+                request: Box::new(at.request.agreed(message)),
                 ..at.clone()
             }),
             other => other.clone(),
@@ -230,10 +239,10 @@ impl CallRequest {
                 ..(**sub_task).clone()
             })),
             Self::Person { .. } => Self::Person {
-                said: Some(feedback(fields)?),
+                answer: Some(feedback(fields)?),
             },
             Self::At(at) => Self::At(NodeAction {
-                ask: Box::new(at.ask.with_arguments(Value::Object(fields))?),
+                request: Box::new(at.request.with_arguments(Value::Object(fields))?),
                 ..at.clone()
             }),
             Self::Decide(_) | Self::Route(_) | Self::Synthesise(_) | Self::Model(_) => {
@@ -259,8 +268,8 @@ fn feedback(fields: Map<String, Value>) -> Result<Value, String> {
 }
 
 impl From<CallRequest> for Request {
-    fn from(ask: CallRequest) -> Self {
-        Self(ask)
+    fn from(request: CallRequest) -> Self {
+        Self(request)
     }
 }
 
@@ -270,11 +279,11 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// A step that makes one call without approval.
-pub(crate) fn one_call(label: impl Into<String>, ask: CallRequest) -> Step<Request> {
+pub(crate) fn one_call(label: impl Into<String>, request: CallRequest) -> Step<Request> {
     Step {
         calls: vec![NewCall {
             label: label.into(),
-            request: ask.into(),
+            request: request.into(),
             approval: None,
         }],
         ..Step::default()
@@ -283,7 +292,7 @@ pub(crate) fn one_call(label: impl Into<String>, ask: CallRequest) -> Step<Reque
 
 /// A call that has just returned.
 pub(crate) struct ReturnedCall {
-    pub(crate) made: CallInfo,
+    pub(crate) info: CallInfo,
     pub(crate) outcome: Outcome<Reply>,
 }
 
@@ -321,7 +330,7 @@ impl ReturnedCall {
 
     fn reply(self) -> Result<CallReply, Failure> {
         match self.outcome {
-            Outcome::Done(Reply(given)) => Ok(given),
+            Outcome::Done(Reply(reply)) => Ok(reply),
             Outcome::Failed(failure) => Err(failure),
         }
     }

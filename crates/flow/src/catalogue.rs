@@ -1,5 +1,4 @@
-//! What an app can do as something to decide over: the skills of its agents and its data domains; and what of it a model
-//! may choose.
+//! The targets of local decisions: the skills of an app's agents, and its data domains.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +11,15 @@ use convoke_model::{Agent, Domain, Name, SkillFields};
 use crate::error::FlowError;
 use crate::memory::{RequestTarget, SkillRef};
 
-/// Every skill of every agent, every domain that can be asked, and the decider over them.
+/// All skills, all enabled domains, and the decider over them.
 pub(crate) struct Catalogue {
     skills: Vec<(SkillRef, SkillFields)>,
     domains: Vec<Domain>,
-    /// None where there is nothing to decide over, so that all requests go to a model.
+    /// `None` without skills and domains; all requests then go to a model.
     decider: Option<LocalDecider>,
-    /// What the decider's entries stand for.
-    goals: BTreeMap<String, RequestTarget>,
-    /// The words by which a question is known to need a domain.
+    /// Targets by the name of the decider's entry.
+    targets: BTreeMap<String, RequestTarget>,
+    /// Keywords, split into words, and the domain that each selects.
     keywords: Vec<(Vec<String>, Name)>,
 }
 
@@ -48,12 +47,12 @@ impl Catalogue {
             )
         });
         let of_domains = domains.iter().map(|domain| {
-            let goal = RequestTarget::Domain {
+            let target = RequestTarget::Domain {
                 domain: domain.name.clone(),
             };
-            (goal, domain_entry(domain))
+            (target, domain_entry(domain))
         });
-        let (goals, entries): (Vec<RequestTarget>, Vec<Entry>) =
+        let (targets, entries): (Vec<RequestTarget>, Vec<Entry>) =
             of_skills.chain(of_domains).unzip();
         let decider = match entries.as_slice() {
             [] => None,
@@ -68,7 +67,7 @@ impl Catalogue {
         };
         let names = entries.into_iter().map(|entry| entry.name);
         Ok(Self {
-            goals: names.zip(goals).collect(),
+            targets: names.zip(targets).collect(),
             keywords: keywords(&domains),
             skills,
             domains,
@@ -76,7 +75,7 @@ impl Catalogue {
         })
     }
 
-    /// Whether there is nothing to decide over.
+    /// Whether there are neither skills nor domains.
     pub(crate) fn is_empty(&self) -> bool {
         self.decider.is_none()
     }
@@ -88,25 +87,25 @@ impl Catalogue {
         }
     }
 
-    /// Trains what understands texts that no sentence fits. Takes long, unless it was done before.
+    /// Trains the classifier, which handles texts that match no sentence. Slow the first time.
     pub(crate) fn train(&self) {
         if let Some(decider) = &self.decider {
             decider.train();
         }
     }
 
-    /// Whether no decision has to wait for training any more.
+    /// Whether the classifier is trained, so that no decision waits for it.
     pub(crate) fn is_trained(&self) -> bool {
         self.decider.as_ref().is_none_or(LocalDecider::is_trained)
     }
 
-    /// Whether a text begins as requests do.
+    /// Whether a text begins like a known request.
     pub(crate) fn begins_a_request(&self, text: &str) -> bool {
         let decider = self.decider.as_ref();
         decider.is_some_and(|decider| decider.begins_a_request(text))
     }
 
-    /// Closed slot values found anywhere in a text.
+    /// Values of closed slots found in a text.
     pub(crate) fn closed_slots(&self, target: &SkillRef, text: &str) -> BTreeMap<String, String> {
         self.decider
             .as_ref()
@@ -125,12 +124,12 @@ impl Catalogue {
         self.domains.iter().find(|domain| domain.name == *name)
     }
 
-    /// What a decider's entry stands for.
-    pub(crate) fn goal(&self, entry: &str) -> Option<&RequestTarget> {
-        self.goals.get(entry)
+    /// The target of a decider's entry.
+    pub(crate) fn target(&self, entry: &str) -> Option<&RequestTarget> {
+        self.targets.get(entry)
     }
 
-    /// Everything that can be decided for: the skills, then the domains.
+    /// All targets: the skills, then the domains.
     pub(crate) fn all(&self) -> Vec<RequestTarget> {
         let skills = self.skills.iter();
         let skills = skills.map(|(target, _)| RequestTarget::Skill(target.clone()));
@@ -140,13 +139,13 @@ impl Catalogue {
         skills.chain(domains).collect()
     }
 
-    /// The domains that can be asked.
+    /// The enabled domains.
     pub(crate) fn domains(&self) -> &[Domain] {
         &self.domains
     }
 
-    /// The domains whose keywords a text has, in the order in which it has them. Of keywords that begin at the same word the
-    /// longest counts, so that "cost per click" is not about prices.
+    /// The domains whose keywords occur in a text, in order of occurrence. Of several keywords at the same word, only
+    /// the longest counts: "cost per click" does not match "cost".
     pub(crate) fn named_domains(&self, text: &str) -> Vec<Name> {
         let words = words(text);
         let mut found: Vec<Name> = Vec::new();
@@ -170,13 +169,13 @@ impl Catalogue {
         found
     }
 
-    /// What people read of a goal when they are asked which of several they mean.
+    /// Description and examples of a target, for a clarifying question.
     pub(crate) fn description(
         &self,
-        goal: &RequestTarget,
+        target: &RequestTarget,
         app: &App,
     ) -> Option<(String, Vec<String>)> {
-        match goal {
+        match target {
             RequestTarget::Skill(target) => {
                 let skill = self.skill(target)?;
                 Some((skill.description.clone(), skill.examples.clone()))
@@ -194,7 +193,7 @@ impl Catalogue {
     }
 }
 
-/// The agents that requests come to: all but those that only work for others.
+/// The agents that receive requests: all except sub-agents of others.
 pub(crate) fn leading(app: &App) -> impl Iterator<Item = &Agent> {
     let works_for_another = |agent: &&Agent| {
         let mut others = app.agents.iter();
@@ -205,7 +204,7 @@ pub(crate) fn leading(app: &App) -> impl Iterator<Item = &Agent> {
         .filter(move |agent| !works_for_another(agent))
 }
 
-/// How the app wants decisions to be made. Its polite phrases add to the known ones.
+/// Options of the decider. The app's polite phrases extend the built-in ones.
 fn options(app: &App) -> Options {
     let decide = &app.config.decide;
     let mut politeness = Politeness::known();
@@ -252,7 +251,7 @@ fn skill_entry(target: &SkillRef, skill: &SkillFields) -> Entry {
     }
 }
 
-/// No skill's entry is called like this: an agent's name has no colon.
+/// The prefix cannot collide with a skill's entry: an agent's name has no colon.
 fn domain_entry(domain: &Domain) -> Entry {
     let described = std::iter::once(&domain.description).chain(&domain.capabilities);
     let described: Vec<&str> = described.map(String::as_str).collect();
@@ -276,7 +275,7 @@ fn keywords(domains: &[Domain]) -> Vec<(Vec<String>, Name)> {
     domains.iter().flat_map(of).collect()
 }
 
-/// The words of a text, in small letters.
+/// The words of a text, in lower case.
 pub(crate) fn words(text: &str) -> Vec<String> {
     text.split(|letter: char| !letter.is_alphanumeric())
         .filter(|word| !word.is_empty())
@@ -284,7 +283,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether words begin with a keyword.
+/// Whether the keyword occurs at the start of the words.
 fn begins(words: &[String], keyword: &[String]) -> bool {
     words.len() >= keyword.len()
         && words

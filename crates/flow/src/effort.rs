@@ -1,4 +1,5 @@
-//! Counts work in tests, where a clock would tell nothing: values handed to templates, nodes and edges looked at.
+//! Counts work in tests: values passed to templates, nodes and edges visited. Unlike time, it does not depend on the
+//! machine.
 
 /// Adds to the work of this thread.
 #[cfg(not(test))]
@@ -36,7 +37,7 @@ mod counting {
         }
     }
 
-    /// The work that something takes, on this thread.
+    /// The work that a closure does on this thread.
     pub(crate) fn of(work: impl FnOnce()) -> usize {
         let before = STEPS.get();
         work();

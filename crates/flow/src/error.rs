@@ -1,14 +1,14 @@
-//! Why an app cannot be run, or a request cannot be taken.
+//! Errors of apps and requests, before a task exists.
 
 use convoke_model::Invalid;
 
-/// What went wrong before a task existed.
+/// An error before a task exists.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
-    /// The app says something that cannot be carried out. `convoke check` tells where.
+    /// The app cannot be run. `convoke check` reports where.
     #[error("the app cannot be run: {0}")]
     App(String),
-    /// The request breaks a rule, and nothing was changed.
+    /// The request is invalid. Nothing was changed.
     #[error(transparent)]
     Request(#[from] Invalid),
 }

@@ -1,5 +1,4 @@
-//! What a task works on besides its first message: nothing more, if a user asked for it; what its parent hands it, if
-//! it is a child.
+//! The input of a task besides its first message: none for a request of a user, the parent's settings for a child.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,31 +14,31 @@ use crate::nodes::agent::sub_agents::{Addressee, PatternOverride};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum TaskInput {
-    /// A user asks for something.
+    /// A request of a user.
     User,
-    /// Another task hands over a part of its work.
+    /// A sub-task of another task.
     Child(Box<ChildInput>),
 }
 
-/// What a child is given besides its message.
+/// Settings of a child task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChildInput {
-    /// Who works on it.
+    /// Who runs it.
     #[serde(flatten)]
     pub(crate) addressee: Addressee,
-    /// What a workflow begins with.
+    /// Initial state of a workflow.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) state: Map<String, Value>,
-    /// How it thinks.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) manner: PatternOverride,
-    /// What it may spend.
+    /// Patterns set by the node that started it.
+    #[serde(rename = "manner", default, skip_serializing_if = "is_default")]
+    pub(crate) pattern_override: PatternOverride,
+    /// Its budget.
     #[serde(default)]
     pub(crate) allowance: Option<Allowance>,
-    /// What it is for.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) deciding: DecisionContext,
-    /// What it may read of its parent's conversation. Nothing, if it is not set.
+    /// Target and topic, if it is a part of the user's message.
+    #[serde(rename = "deciding", default, skip_serializing_if = "is_default")]
+    pub(crate) decision_context: DecisionContext,
+    /// The part of the parent's conversation that it may read. None if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) earlier: Option<ConversationExcerpt>,
 }
@@ -47,15 +46,17 @@ pub(crate) struct ChildInput {
 /// A part of a conversation: the messages before a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ConversationExcerpt {
-    pub(crate) conversation: Uuid,
+    /// The stored conversation. `None` for the history that came with the request, which the child's message carries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) conversation: Option<Uuid>,
     pub(crate) before: Uuid,
     /// Limit of messages; the newest are kept.
     pub(crate) messages: usize,
 }
 
 impl TaskInput {
-    /// Reads a journaled input. One without a kind is of an older version, where a child's was told by its addressee
-    /// and a user's was anything else.
+    /// Reads a journaled input. Older versions wrote no kind: an input with an addressee is a child's, any other is a
+    /// user's.
     pub(crate) fn read(input: &Value) -> Result<Self, serde_json::Error> {
         if input.get("kind").is_some() {
             return Self::deserialize(input);
@@ -66,7 +67,7 @@ impl TaskInput {
 }
 
 impl ConversationExcerpt {
-    /// What a child of an older version may read, which its first message says.
+    /// Reads the excerpt of a child of an older version, which stored it in its first message.
     pub(crate) fn of_older_child(message: &Message) -> Option<Self> {
         Self::deserialize(message.metadata.get("earlier")?).ok()
     }
@@ -82,21 +83,21 @@ mod tests {
 
     fn excerpt() -> ConversationExcerpt {
         ConversationExcerpt {
-            conversation: Uuid::from_u128(1),
+            conversation: Some(Uuid::from_u128(1)),
             before: Uuid::from_u128(2),
             messages: 6,
         }
     }
 
     #[test]
-    fn an_input_says_of_what_kind_it_is_and_is_read_as_it_was_written() {
+    fn an_input_has_its_kind_and_is_read_back() {
         assert_eq!(json!(TaskInput::User), json!({ "kind": "user" }));
         let child = TaskInput::Child(Box::new(ChildInput {
             addressee: Addressee::Workflow(Name::new("review").unwrap()),
             state: Map::from_iter([("agent".to_owned(), json!("of the state"))]),
-            manner: PatternOverride::default(),
+            pattern_override: PatternOverride::default(),
             allowance: None,
-            deciding: DecisionContext::default(),
+            decision_context: DecisionContext::default(),
             earlier: Some(excerpt()),
         }));
         let written = json!(child);
@@ -125,7 +126,7 @@ mod tests {
             child.addressee,
             Addressee::Request(Name::new("lights").unwrap())
         );
-        assert!(child.deciding.goal.is_some() && child.earlier.is_none());
+        assert!(child.decision_context.target.is_some() && child.earlier.is_none());
     }
 
     #[test]
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_of_an_older_version_may_read_stands_in_its_message() {
+    fn the_excerpt_of_an_older_child_is_in_its_message() {
         let mut fields = MessageFields::draft(Role::User, "Dim them.", Timestamp::UNIX_EPOCH);
         let message = Message::new(fields.clone()).unwrap();
         assert_eq!(ConversationExcerpt::of_older_child(&message), None);

@@ -1,7 +1,8 @@
-//! Which data domains a question needs, and what each of them is asked.
+//! Selects the data domains for a question, and the text that each gets.
 //!
-//! Unlike skills, domains do not exclude each other: asking one more changes nothing, and a question such as "why are
-//! our best sellers not being bought?" needs two. So a question goes to as many as it takes to be sure.
+//! Domains do not exclude each other as skills do: an additional query changes nothing, and a question such as "why are
+//! our best sellers not being bought?" needs two. Domains are added until the sum of their confidences reaches the
+//! threshold.
 
 use convoke_decide::{LocalDecision, Verdict};
 use convoke_model::{DecidedBy, Decision, DecisionFields, Name};
@@ -12,72 +13,73 @@ use crate::memory::{Memory, RequestTarget};
 use crate::pointing::goes_on;
 use crate::split::texts_between;
 
-/// How sure it is that a domain is needed whose keyword a question has.
+/// Confidence of a domain whose keyword occurs in the question.
 const BY_KEYWORD: f64 = 0.85;
 
-/// How sure it is that a question which leans on the one before it is for the same domains.
+/// Confidence that a follow-up question is for the same domains.
 const BY_FOLLOWING: f64 = 0.8;
 
-/// A domain that is less likely than this is not asked, however many others are.
+/// Minimum confidence of a domain.
 const LEAST: f64 = 0.2;
 
-/// How likely a domain must be to be asked where words name another.
+/// Minimum confidence of a domain if keywords name another one.
 const BESIDE_KEYWORD: f64 = 0.5;
 
-/// How likely it may be that a text is about something else altogether, for the domains that its words name to be asked.
+/// Limit of the out-of-scope probability up to which keywords select domains.
 const OUTSIDE: f64 = 0.92;
 
-/// What the domains are asked.
+/// Questions for domains, and the decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Inquiry {
     pub(crate) questions: Vec<Question>,
     pub(crate) decision: Decision,
 }
 
-/// What one domain is asked.
+/// A question for one domain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Question {
     pub(crate) domain: Name,
-    pub(crate) said: String,
+    #[serde(rename = "said")]
+    pub(crate) text: String,
     pub(crate) confidence: f64,
 }
 
-/// How domains are chosen.
+/// Settings for selecting domains.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DomainSelector {
-    /// How sure it must be that one of the chosen domains is needed.
+    /// The confidence that the selected domains must reach together.
     pub(crate) threshold: f64,
-    /// Domains that one question goes to at most.
-    pub(crate) most: usize,
+    /// Limit of domains per question.
+    pub(crate) max_domains: usize,
 }
 
-/// The domains that a message needs, if it is a question for domains and it is sure enough for which.
+/// Selects domains for a message. `None` if it is not a question for domains, or the selection is uncertain.
 pub(crate) fn inquiry(
     catalogue: &Catalogue,
     text: &str,
-    decided: &LocalDecision,
+    local: &LocalDecision,
     memory: &Memory,
-    choosing: DomainSelector,
+    selector: DomainSelector,
 ) -> Option<Inquiry> {
-    let chosen = decided
+    let chosen = local
         .chosen()
-        .and_then(|best| catalogue.goal(&best.entry));
-    // What is plainly something to do is no question, whatever it speaks of.
+        .and_then(|best| catalogue.target(&best.entry));
+    // A request for a skill is no question, whatever keywords it contains.
     if catalogue.domains().is_empty() || matches!(chosen, Some(RequestTarget::Skill(_))) {
         return None;
     }
-    let (mut questions, reasoning) = by_pieces(catalogue, text, choosing)
+    let (mut questions, reasoning) = by_pieces(catalogue, text, selector)
         .map(|questions| (questions, "each part is like a domain's examples"))
         .or_else(|| {
-            let needed = needed(catalogue, text, decided, choosing);
-            let questions = asked(needed, text);
+            let needed = needed(catalogue, text, local, selector);
+            let questions = questions_to(needed, text);
             (!questions.is_empty()).then_some((questions, "is like the domains' examples"))
         })
         .or_else(|| {
             let same = following(catalogue, text, memory);
             (!same.is_empty()).then_some((same, "goes on with the question before it"))
         })?;
-    let left_out = questions.split_off(choosing.most.min(questions.len()));
+    let left_out = questions.split_off(selector.max_domains.min(questions.len()));
     let left_out = left_out
         .into_iter()
         .map(|question| question.domain.to_string());
@@ -90,39 +92,40 @@ pub(crate) fn inquiry(
     })
 }
 
-/// The decision that questions to domains stand for.
+/// The decision record for these questions.
 pub(crate) fn decision(text: &str, questions: &[Question], reasoning: &str) -> Option<Decision> {
     let targets = questions.iter().map(|question| {
-        let goal = RequestTarget::Domain {
+        let target = RequestTarget::Domain {
             domain: question.domain.clone(),
         };
-        let mut target = goal.target(question.confidence);
-        target.request = (question.said != text).then(|| question.said.clone());
+        let mut target = target.target(question.confidence);
+        target.request = (question.text != text).then(|| question.text.clone());
         target
     });
     let fields = DecisionFields::of(text, targets, reasoning, DecidedBy::Local);
     Decision::new(fields).ok()
 }
 
-/// Where every part of a message is plainly for some domain, and not all for the same, each gets its own part.
-fn by_pieces(catalogue: &Catalogue, text: &str, choosing: DomainSelector) -> Option<Vec<Question>> {
+/// One question per piece of the message. `None` unless every piece selects a domain and at least two domains are
+/// selected.
+fn by_pieces(catalogue: &Catalogue, text: &str, selector: DomainSelector) -> Option<Vec<Question>> {
     let pieces = texts_between(text);
     if pieces.len() < 2 {
         return None;
     }
     let mut questions: Vec<Question> = Vec::new();
     for piece in pieces {
-        let needed = needed(catalogue, &piece, &catalogue.decide(&piece), choosing);
+        let needed = needed(catalogue, &piece, &catalogue.decide(&piece), selector);
         if needed.is_empty() {
             return None;
         }
-        for question in asked(needed, &piece) {
+        for question in questions_to(needed, &piece) {
             let known = questions
                 .iter_mut()
                 .find(|known| known.domain == question.domain);
             match known {
                 Some(known) => {
-                    known.said = format!("{} and {}", known.said, question.said);
+                    known.text = format!("{} and {}", known.text, question.text);
                 }
                 None => questions.push(question),
             }
@@ -131,25 +134,25 @@ fn by_pieces(catalogue: &Catalogue, text: &str, choosing: DomainSelector) -> Opt
     (questions.len() >= 2).then_some(questions)
 }
 
-fn asked(needed: Vec<(Name, f64)>, text: &str) -> Vec<Question> {
+fn questions_to(needed: Vec<(Name, f64)>, text: &str) -> Vec<Question> {
     let question = |(domain, confidence)| Question {
         domain,
-        said: text.to_owned(),
+        text: text.to_owned(),
         confidence,
     };
     needed.into_iter().map(question).collect()
 }
 
-/// The domains that a text needs: those that its words name, and the likeliest ones until it is sure.
+/// The domains for a text: those whose keywords it contains, and the most likely ones until the threshold is reached.
 fn needed(
     catalogue: &Catalogue,
     text: &str,
-    decided: &LocalDecision,
-    choosing: DomainSelector,
+    local: &LocalDecision,
+    selector: DomainSelector,
 ) -> Vec<(Name, f64)> {
     let named = catalogue.named_domains(text);
-    // Where words name a domain, others are needed only if they are likely in themselves; where none do, the likeliest ones
-    // are, until it is sure that the right one is among them.
+    // With keywords, other domains must be likely by themselves. Without, the most likely are added until the threshold
+    // is reached.
     let least = if named.is_empty() {
         LEAST
     } else {
@@ -157,20 +160,20 @@ fn needed(
     };
     let mut likely: Vec<(Name, f64)> = Vec::new();
     let mut sure = 0.0;
-    for candidate in &decided.candidates {
-        let Some(RequestTarget::Domain { domain }) = catalogue.goal(&candidate.entry) else {
+    for candidate in &local.candidates {
+        let Some(RequestTarget::Domain { domain }) = catalogue.target(&candidate.entry) else {
             break;
         };
-        if sure >= choosing.threshold || candidate.confidence < least {
+        if sure >= selector.threshold || candidate.confidence < least {
             break;
         }
         sure += candidate.confidence;
         likely.push((domain.clone(), candidate.confidence));
     }
-    let is_named = !named.is_empty() && decided.outside < OUTSIDE;
-    // Where one domain alone is plausible there is nothing to ask back: the domain itself declines what it does not know.
-    let is_alone = decided.verdict == Verdict::Ambiguous && decided.plausible().len() == 1;
-    if !is_named && !is_alone && sure < choosing.threshold {
+    let is_named = !named.is_empty() && local.outside < OUTSIDE;
+    // A single plausible domain needs no clarification: it declines questions that it cannot answer.
+    let is_alone = local.verdict == Verdict::Ambiguous && local.plausible().len() == 1;
+    if !is_named && !is_alone && sure < selector.threshold {
         return Vec::new();
     }
     let mut needed = likely;
@@ -183,15 +186,15 @@ fn needed(
     needed
 }
 
-/// The domains of the question before, for one that leans on it.
+/// The domains of the previous question, for a follow-up.
 fn following(catalogue: &Catalogue, text: &str, memory: &Memory) -> Vec<Question> {
     if !goes_on(text) {
         return Vec::new();
     }
     let same = memory
-        .asked
+        .domains
         .iter()
         .filter(|domain| catalogue.domain(domain).is_some())
         .map(|domain| (domain.clone(), BY_FOLLOWING));
-    asked(same.collect(), text)
+    questions_to(same.collect(), text)
 }

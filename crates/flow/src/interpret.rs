@@ -1,4 +1,4 @@
-//! What the user means: a new request, or the answer to what was asked last.
+//! Interprets a message: as a new request, or as the answer to the pending question.
 
 use std::collections::BTreeMap;
 
@@ -11,39 +11,41 @@ use serde_json::{Map, Value};
 use crate::calls::is_default;
 use crate::catalogue::Catalogue;
 use crate::inquiry::{DomainSelector, Inquiry, Question, decision, inquiry};
-use crate::memory::{Item, Memory, PendingQuestion, RequestTarget, SkillRef, Topic};
+use crate::memory::{
+    Item, Memory, PendingQuestion, PossibleTarget, RequestTarget, SkillRef, Topic,
+};
 use crate::pointing::{fill_in, of_agent};
-use crate::reference::{self, ReferenceMatch};
+use crate::reference::{self, MentionedItems, ReferenceMatch};
 use crate::split::{Part, holds_a_request, known_pieces, split};
 
-/// What a message is taken to mean.
+/// The interpretation of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "meaning", rename_all = "snake_case")]
 pub(crate) enum Meaning {
-    /// The user wants this done.
+    /// A request for one skill.
     Act(Box<RequestedAction>),
-    /// The user wants several things done.
+    /// Several requests.
     Several { parts: Vec<Part> },
-    /// The user asks something that data domains know.
+    /// A question for data domains.
     Inquire(Box<Inquiry>),
-    /// Several things may be meant.
-    Unclear { candidates: Vec<RequestTarget> },
-    /// Nothing that the app can do.
+    /// Several targets fit equally well.
+    Unclear { candidates: Vec<PossibleTarget> },
+    /// No target fits.
     Unknown,
-    /// The user does not want to go on.
+    /// The user declined the pending question.
     Dismissed,
 }
 
-/// Something that the user wants done.
+/// A skill to run, with its slots.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RequestedAction {
     pub(crate) target: SkillRef,
-    /// What the message says that is needed for it.
+    /// Slot values from the message.
     pub(crate) slots: Map<String, Value>,
-    /// Other ways to read the same message, where it can be split in several.
+    /// Alternative slot values for the same message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) alternatives: Vec<Map<String, Value>>,
-    /// What pointing words may point at, where an earlier question narrowed it.
+    /// Items that an earlier question narrowed a reference to; any item if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) candidates: Vec<Item>,
     /// Whether the user has confirmed the action.
@@ -52,7 +54,7 @@ pub(crate) struct RequestedAction {
     pub(crate) decision: Decision,
 }
 
-/// Words that take back what was asked for.
+/// Phrases that decline the pending question.
 const DISMISSALS: &[&str] = &[
     "never mind",
     "nevermind",
@@ -64,14 +66,24 @@ const DISMISSALS: &[&str] = &[
     "none of them",
     "neither",
     "no",
+    "n",
+    "nope",
+    "nah",
     "no thanks",
+    "no thank you",
+    "don't",
+    "do not",
+    "no don't",
     "stop",
     "leave it",
     "skip it",
+    "reject",
+    "rejected",
 ];
 
-/// Words that say yes to the one thing that was asked about.
+/// Phrases that confirm a single candidate.
 const ASSENTS: &[&str] = &[
+    "y",
     "yes",
     "yeah",
     "yep",
@@ -89,7 +101,7 @@ const ASSENTS: &[&str] = &[
     "that's the one",
 ];
 
-/// Words that say yes to something that is about to be done, besides those.
+/// Further phrases that confirm an action.
 const CONSENTS: &[&str] = &[
     "yes do",
     "yes do it",
@@ -106,41 +118,43 @@ const CONSENTS: &[&str] = &[
     "absolutely",
     "confirm",
     "confirmed",
+    "approve",
+    "approved",
 ];
 
-/// How messages are read.
+/// Settings for interpreting messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MessageReader {
     pub(crate) several: Several,
-    pub(crate) choosing: DomainSelector,
+    pub(crate) selector: DomainSelector,
 }
 
-/// Reads a message in the light of what was said before it.
+/// Interprets a message, given the memory of the conversation.
 pub(crate) fn interpret(
     skills: &Catalogue,
     text: &str,
     memory: &Memory,
-    reading: MessageReader,
+    reader: MessageReader,
 ) -> Meaning {
     let agent = memory.topic.as_ref().map(|topic| &topic.agent);
-    let decided = of_agent(skills, text, skills.decide(text), agent);
-    if let Some(asks) = &memory.asks {
+    let local = of_agent(skills, text, skills.decide(text), agent);
+    if let Some(question) = &memory.question {
         if is_dismissal(text) {
             return Meaning::Dismissed;
         }
-        let is_new = fits_a_sentence(&decided)
-            || (reading.several != Several::Never && split(skills, text, agent, false).is_some());
-        if let Some(meaning) = answer(skills, text, asks, is_new) {
+        let is_new = fits_a_sentence(&local)
+            || (reader.several != Several::Never && split(skills, text, agent, false).is_some());
+        if let Some(meaning) = answer(skills, text, question, is_new) {
             return meaning;
         }
     }
-    let fits = fits_a_sentence(&decided);
-    let may_be_several = match reading.several {
+    let fits = fits_a_sentence(&local);
+    let may_be_several = match reader.several {
         Several::Never => false,
         Several::Careful => !fits,
         Several::Eager => true,
     };
-    // "Play salt and pepper" is no two requests: what fits as a whole is cut only into what fits as it stands.
+    // "Play salt and pepper" is one request: a message that fits as a whole is split only if every part fits unchanged.
     let parts = may_be_several
         .then(|| split(skills, text, agent, !fits))
         .flatten();
@@ -148,30 +162,30 @@ pub(crate) fn interpret(
     if let Some(parts) = parts.filter(|parts| parts.iter().any(is_skill)) {
         return Meaning::Several { parts };
     }
-    if !fits && let Some(inquiry) = inquiry(skills, text, &decided, memory, reading.choosing) {
+    if !fits && let Some(inquiry) = inquiry(skills, text, &local, memory, reader.selector) {
         return Meaning::Inquire(Box::new(inquiry));
     }
-    match request(skills, text, &decided, memory.topic.as_ref()) {
+    match request(skills, text, &local, memory.topic.as_ref()) {
         Meaning::Act(tool_call) if may_be_several && !fits => {
             unless_partly(skills, text, tool_call)
         }
         Meaning::Act(tool_call)
-            if may_be_several && swallows(skills, &decided, &tool_call.target) =>
+            if may_be_several && swallows(skills, &local, &tool_call.target) =>
         {
-            unclear_parts(skills, text, tool_call.target)
+            unclear_parts(skills, text, *tool_call)
         }
         meaning => meaning,
     }
 }
 
-/// A message that is known to be for something: what it says that is needed for that.
-pub(crate) fn for_goal(
+/// Interprets a message whose target is known.
+pub(crate) fn for_target(
     skills: &Catalogue,
     text: &str,
-    goal: &RequestTarget,
+    target: &RequestTarget,
     topic: Option<&Topic>,
 ) -> Meaning {
-    match goal {
+    match target {
         RequestTarget::Skill(target) => {
             let slots = slots_for(skills, target, text);
             let mut tool_call = SkillMatch {
@@ -184,7 +198,7 @@ pub(crate) fn for_goal(
         RequestTarget::Domain { domain } => {
             let questions = vec![Question {
                 domain: domain.clone(),
-                said: text.to_owned(),
+                text: text.to_owned(),
                 confidence: 1.0,
             }];
             match decision(text, &questions, "was asked as a part of a message") {
@@ -199,41 +213,42 @@ pub(crate) fn for_goal(
     }
 }
 
-/// A message that is known to be for an agent which works by its skills alone.
+/// Interprets a message for an agent without a model: only its skills are candidates.
 fn by_agent(skills: &Catalogue, text: &str, agent: &Name, topic: Option<&Topic>) -> Meaning {
-    let mut decided = skills.decide(text);
-    let chosen = decided.chosen().map(|candidate| candidate.entry.clone());
+    let mut local = skills.decide(text);
+    let chosen = local.chosen().map(|candidate| candidate.entry.clone());
     let is_theirs = |candidate: &Candidate| {
-        let goal = skills.goal(&candidate.entry);
-        goal.and_then(RequestTarget::agent) == Some(agent)
+        let target = skills.target(&candidate.entry);
+        target.and_then(RequestTarget::agent) == Some(agent)
     };
-    decided.candidates.retain(is_theirs);
-    decided.verdict = match decided.candidates.first() {
+    local.candidates.retain(is_theirs);
+    local.verdict = match local.candidates.first() {
         None => Verdict::Unknown,
         Some(first) if chosen.as_ref() == Some(&first.entry) => Verdict::Chosen,
         Some(_) => Verdict::Ambiguous,
     };
-    request(skills, text, &decided, topic)
+    request(skills, text, &local, topic)
 }
 
-/// Whether a message as a whole is one of the sentences of a skill.
-fn fits_a_sentence(decided: &LocalDecision) -> bool {
-    let chosen = decided.chosen();
+/// Whether the whole message matches a sentence pattern.
+fn fits_a_sentence(local: &LocalDecision) -> bool {
+    let chosen = local.chosen();
     chosen.is_some_and(|best| best.by == FoundBy::Pattern)
 }
 
-/// What is merely likely is not done where a piece of the message plainly asks for something: there are several
-/// requests, of which not all are understood, and nothing is done by halves.
+/// Asks back instead of acting on a classifier match if a piece of the message matches a target by itself: the message
+/// then has several requests, not all of them understood.
 fn unless_partly(skills: &Catalogue, text: &str, tool_call: Box<RequestedAction>) -> Meaning {
     if known_pieces(skills, text).is_empty() {
         return Meaning::Act(tool_call);
     }
-    unclear_parts(skills, text, tool_call.target)
+    unclear_parts(skills, text, *tool_call)
 }
 
-/// Whether a sentence's own words for something ("play {what}") hold another request: "jazz and call the neighbours".
-fn swallows(skills: &Catalogue, decided: &LocalDecision, target: &SkillRef) -> bool {
-    let (Some(chosen), Some(skill)) = (decided.chosen(), skills.skill(target)) else {
+/// Whether a free slot of the matched sentence contains another request, as in "play {what}" with "jazz and call the
+/// neighbours".
+fn swallows(skills: &Catalogue, local: &LocalDecision, target: &SkillRef) -> bool {
+    let (Some(chosen), Some(skill)) = (local.chosen(), skills.skill(target)) else {
         return false;
     };
     let is_free = |name: &str| {
@@ -241,28 +256,29 @@ fn swallows(skills: &Catalogue, decided: &LocalDecision, target: &SkillRef) -> b
         slot.is_none_or(|(_, slot)| slot.values.is_empty())
     };
     let mut slots = chosen.slots.iter();
-    slots.any(|(name, said)| is_free(name) && holds_a_request(skills, said))
+    slots.any(|(name, value)| is_free(name) && holds_a_request(skills, value))
 }
 
-/// What is asked about where a message plainly has several parts, and not all of them are understood.
-fn unclear_parts(skills: &Catalogue, text: &str, wished: SkillRef) -> Meaning {
+/// The candidates for a message with several parts that are not all understood.
+fn unclear_parts(skills: &Catalogue, text: &str, whole: RequestedAction) -> Meaning {
     let mut candidates = known_pieces(skills, text);
-    let wished = RequestTarget::Skill(wished);
-    if !candidates.contains(&wished) {
-        candidates.push(wished);
+    let confidence = whole.decision.confidence().value();
+    let target = RequestTarget::Skill(whole.target);
+    if candidates.iter().all(|known| known.target != target) {
+        candidates.push(PossibleTarget { target, confidence });
     }
     candidates.truncate(MAX_UNCLEAR);
     Meaning::Unclear { candidates }
 }
 
-/// The message as the answer to a question, unless it plainly is a request of its own.
+/// Interprets the message as the answer to the pending question. `None` if it is a new request.
 fn answer(
     skills: &Catalogue,
     text: &str,
-    asks: &PendingQuestion,
+    question: &PendingQuestion,
     new_request: bool,
 ) -> Option<Meaning> {
-    match asks {
+    match question {
         PendingQuestion::Slot {
             target,
             slot,
@@ -275,10 +291,11 @@ fn answer(
                 .and_then(|slot| slot.refers_to.as_ref())
                 .map(|reference| reference.nouns.clone())
                 .unwrap_or_default();
-            let said = match candidates.as_slice() {
+            let value = match candidates.as_slice() {
                 [only] if is_assent(text) => only.label.clone(),
                 _ => {
-                    let found = reference::find(text, candidates, candidates, &nouns);
+                    let found =
+                        reference::find(text, candidates, MentionedItems::list(candidates), &nouns);
                     if new_request && !matches!(found, ReferenceMatch::One(_)) {
                         return None;
                     }
@@ -286,7 +303,7 @@ fn answer(
                 }
             };
             let mut slots = slots.clone();
-            slots.insert(slot.to_string(), Value::String(said));
+            slots.insert(slot.to_string(), Value::String(value));
             Some(act(
                 SkillMatch {
                     slots,
@@ -305,11 +322,11 @@ fn answer(
             if !is_consent(text) {
                 return Some(Meaning::Dismissed);
             }
-            let reading = SkillMatch {
+            let skill_match = SkillMatch {
                 slots: slots.clone(),
                 ..SkillMatch::of(target)
             };
-            match act(reading, text, 1.0, "was agreed to") {
+            match act(skill_match, text, 1.0, "was agreed to") {
                 Meaning::Act(tool_call) => Some(Meaning::Act(Box::new(RequestedAction {
                     confirmed: true,
                     ..*tool_call
@@ -317,64 +334,79 @@ fn answer(
                 other => Some(other),
             }
         }
-        PendingQuestion::Skill { candidates, said } => {
+        PendingQuestion::Skill {
+            candidates,
+            request,
+        } => {
             let labels: Vec<Item> = candidates
                 .iter()
-                .map(|goal| Item {
-                    id: goal.name().to_string(),
-                    label: label(skills, goal),
+                .map(|target| Item {
+                    kind: String::new(),
+                    id: target.name().to_string(),
+                    label: label(skills, target),
                 })
                 .collect();
-            let index = match reference::find(text, &labels, &labels, &[]) {
+            let index = match reference::find(text, &labels, MentionedItems::list(&labels), &[]) {
                 ReferenceMatch::One(index) => index,
                 _ if is_assent(text) && candidates.len() == 1 => 0,
                 _ => return None,
             };
             match candidates.get(index)? {
                 RequestTarget::Agent { .. } => None,
-                goal => Some(for_goal(skills, said, goal, None)),
+                target => Some(for_target(skills, request, target, None)),
             }
         }
     }
 }
 
-/// What people read of something that may be meant.
-fn label(skills: &Catalogue, goal: &RequestTarget) -> String {
-    let described = match goal {
+/// The text that describes a candidate to the user.
+fn label(skills: &Catalogue, target: &RequestTarget) -> String {
+    let described = match target {
         RequestTarget::Skill(target) => skills.skill(target).map(|skill| &skill.description),
         RequestTarget::Domain { domain } => skills.domain(domain).map(|domain| &domain.description),
         RequestTarget::Agent { .. } => None,
     };
     described
         .cloned()
-        .unwrap_or_else(|| goal.name().to_string())
+        .unwrap_or_else(|| target.name().to_string())
 }
 
-/// What a message says for a skill that it is known to be for.
-fn slots_for(skills: &Catalogue, target: &SkillRef, said: &str) -> Map<String, Value> {
-    let decided = skills.decide(said);
-    decided
+/// The texts that a message has for the slots of a known skill.
+pub(crate) fn slot_texts(
+    skills: &Catalogue,
+    target: &SkillRef,
+    text: &str,
+) -> BTreeMap<String, String> {
+    let slots = slots_for(skills, target, text).into_iter();
+    let text = |(slot, value): (String, Value)| Some((slot, value.as_str()?.to_owned()));
+    slots.filter_map(text).collect()
+}
+
+/// Slot values for a known skill.
+fn slots_for(skills: &Catalogue, target: &SkillRef, text: &str) -> Map<String, Value> {
+    let local = skills.decide(text);
+    local
         .candidates
         .iter()
-        .find(|candidate| matches!(skills.goal(&candidate.entry), Some(RequestTarget::Skill(other)) if other == target))
+        .find(|candidate| matches!(skills.target(&candidate.entry), Some(RequestTarget::Skill(other)) if other == target))
         .map_or_else(
-            || texts(&skills.closed_slots(target, said)),
-            |candidate| filled(skills, target, &candidate.slots, candidate.by, said),
+            || texts(&skills.closed_slots(target, text)),
+            |candidate| filled(skills, target, &candidate.slots, candidate.by, text),
         )
 }
 
 fn request(
     skills: &Catalogue,
     text: &str,
-    decided: &LocalDecision,
+    local: &LocalDecision,
     topic: Option<&Topic>,
 ) -> Meaning {
-    let known: Vec<(&Candidate, &RequestTarget)> = decided
+    let known: Vec<(&Candidate, &RequestTarget)> = local
         .plausible()
         .iter()
-        .filter_map(|candidate| Some((candidate, skills.goal(&candidate.entry)?)))
+        .filter_map(|candidate| Some((candidate, skills.target(&candidate.entry)?)))
         .collect();
-    match (decided.verdict, known.as_slice()) {
+    match (local.verdict, known.as_slice()) {
         (Verdict::Chosen, [(best, RequestTarget::Skill(target)), ..]) => {
             let how = match best.by {
                 FoundBy::Pattern => "fits one of the skill's sentences",
@@ -392,17 +424,20 @@ fn request(
             candidates: known
                 .iter()
                 .take(MAX_UNCLEAR)
-                .map(|(_, goal)| (*goal).clone())
+                .map(|(candidate, target)| PossibleTarget {
+                    target: (*target).clone(),
+                    confidence: candidate.confidence,
+                })
                 .collect(),
         },
         _ => Meaning::Unknown,
     }
 }
 
-/// Skills named in a question at most.
+/// Limit of candidates in a clarifying question.
 const MAX_UNCLEAR: usize = 3;
 
-/// The slots that a decision carries, completed by closed values found in the text.
+/// The slots of a decision. For a classifier match, closed slot values are searched in the text.
 fn filled(
     skills: &Catalogue,
     target: &SkillRef,
@@ -425,7 +460,7 @@ fn texts(slots: &BTreeMap<String, String>) -> Map<String, Value> {
         .collect()
 }
 
-/// A skill and what a message says for it.
+/// A skill with slot values from a message.
 struct SkillMatch<'a> {
     target: &'a SkillRef,
     slots: Map<String, Value>,
@@ -443,7 +478,7 @@ impl<'a> SkillMatch<'a> {
         }
     }
 
-    /// Fills in what the message only points at.
+    /// Fills slots that the message only refers to, from the topic.
     fn fill_in(&mut self, skills: &Catalogue, topic: Option<&Topic>, text: &str) {
         if let (Some(topic), Some(skill)) = (topic, skills.skill(self.target)) {
             fill_in(skill, &self.target.agent, &mut self.slots, topic, text);
@@ -451,19 +486,19 @@ impl<'a> SkillMatch<'a> {
     }
 }
 
-fn act(reading: SkillMatch<'_>, text: &str, confidence: f64, reasoning: &str) -> Meaning {
+fn act(skill_match: SkillMatch<'_>, text: &str, confidence: f64, reasoning: &str) -> Meaning {
     let target = Target {
-        parameters: reading.slots.clone(),
-        ..RequestTarget::Skill(reading.target.clone()).target(confidence)
+        parameters: skill_match.slots.clone(),
+        ..RequestTarget::Skill(skill_match.target.clone()).target(confidence)
     };
     let fields = DecisionFields::of(text, [target], reasoning, DecidedBy::Local);
     let decision = Decision::new(fields);
     match decision {
         Ok(decision) => Meaning::Act(Box::new(RequestedAction {
-            target: reading.target.clone(),
-            slots: reading.slots,
-            alternatives: reading.alternatives,
-            candidates: reading.candidates,
+            target: skill_match.target.clone(),
+            slots: skill_match.slots,
+            alternatives: skill_match.alternatives,
+            candidates: skill_match.candidates,
             confirmed: false,
             decision,
         })),
@@ -472,20 +507,29 @@ fn act(reading: SkillMatch<'_>, text: &str, confidence: f64, reasoning: &str) ->
 }
 
 fn is_dismissal(text: &str) -> bool {
-    DISMISSALS.contains(&bare(text).as_str())
+    DISMISSALS.contains(&bare(text).replace(',', "").as_str())
 }
 
-/// Whether a message says yes to the one thing that was asked about.
+/// What a message says to a question that wants a yes or a no. `None` if it says anything else.
+pub fn plain_answer(text: &str) -> Option<bool> {
+    if is_consent(text) {
+        return Some(true);
+    }
+    is_dismissal(text).then_some(false)
+}
+
+/// Whether a message confirms a single candidate.
 fn is_assent(text: &str) -> bool {
     ASSENTS.contains(&bare(text).as_str())
 }
 
-/// Whether a message says yes to what is about to be done, and nothing else.
+/// Whether a message confirms the pending action, and says nothing else.
 fn is_consent(text: &str) -> bool {
-    let said = bare(text).replace(',', "");
-    ASSENTS.contains(&said.as_str()) || CONSENTS.contains(&said.as_str())
+    let words = bare(text).replace(',', "");
+    ASSENTS.contains(&words.as_str()) || CONSENTS.contains(&words.as_str())
 }
 
 fn bare(text: &str) -> String {
-    text.trim().trim_end_matches(['.', '!']).to_lowercase()
+    let words = text.trim().trim_end_matches(['.', '!']).to_lowercase();
+    words.replace('’', "'")
 }

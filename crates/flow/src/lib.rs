@@ -10,6 +10,7 @@
 //! - [`Performer`] is the engine's executor: it carries out what the program asks for, through the
 //!   ports in [`ports`].
 
+mod approval_question;
 mod assistant;
 mod calls;
 mod catalogue;
@@ -25,17 +26,24 @@ mod interpret;
 mod measured;
 mod memory;
 mod nodes;
+#[cfg(test)]
+mod own_words;
 mod performer;
 mod pointing;
 mod receive;
 mod reference;
+mod refusal;
+mod request_history;
 mod retry_budget;
 mod split;
+mod suggestions;
 mod task_scratch;
 mod template;
 pub mod toolbox;
 mod trace;
 mod turn;
+mod undone;
+mod unused;
 
 pub use convoke_decide::Classifiers;
 /// The ports that the performer needs implemented.
@@ -45,12 +53,16 @@ pub use assistant::{Assistant, Progress};
 pub use calls::{Reply, Request};
 pub use error::FlowError;
 pub use events::{
-    DecisionCandidate, EventProjection, FollowedTask, Following, TaskEvent, TaskEventKind,
+    DecisionCandidate, EventProjection, FollowedTask, TaskEvent, TaskEventKind, TaskEventStream,
     TaskUpdate, follow, follow_stored,
 };
+pub use interpret::plain_answer;
+pub use nodes::graph::{ConditionOutcome, ConditionReader, JudgedCondition};
 pub use performer::{Performer, PerformerOptions};
 pub use receive::{
-    Incoming, MAX_ANSWER_BYTES, MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS, MAX_TAGS, check_answer,
-    check_key, check_tags, receive,
+    Attachment, IncomingRequest, MAX_ANSWER_BYTES, MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS,
+    MAX_TAGS, check_answer, check_key, check_tags, receive,
 };
+pub use refusal::{words_of_end, words_of_refusal};
+pub use request_history::MAX_HISTORY_BYTES;
 pub use trace::trace;

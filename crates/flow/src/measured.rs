@@ -1,5 +1,4 @@
-//! What is told of calls while they are made: spans of tools, and the metrics of outcomes. Nothing of what is said, asked
-//! or answered is among it.
+//! Spans and metrics of calls. They contain no message, argument or result.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,18 +12,18 @@ use tracing::field::Empty;
 
 use crate::calls::{CallRequest, ToolCallRequest};
 
-/// The outcome of a call that went well.
+/// Outcome label of a successful call.
 const OK: &str = "ok";
 
-/// The outcome of a call whose tool says that it failed.
+/// Outcome label of a call whose tool reported an error.
 const TOOL_ERROR: &str = "tool.error";
 
-/// The tool of a call that never came to one: a name that a model made up must not become a label.
+/// Tool label of a call that reached no tool: an invented name must not become a label.
 const OTHER: &str = "_OTHER";
 
 /// A call of a tool, with all its attempts to reach the server.
 pub(crate) struct MeasuredTool {
-    /// Where the call stands in its trace.
+    /// The call's span in the trace.
     pub(crate) trace: TraceContext,
     pub(crate) span: Span,
     began: Instant,
@@ -32,7 +31,7 @@ pub(crate) struct MeasuredTool {
 }
 
 impl MeasuredTool {
-    /// Begins a call in the span `trace`, below `parent`.
+    /// Starts measuring a call in the span `trace`, below `parent`.
     pub(crate) fn begin(
         tool_call: &ToolCallRequest,
         key: &str,
@@ -61,7 +60,7 @@ impl MeasuredTool {
         }
     }
 
-    /// The tool is known now.
+    /// Records the tool's description, once it is known.
     pub(crate) fn found(&self, described: &Arc<ToolDescription>) {
         let _ = self.described.set(Arc::clone(described));
     }
@@ -85,7 +84,7 @@ impl MeasuredTool {
     }
 }
 
-/// A call of any kind has ended.
+/// Records the duration and outcome of a call.
 pub(crate) fn call(request: &CallRequest, failure: Option<&Failure>, took: Duration) {
     let kind = match request {
         CallRequest::Decide(_) => "decide",

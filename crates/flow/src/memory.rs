@@ -1,5 +1,5 @@
-//! What an assistant's message leaves behind for the next turn: the items that it told of, the question that it asked,
-//! and what it was about. It travels with the message, in its metadata.
+//! Memory for the next turn: the items that an assistant's message listed, the question that it asked, and its topic.
+//! Stored in the message's metadata.
 
 use std::collections::BTreeMap;
 
@@ -7,47 +7,61 @@ use convoke_model::{Confidence, Message, Name, Role, Target, TargetKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The key under which it stands in a message's metadata.
+use crate::calls::is_default;
+
+/// Metadata key of the memory.
 const KEY: &str = "memory";
 
-/// Items remembered from one message at most. Nobody counts further than that.
+/// Limit of items remembered from one message.
 const MAX_SHOWN: usize = 50;
 
-/// Turns for which it is known what "it" is. Nobody points further back.
+/// Number of turns for which a topic is remembered.
 const TOPIC_TURNS: usize = 5;
 
-/// What one turn leaves behind.
+/// The memory of one message.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Memory {
-    /// Items that the message told of, in the order told.
+    /// Items that the message listed, in that order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) shown: Vec<Item>,
-    /// What the message asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) asks: Option<PendingQuestion>,
-    /// The reply of the performer.
+    /// Whether the message listed them, so that "the second one" counts over them, even if it is one item.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) list: bool,
+    /// Whether the message listed items that could not be read. What was shown before is then out of date.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) unread: bool,
+    /// The list that the user saw last, of this message or an earlier one.
+    #[serde(skip)]
+    pub(crate) listed: Vec<Item>,
+    /// The question that the message asked.
+    #[serde(rename = "asks", skip_serializing_if = "Option::is_none")]
+    pub(crate) question: Option<PendingQuestion>,
+    /// The agent and slots that the message was about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) topic: Option<Topic>,
-    /// The domains that were asked.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) asked: Vec<Name>,
-    /// The conversation that each of them goes on with.
+    /// The domains that were queried.
+    #[serde(rename = "asked", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) domains: Vec<Name>,
+    /// The conversation id at each domain.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) conversations: BTreeMap<Name, String>,
+    /// The questions that were suggested last in the conversation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) suggested: Vec<String>,
 }
 
-/// What a turn was about, for "dim it a bit" after the lights.
+/// The subject of a turn. It resolves references such as "dim it a bit".
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Topic {
     pub(crate) agent: Name,
-    /// What was known of it, in words.
+    /// Slot values that are texts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) slots: BTreeMap<String, String>,
 }
 
 impl Topic {
-    /// What a skill was done with.
+    /// The topic of a skill that ran with these slots.
     pub(crate) fn of(agent: Name, slots: &Map<String, Value>) -> Self {
         let words =
             |(slot, value): (&String, &Value)| Some((slot.clone(), value.as_str()?.to_owned()));
@@ -58,9 +72,12 @@ impl Topic {
     }
 }
 
-/// Something of the user's that can be pointed at.
+/// An item that the user can refer to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Item {
+    /// What kind of thing it is. Ids count only within a kind. Empty for items that have only a label.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) kind: String,
     pub(crate) id: String,
     pub(crate) label: String,
 }
@@ -72,7 +89,7 @@ pub(crate) struct SkillRef {
     pub(crate) skill: Name,
 }
 
-/// Where a request may go.
+/// The target of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum RequestTarget {
@@ -80,7 +97,7 @@ pub(crate) enum RequestTarget {
     Skill(SkillRef),
     /// A data domain.
     Domain { domain: Name },
-    /// An agent, which thinks about it.
+    /// An agent.
     Agent { agent: Name },
 }
 
@@ -94,7 +111,7 @@ impl RequestTarget {
         }
     }
 
-    /// The agent that does it, if one does.
+    /// The agent, unless it is a domain.
     pub(crate) fn agent(&self) -> Option<&Name> {
         match self {
             Self::Skill(SkillRef { agent, .. }) | Self::Agent { agent } => Some(agent),
@@ -102,7 +119,7 @@ impl RequestTarget {
         }
     }
 
-    /// It as a decision tells of it.
+    /// The target in a decision record.
     pub(crate) fn target(&self, confidence: f64) -> Target {
         let (kind, agent) = match self {
             Self::Skill(target) => (TargetKind::Skill, Some(target.agent.clone())),
@@ -120,35 +137,54 @@ impl RequestTarget {
     }
 }
 
-/// A question that waits for the user's next message.
+/// A target that a request may be for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PossibleTarget {
+    #[serde(flatten)]
+    pub(crate) target: RequestTarget,
+    /// How certain it is, as whoever decided gave it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) confidence: f64,
+}
+
+impl PossibleTarget {
+    /// The targets without their confidence.
+    pub(crate) fn targets(possible: &[Self]) -> Vec<RequestTarget> {
+        let targets = possible.iter().map(|possible| possible.target.clone());
+        targets.collect()
+    }
+}
+
+/// A question that the user's next message may answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "about", rename_all = "snake_case")]
 pub(crate) enum PendingQuestion {
-    /// A slot has no value, or points at several things.
+    /// A slot has no value, or refers to several items.
     Slot {
         target: SkillRef,
         slot: Name,
-        /// What is known already.
+        /// Slot values that are known.
         slots: Map<String, Value>,
-        /// What it may point at.
+        /// Items that it may refer to.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         candidates: Vec<Item>,
     },
-    /// Whether to do what was asked for.
+    /// Whether to run the action.
     Confirm {
         target: SkillRef,
-        /// What is known.
+        /// The slot values.
         slots: Map<String, Value>,
     },
     /// Several things may be meant.
     Skill {
         candidates: Vec<RequestTarget>,
-        said: String,
+        #[serde(rename = "said")]
+        request: String,
     },
 }
 
 impl Memory {
-    /// Of items that were told of, and nothing else.
+    /// A memory with these items only.
     pub(crate) fn showing(shown: Vec<Item>) -> Self {
         Self {
             shown,
@@ -156,9 +192,8 @@ impl Memory {
         }
     }
 
-    /// What the last assistant's message left behind. Items stay in mind over turns that told of none, and so does what
-    /// was done, for a few; a domain's conversation goes on whenever it is asked again; a question is forgotten with the
-    /// next message.
+    /// Combines the memories in a history. Items are kept until a later message lists others, a topic for
+    /// [`TOPIC_TURNS`] turns, conversations with domains forever. A question is only taken from the last message.
     pub(crate) fn of(history: &[Message]) -> Self {
         let memories = history
             .iter()
@@ -172,17 +207,34 @@ impl Memory {
                     .unwrap_or_default()
             });
         let mut known: Option<Self> = None;
+        // Whether a message listed something, even nothing: "the second one" counts in no list before it.
+        let mut is_listed = false;
         for (turn, earlier) in memories.enumerate() {
+            let (is_list, unread) = (earlier.is_list(), earlier.unread);
+            let listed = if is_list {
+                earlier.shown.clone()
+            } else {
+                Vec::new()
+            };
             let Some(newer) = &mut known else {
-                known = Some(earlier);
+                is_listed = is_list || unread;
+                known = Some(Self { listed, ..earlier });
                 continue;
             };
-            if newer.shown.is_empty() {
+            if newer.shown.is_empty() && !is_listed {
                 newer.shown = earlier.shown;
             }
-            if turn < TOPIC_TURNS && newer.topic.is_none() && newer.asked.is_empty() {
+            if !is_listed {
+                newer.listed = listed;
+            }
+            is_listed |= is_list || unread;
+            newer.unread |= unread;
+            if turn < TOPIC_TURNS && newer.topic.is_none() && newer.domains.is_empty() {
                 newer.topic = earlier.topic;
-                newer.asked = earlier.asked;
+                newer.domains = earlier.domains;
+            }
+            if newer.suggested.is_empty() {
+                newer.suggested = earlier.suggested;
             }
             for (domain, conversation) in earlier.conversations {
                 newer.conversations.entry(domain).or_insert(conversation);
@@ -191,8 +243,21 @@ impl Memory {
         known.unwrap_or_default()
     }
 
-    /// Puts it into a message's metadata.
-    pub(crate) fn leave(mut self, metadata: &mut Map<String, Value>) {
+    /// A memory of the candidates of a question. A question without candidates lists nothing.
+    pub(crate) fn listing(shown: Vec<Item>) -> Self {
+        Self {
+            list: !shown.is_empty(),
+            ..Self::showing(shown)
+        }
+    }
+
+    /// Whether the message listed its items. Several items are a list.
+    fn is_list(&self) -> bool {
+        self.list || self.shown.len() > 1
+    }
+
+    /// Writes the memory to a message's metadata.
+    pub(crate) fn write_to(mut self, metadata: &mut Map<String, Value>) {
         if self == Self::default() {
             return;
         }
@@ -204,16 +269,103 @@ impl Memory {
 }
 
 impl Item {
-    /// Reads an item out of a tool's result.
-    pub(crate) fn read(value: &Value, id: &str, label: &str) -> Option<Self> {
-        let text = |field: &str| match value.get(field)? {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
+    /// Reads an item out of a tool's result, or returns the reason.
+    pub(crate) fn read(
+        value: &Value,
+        kind: String,
+        (id, label): (&str, &str),
+    ) -> Result<Self, String> {
+        let text = |field: &str| match value.get(field) {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(Value::Number(number)) => Ok(number.to_string()),
+            _ => Err(format!("an item has no text or number `{field}`")),
         };
-        Some(Self {
+        Ok(Self {
+            kind,
             id: text(id)?,
             label: text(label)?,
         })
+    }
+
+    /// The list in a field of a tool's result, or the reason why there is none.
+    pub(crate) fn list_in<'v>(content: &'v Value, field: &str) -> Result<&'v [Value], String> {
+        let list = content.get(field).and_then(Value::as_array);
+        let list = list.ok_or_else(|| format!("the result has no list `{field}`"))?;
+        Ok(list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn item(id: &str) -> Item {
+        Item {
+            kind: "order".to_owned(),
+            id: id.to_owned(),
+            label: format!("order {id}"),
+        }
+    }
+
+    fn list(ids: &[&str]) -> Memory {
+        Memory {
+            list: true,
+            ..Memory::showing(ids.iter().map(|id| item(id)).collect())
+        }
+    }
+
+    /// The memory after messages that have these, oldest first.
+    fn after(memories: Vec<Memory>) -> Memory {
+        let messages = memories.into_iter().map(|memory| {
+            let mut fields =
+                convoke_model::MessageFields::draft(Role::Assistant, "said", Timestamp::UNIX_EPOCH);
+            memory.write_to(&mut fields.metadata);
+            Message::new(fields).unwrap()
+        });
+        Memory::of(&messages.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_last_list_counts_even_if_it_is_empty() {
+        let one = Memory::showing(vec![item("9")]);
+        let unread = Memory {
+            unread: true,
+            ..Memory::default()
+        };
+        for (memories, shown, listed) in [
+            (vec![list(&["1", "2"])], vec!["1", "2"], vec!["1", "2"]),
+            (
+                vec![list(&["1", "2"]), Memory::default()],
+                vec!["1", "2"],
+                vec!["1", "2"],
+            ),
+            (
+                vec![list(&["1", "2"]), one.clone()],
+                vec!["9"],
+                vec!["1", "2"],
+            ),
+            (vec![list(&["1", "2"]), list(&["3"])], vec!["3"], vec!["3"]),
+            (vec![list(&["1", "2"]), list(&[])], vec![], vec![]),
+            (
+                vec![list(&["1", "2"]), list(&[]), Memory::default()],
+                vec![],
+                vec![],
+            ),
+            (vec![list(&["1", "2"]), list(&[]), one], vec!["9"], vec![]),
+            (vec![list(&["1", "2"]), unread], vec![], vec![]),
+            (
+                vec![list(&["1", "2"]), Memory::listing(Vec::new())],
+                vec!["1", "2"],
+                vec!["1", "2"],
+            ),
+        ] {
+            let told = format!("{memories:?}");
+            let memory = after(memories);
+            let ids = |items: &[Item]| items.iter().map(|item| item.id.clone()).collect::<Vec<_>>();
+            assert_eq!(ids(&memory.shown), shown, "{told}");
+            assert_eq!(ids(&memory.listed), listed, "{told}");
+        }
     }
 }

@@ -21,10 +21,12 @@ use crate::assistant::Assistant;
 use crate::calls::{CallReply, CallRequest, DecisionContext, Reply, Request, ToolCallRequest};
 use crate::input::ConversationExcerpt;
 use crate::measured::{self, MeasuredTool};
+use crate::nodes::agent::Attachments;
 use crate::nodes::agent::sub_agents::{self, SubTask};
 use crate::nodes::aggregate::{self, Facts};
 use crate::nodes::route::Routing;
 use crate::nodes::{agent, decide};
+use crate::request_history::RequestHistory;
 use crate::retry_budget::RetryBudget;
 use crate::task_scratch::{ClassifiedTool, History, TaskScratch};
 use crate::toolbox::waited;
@@ -55,6 +57,8 @@ pub struct Performer {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     options: PerformerOptions,
+    /// Whether the app checks anything before it is delivered. Then no text is live: none was checked yet.
+    checks_answers: bool,
     /// Cached model setups, by agent.
     offers: Mutex<HashMap<Name, ModelSetups>>,
     /// Numbers the calls of tools, so that each has a span of its own.
@@ -77,7 +81,10 @@ impl Performer {
         clock: Arc<dyn Clock>,
         options: PerformerOptions,
     ) -> Self {
+        let workflows = assistant.app.workflows.iter();
+        let mut nodes = workflows.flat_map(|workflow| workflow.nodes.values());
         Self {
+            checks_answers: nodes.any(|node| node.kind == NodeKind::Check),
             assistant,
             tools,
             models,
@@ -107,9 +114,12 @@ impl Performer {
     ) -> Result<History, Failure> {
         let facts = &call_context.facts;
         let first = call_context.messages.first();
+        if let Some(RequestHistory { messages, older }) = RequestHistory::of(first) {
+            return Ok(History { messages, older });
+        }
         let earlier = match (facts.conversation, facts.parent) {
             (Some(conversation), _) => Some(ConversationExcerpt {
-                conversation,
+                conversation: Some(conversation),
                 before: facts.id,
                 messages: self.assistant.app.config.limits.history_messages as usize,
             }),
@@ -118,14 +128,16 @@ impl Performer {
             }
             (None, None) => None,
         };
-        let Some(earlier) = earlier else {
+        let Some((earlier, conversation)) =
+            earlier.and_then(|earlier| Some((earlier, earlier.conversation?)))
+        else {
             return Ok(History::default());
         };
         let viewer = Viewer::user(facts.owner, self.assistant.app.config.name.as_str());
         let (before, limit) = (Some(earlier.before), earlier.messages);
         let found = self
             .store
-            .conversation(&viewer, earlier.conversation, before, limit)
+            .conversation(&viewer, conversation, before, limit)
             .await
             .map_err(|error| Failure::no_effect(error.code(), error.to_string()))?;
         Ok(found.map_or_else(History::default, |found| History {
@@ -137,14 +149,17 @@ impl Performer {
     async fn decide(
         &self,
         call_context: &CallContext,
-        deciding: &DecisionContext,
+        decision_context: &DecisionContext,
     ) -> Result<CallReply, Failure> {
-        let history = self.history(call_context, deciding.earlier).await?;
-        let (assistant, deciding) = (Arc::clone(&self.assistant), deciding.clone());
-        let text = said(call_context).to_owned();
+        let history = self.history(call_context, decision_context.earlier).await?;
+        let (assistant, decision_context) = (Arc::clone(&self.assistant), decision_context.clone());
+        let text = user_message(call_context).to_owned();
+        let idle_seconds = self.idle_seconds(call_context, &history);
         let decide = move || {
             let (earlier, older) = (&history.messages, history.older);
-            decide::decide(&assistant, &deciding, &text, earlier, older)
+            let mut decided = decide::decide(&assistant, &decision_context, &text, earlier, older);
+            decided.idle_seconds = idle_seconds;
+            decided
         };
         let decided = if self.assistant.is_trained() {
             decide()
@@ -155,6 +170,17 @@ impl Performer {
                 .map_err(|error| Failure::no_effect(FailureCode::DecideFailed, error.to_string()))?
         };
         Ok(CallReply::Decided(Box::new(decided)))
+    }
+
+    /// Seconds between the last message of the conversation and this one, if they made it idle. A part of a message is in
+    /// no conversation of its own.
+    fn idle_seconds(&self, call_context: &CallContext, history: &History) -> Option<u64> {
+        let facts = &call_context.facts;
+        let last = history.messages.last().filter(|_| facts.parent.is_none())?;
+        let quiet = facts.created_at.duration_since(last.timestamp?).as_secs();
+        let seconds = u64::try_from(quiet).ok()?;
+        let idle_after = self.assistant.app.config.limits.conversation_idle_seconds;
+        (seconds >= idle_after.into()).then_some(seconds)
     }
 
     /// Lets a model choose who answers.
@@ -176,12 +202,14 @@ impl Performer {
             .iter()
             .take_while(|message| message.role != Role::User);
         let recent = &recent[unasked.count()..];
+        let attachments = self.attachments(call_context).await?;
         let thought = router
             .ask(
                 &self.models,
                 &self.assistant.templates,
                 call_context,
                 recent,
+                &attachments,
                 self.clock.now(),
                 self.time_left(deadline(call_context, Some(routing.until_ms))),
             )
@@ -196,10 +224,10 @@ impl Performer {
         facts: &Facts,
     ) -> Result<CallReply, Failure> {
         let time_left = self.time_left(deadline(call_context, Some(facts.until_ms)));
-        let (text, now) = (said(call_context), self.clock.now());
-        let (models, trace) = (&self.models, call_context.trace);
+        let (text, now) = (user_message(call_context), self.clock.now());
+        let (assistant, models) = (&self.assistant, &self.models);
         let thought =
-            aggregate::ask(&self.assistant, models, text, facts, now, time_left, trace).await?;
+            aggregate::ask(assistant, models, text, facts, now, time_left, call_context).await?;
         Ok(CallReply::Thought(Box::new(thought)))
     }
 
@@ -213,8 +241,7 @@ impl Performer {
         let (at, end) = (self.clock.now(), deadline(call_context, sub_task.until_ms));
         let outcome = Box::pin(sub_agents::perform(call_context, key, sub_task, at, end)).await;
         let addressee = sub_task.addressee.name();
-        let agent = self.assistant.app.agent(addressee.as_str());
-        if agent.is_none_or(|agent| agent.limits.enable_telemetry) {
+        if self.is_measured(addressee) {
             let took = self.clock.now().duration_since(at).as_millis();
             let success = outcome.as_ref().is_ok_and(|reply| !reply.is_error);
             tracing::info!(task = %call_context.facts.id, %addressee, took, success, "a sub-task ended");
@@ -222,37 +249,60 @@ impl Performer {
         outcome.map(|reply| CallReply::Tool(Box::new(reply)))
     }
 
+    /// Whether calls of an agent have spans and metrics. Those of what is not an agent have.
+    fn is_measured(&self, agent: &Name) -> bool {
+        let agent = self.assistant.app.agent(agent.as_str());
+        agent.is_none_or(|agent| agent.limits.enable_telemetry)
+    }
+
     async fn think(
         &self,
         call_context: &CallContext,
-        asked: &agent::ThoughtRequest,
+        request: &agent::ThoughtRequest,
     ) -> Result<CallReply, Failure> {
         let agent = self
             .assistant
             .app
-            .agent(asked.agent.as_str())
-            .ok_or_else(|| Failure::no_effect(FailureCode::AgentGone, asked.agent.as_str()))?;
-        let history = self.history(call_context, asked.earlier).await?;
-        let end = deadline(call_context, Some(asked.until_ms));
+            .agent(request.agent.as_str())
+            .ok_or_else(|| Failure::no_effect(FailureCode::AgentGone, request.agent.as_str()))?;
+        let history = self.history(call_context, request.earlier).await?;
+        let attachments = self.attachments(call_context).await?;
+        let end = deadline(call_context, Some(request.until_ms));
         let thinking = agent::ThoughtContext {
             agent,
-            offer: &*self.model_setup(agent, end).await,
-            phase: asked.phase,
+            setup: &*self.model_setup(agent, end).await,
+            phase: request.phase,
             history: &history.messages,
             older: history.older,
+            attachments: &attachments,
             call_context,
-            may_be_live: !self.checks_answers(),
+            may_be_live: !self.checks_answers,
             time_left: self.time_left(end),
         };
-        let thought = agent::perform(&self.models, &thinking).await?;
+        let mut thought = agent::perform(&self.models, &thinking).await?;
+        thought.idle_seconds = self.idle_seconds(call_context, &history);
         Ok(CallReply::Thought(Box::new(thought)))
     }
 
-    /// Whether the app checks anything before it is delivered. Then no text is live: none was checked yet.
-    fn checks_answers(&self) -> bool {
-        let workflows = self.assistant.app.workflows.iter();
-        let mut nodes = workflows.flat_map(|workflow| workflow.nodes.values());
-        nodes.any(|node| node.kind == NodeKind::Check)
+    /// What the user attached to the request.
+    async fn attachments(&self, call_context: &CallContext) -> Result<Arc<Attachments>, Failure> {
+        let scratch = TaskScratch::of(call_context).await?;
+        let (app, facts) = (&self.assistant.app.config, &call_context.facts);
+        let read = || async {
+            let viewer = Viewer::user(facts.owner, app.name.as_str());
+            let (messages, characters) = (&call_context.messages, app.limits.attachment_characters);
+            Attachments::read(
+                &*self.store,
+                &viewer,
+                facts.id,
+                messages,
+                characters as usize,
+            )
+            .await
+            .map(Arc::new)
+            .map_err(|error| Failure::no_effect(error.code(), error.to_string()))
+        };
+        scratch.attachments.get_or_try_init(read).await.cloned()
     }
 
     /// The agent's tools as its model sees them. An unreachable server removes only its own tools and uses at most half
@@ -311,7 +361,7 @@ impl Performer {
             Effect::None
         } else if description.idempotent || keyed {
             Effect::Repeatable
-        } else if tool_call.asks {
+        } else if tool_call.is_query {
             Effect::AtMostOnce
         } else {
             Effect::Once
@@ -332,7 +382,7 @@ impl Performer {
         tool_call: &ToolCallRequest,
     ) -> Result<ToolReply, Failure> {
         let time = self.time_for(&tool_call.tool, deadline(call_context, tool_call.until_ms));
-        let retry_budget = RetryBudget::new(&self.options, time);
+        let retry_budget = self.retry_budget(time);
         let tool = self.classified(call_context, call, tool_call).await?;
         let (description, key) = (&tool.description, call.to_string());
         let outcome = self
@@ -408,7 +458,7 @@ impl Performer {
 
     /// Describes a tool within this time. Has no effect outside.
     async fn describe(&self, tool: &str, time: Duration) -> Result<Arc<ToolDescription>, Failure> {
-        let mut retry_budget = RetryBudget::new(&self.options, time);
+        let mut retry_budget = self.retry_budget(time);
         let mut why = None;
         loop {
             let described = self.tools.describe(tool);
@@ -454,10 +504,13 @@ impl Performer {
         id: String,
         verify: &VerifyFields,
     ) -> Result<Verdict<Reply>, String> {
-        let said = |failure: Failure| failure.message;
+        let message_of = |failure: Failure| failure.message;
         let time = self.time_for(&verify.tool, deadline(call_context, tool_call.until_ms));
-        let retry_budget = RetryBudget::new(&self.options, time);
-        let description = self.describe(&verify.tool, time).await.map_err(said)?;
+        let retry_budget = self.retry_budget(time);
+        let description = self
+            .describe(&verify.tool, time)
+            .await
+            .map_err(message_of)?;
         if !description.read_only {
             return Err(format!(
                 "`{}` is not read-only and cannot verify a call",
@@ -471,21 +524,21 @@ impl Performer {
         context.insert("arguments".into(), given.clone());
         let arguments = match &verify.arguments {
             None => given,
-            Some(asked) => templates.value(&Value::Object(asked.clone()), &context)?,
+            Some(request) => templates.value(&Value::Object(request.clone()), &context)?,
         };
-        let asked = ToolCallRequest {
+        let request = ToolCallRequest {
             tool: verify.tool.clone(),
             arguments: Arc::new(arguments.as_object().cloned().unwrap_or_default()),
             index: None,
             until_ms: tool_call.until_ms,
             delay_ms: 0,
-            asks: false,
+            is_query: false,
         };
         let key = format!("{id}-verify");
         let reply = self
-            .call_tool(call_context, &asked, &description, key, retry_budget)
+            .call_tool(call_context, &request, &description, key, retry_budget)
             .await
-            .map_err(said)?;
+            .map_err(message_of)?;
         if reply.is_error {
             return Err(reply.text);
         }
@@ -516,6 +569,12 @@ impl Performer {
     fn time_for(&self, tool: &str, deadline: Timestamp) -> Duration {
         let own = self.assistant.tool_time(tool);
         own.min(self.time_left(deadline))
+    }
+
+    /// What reaching a tool server may take.
+    fn retry_budget(&self, time: Duration) -> RetryBudget {
+        let reach = self.assistant.app.config.limits.tool_reach_seconds;
+        RetryBudget::new(&self.options, time, Duration::from_secs(reach.into()))
     }
 
     /// The time until a deadline; zero if it is past.
@@ -580,10 +639,13 @@ impl Executor<Assistant> for Performer {
     async fn perform(&self, call_context: &CallContext, call: &Call<Request>) -> Outcome<Reply> {
         let began = Instant::now();
         let given = match call.request.0.innermost() {
-            CallRequest::Decide(deciding) => self.decide(call_context, deciding).await,
-            CallRequest::Route(routing) => self.route(call_context, routing).await,
-            CallRequest::Synthesise(facts) => self.synthesise(call_context, facts).await,
-            CallRequest::Model(asked) => self.think(call_context, asked).await,
+            CallRequest::Decide(decision_context) => {
+                self.decide(call_context, decision_context).await
+            }
+            // Boxed, because they are several times as large as the future of a tool call.
+            CallRequest::Route(routing) => Box::pin(self.route(call_context, routing)).await,
+            CallRequest::Synthesise(facts) => Box::pin(self.synthesise(call_context, facts)).await,
+            CallRequest::Model(request) => Box::pin(self.think(call_context, request)).await,
             CallRequest::Tool(tool_call) if tool_call.waits().is_some() => {
                 // The engine makes the call when the timer fires.
                 Ok(CallReply::Tool(Box::new(waited(&tool_call.arguments))))
@@ -596,17 +658,21 @@ impl Executor<Assistant> for Performer {
                 let key = call.id.to_string();
                 self.run_child(call_context, sub_task, key).await
             }
-            CallRequest::Person { said } => Ok(CallReply::Person(said.clone())),
+            CallRequest::Person { answer } => Ok(CallReply::Person(answer.clone())),
             CallRequest::At(_) => Err(Failure::no_effect(
                 FailureCode::CallNested,
                 "a node is nested in another",
             )),
         };
-        measured::call(
-            call.request.0.innermost(),
-            given.as_ref().err(),
-            began.elapsed(),
-        );
+        let request = call.request.0.innermost();
+        let is_measured = match request {
+            CallRequest::Model(thought) => self.is_measured(&thought.agent),
+            CallRequest::Child(sub_task) => self.is_measured(sub_task.addressee.name()),
+            _ => true,
+        };
+        if is_measured {
+            measured::call(request, given.as_ref().err(), began.elapsed());
+        }
         match given {
             Ok(given) => Outcome::Done(Reply(given)),
             Err(failure) => Outcome::Failed(failure),
@@ -615,7 +681,7 @@ impl Executor<Assistant> for Performer {
 }
 
 /// The user's message.
-pub(crate) fn said(call_context: &CallContext) -> &str {
+pub(crate) fn user_message(call_context: &CallContext) -> &str {
     let first = call_context.messages.first();
     first.map_or("", |message| message.content.as_str())
 }
@@ -642,7 +708,9 @@ fn pause_before_retry<T>(
 ) -> Result<Duration, Result<T, Failure>> {
     match outcome {
         Err(failure)
-            if failure.is(FailureCode::ToolNotReached) && failure.kind == FailureKind::NoEffect =>
+            if failure.is(FailureCode::ToolNotReached)
+                && failure.kind == FailureKind::NoEffect
+                && failure.transient =>
         {
             retry_budget.next_pause().ok_or(Err(failure))
         }

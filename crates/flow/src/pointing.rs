@@ -1,4 +1,4 @@
-//! Words that point back: "dim it a bit", "how many of those are in stock?".
+//! References to earlier messages: "dim it a bit", "how many of those are in stock?".
 
 use convoke_decide::{Candidate, LocalDecision, Verdict};
 use convoke_model::{Name, SkillFields};
@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 use crate::catalogue::{Catalogue, words};
 use crate::memory::{RequestTarget, Topic};
 
-/// Words that mean something that was spoken of before.
-const POINTING: [&str; 12] = [
+/// Words that refer to something mentioned before.
+const POINTING_WORDS: [&str; 12] = [
     "it", "its", "they", "them", "their", "that", "this", "those", "these", "there", "ones", "same",
 ];
 
-/// Words beside which "there" means no place.
-const BEING: [&str; 5] = ["is", "are", "was", "were", "be"];
+/// Forms of "be". Next to one, "there" refers to no place.
+const FORMS_OF_BE: [&str; 5] = ["is", "are", "was", "were", "be"];
 
-/// How a question begins that goes on with the one before it.
-const GOING_ON: [&[&str]; 12] = [
+/// First words of a follow-up question.
+const FOLLOW_UP_OPENINGS: [&[&str]; 12] = [
     &["and"],
     &["what", "about"],
     &["how", "about"],
@@ -31,17 +31,17 @@ const GOING_ON: [&[&str]; 12] = [
     &["instead"],
 ];
 
-/// Words that a question may have at most that goes on with the one before it.
-const SHORT: usize = 8;
+/// Limit of words in a follow-up question.
+const MAX_FOLLOW_UP_WORDS: usize = 8;
 
-/// Whether a text points at what was spoken of before it.
+/// Whether a text refers to something mentioned before.
 pub(crate) fn points_back(text: &str) -> bool {
     words(text)
         .iter()
-        .any(|word| POINTING.contains(&word.as_str()))
+        .any(|word| POINTING_WORDS.contains(&word.as_str()))
 }
 
-/// Whether a text goes on with the question before it: "and last month?", "what about the north?".
+/// Whether a text is a follow-up question: "and last month?", "what about the north?".
 pub(crate) fn goes_on(text: &str) -> bool {
     let words = words(text);
     let begins = |beginning: &&[&str]| {
@@ -51,55 +51,57 @@ pub(crate) fn goes_on(text: &str) -> bool {
                 .zip(beginning.iter())
                 .all(|(word, other)| word == other)
     };
-    words.len() <= SHORT && (GOING_ON.iter().any(begins) || points_back(text))
+    words.len() <= MAX_FOLLOW_UP_WORDS
+        && (FOLLOW_UP_OPENINGS.iter().any(begins) || points_back(text))
 }
 
-/// Whether a text points at where something was before. In "is there any light on" nothing is pointed at.
+/// Whether "there" refers to a place mentioned before. In "is there any light on" it does not.
 fn points_there(text: &str) -> bool {
     let words = words(text);
     let is_being = |at: Option<usize>| {
         let word = at.and_then(|at| words.get(at));
-        word.is_some_and(|word| BEING.contains(&word.as_str()))
+        word.is_some_and(|word| FORMS_OF_BE.contains(&word.as_str()))
     };
     words.iter().enumerate().any(|(at, word)| {
         word == "there" && !is_being(at.checked_sub(1)) && !is_being(at.checked_add(1))
     })
 }
 
-/// Whether a text points at something that was spoken of before, rather than at where it was.
+/// Whether a text refers to a thing mentioned before, other than by "there".
 fn points_at_it(text: &str) -> bool {
     words(text)
         .iter()
-        .any(|word| word != "there" && POINTING.contains(&word.as_str()))
+        .any(|word| word != "there" && POINTING_WORDS.contains(&word.as_str()))
 }
 
-/// Of several skills that a message may mean which points back ("turn it off"), the one of the agent that was spoken of.
+/// Resolves an ambiguous decision for a text with a reference ("turn it off"): chooses the only candidate of the
+/// topic's agent.
 pub(crate) fn of_agent(
     skills: &Catalogue,
     text: &str,
-    mut decided: LocalDecision,
+    mut local: LocalDecision,
     agent: Option<&Name>,
 ) -> LocalDecision {
-    let Some(agent) = agent.filter(|_| decided.verdict == Verdict::Ambiguous && points_back(text))
+    let Some(agent) = agent.filter(|_| local.verdict == Verdict::Ambiguous && points_back(text))
     else {
-        return decided;
+        return local;
     };
     let is_theirs = |candidate: &&Candidate| {
-        let goal = skills.goal(&candidate.entry);
-        goal.and_then(RequestTarget::agent) == Some(agent)
+        let target = skills.target(&candidate.entry);
+        target.and_then(RequestTarget::agent) == Some(agent)
     };
-    let mut theirs = decided.plausible().iter().filter(is_theirs);
+    let mut theirs = local.plausible().iter().filter(is_theirs);
     if let (Some(only), None) = (theirs.next(), theirs.next()) {
-        decided.candidates = vec![only.clone()];
-        decided.verdict = Verdict::Chosen;
+        local.candidates = vec![only.clone()];
+        local.verdict = Verdict::Chosen;
     }
-    decided
+    local
 }
 
-/// Fills in what the message only points at from what was done before.
+/// Fills slots that the message only refers to, from the topic.
 ///
-/// It comes from the skill's own agent's work ("play jazz in the kitchen", "turn it down"), or from anybody's where the
-/// message says where ("how warm is it there"). To dim "it" after the music was spoken of would be a guess.
+/// Values come from a topic of the skill's own agent ("play jazz in the kitchen", "turn it down"), or from any topic if
+/// the message says "there" ("how warm is it there"). To dim "it" after a topic of the music agent would be a guess.
 pub(crate) fn fill_in(
     skill: &SkillFields,
     agent: &Name,
@@ -128,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_questions_that_lean_on_the_one_before_are_told_from_others() {
+    fn follow_up_questions_are_recognized() {
         for text in [
             "and last month?",
             "What about the north?",
@@ -147,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_pointed_at_by_there_unless_it_merely_tells_that_something_is() {
+    fn there_refers_to_a_place_unless_next_to_a_form_of_be() {
         assert!(points_there("how warm is it there") && points_there("There, turn it off"));
         assert!(!points_there("is there any light on") && !points_there("there are too many"));
         assert!(points_at_it("turn those off") && !points_at_it("lights off there"));
     }
 
     #[test]
-    fn what_is_pointed_at_is_taken_from_the_same_agents_work_or_from_there() {
+    fn references_take_slots_from_the_same_agent_or_with_there_from_any() {
         let slot = |ask: Option<&str>, carried: Option<bool>| convoke_model::Slot {
             ask: ask.map(str::to_owned),
             carried,

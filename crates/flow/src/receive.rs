@@ -1,34 +1,88 @@
-//! The way in: bounds a request before anything works on it, and makes it what the engine accepts.
+//! Checks a request against its limits and converts it for the engine.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_app::Limits;
 use convoke_engine::{Live, NewRequest, QuestionAnswer, Retention};
-use convoke_model::{Channel, Invalid, Message, Request, RequestLimits, UserId};
+use convoke_model::{
+    Channel, Invalid, MAX_PARTS, Message, MessageFields, Part, Request, RequestLimits, Role, UserId,
+};
+use convoke_store::Blob;
 use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::input::TaskInput;
+use crate::request_history::{RequestHistory, check_history};
 
-/// What comes in from a channel.
+/// A request from a channel.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before it is submitted"]
-pub struct Incoming {
+pub struct IncomingRequest {
     user: UserId,
     conversation: Option<Uuid>,
     channel: Channel,
     text: String,
     key: Option<String>,
     live: Option<Live>,
-    keeping: Retention,
+    retention: Retention,
     not_before: Option<Duration>,
     trace: Option<String>,
+    attachments: Vec<Attachment>,
+    history: Option<Vec<Message>>,
 }
 
-impl Incoming {
-    /// What a user said, at the terminal and outside any conversation. Whoever took it in has verified the
-    /// user's id.
+/// A file or an image that comes with a message.
+#[derive(Clone)]
+pub struct Attachment {
+    /// What it is called, without a folder.
+    pub name: String,
+    /// Its media type, such as `text/csv`. One that begins with `image/` makes it an image.
+    pub media_type: String,
+    /// All of it.
+    pub content: Arc<[u8]>,
+}
+
+impl fmt::Debug for Attachment {
+    /// Hides the content, which may be private.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attachment")
+            .field("name", &self.name)
+            .field("media_type", &self.media_type)
+            .field("bytes", &self.content.len())
+            .finish()
+    }
+}
+
+impl Attachment {
+    fn part(self, limit_bytes: u64) -> Result<(Part, Blob), Invalid> {
+        let blob = Blob::new(self.content, limit_bytes).map_err(|_| {
+            let message = format!("an attachment has at most {limit_bytes} bytes");
+            Invalid::one("request.attachment_too_large", message)
+        })?;
+        let (media_type, bytes) = (self.media_type, blob.info().bytes);
+        let part = if media_type.starts_with("image/") {
+            Part::Image {
+                media_type,
+                blob: blob.hash(),
+                bytes,
+            }
+        } else {
+            Part::File {
+                name: self.name,
+                media_type,
+                blob: blob.hash(),
+                bytes,
+            }
+        };
+        Ok((part, blob))
+    }
+}
+
+impl IncomingRequest {
+    /// A message of a user, from the terminal and without a conversation. The caller has verified the user's id.
     pub fn new(user: UserId, text: impl Into<String>) -> Self {
         Self {
             user,
@@ -37,105 +91,154 @@ impl Incoming {
             text: text.into(),
             key: None,
             live: None,
-            keeping: Retention::default(),
+            retention: Retention::default(),
             not_before: None,
             trace: None,
+            attachments: Vec::new(),
+            history: None,
         }
     }
 
-    /// It is begun after this time, and not before.
+    /// The messages before this one, oldest first, in place of a stored conversation: nothing is read from or written to
+    /// one. They are trusted like the user's id, so take them from where you keep them. The newest
+    /// `limits.history_messages` count; the answer's `history_cut` says how many were cut.
+    ///
+    /// For "it" and "the second one" to be understood, an assistant's message carries the `memory` of its answer's
+    /// metadata in its own.
+    pub fn history(mut self, messages: impl Into<Option<Vec<Message>>>) -> Self {
+        self.history = messages.into();
+        self
+    }
+
+    /// Files and images that come with it: each of at most `limits.attachment_bytes`, and at most [`MAX_PARTS`].
+    pub fn attach(mut self, attachments: impl IntoIterator<Item = Attachment>) -> Self {
+        self.attachments.extend(attachments);
+        self
+    }
+
+    /// Delays the start of the task by this time.
     pub fn not_before(mut self, delay: impl Into<Option<Duration>>) -> Self {
         self.not_before = delay.into();
         self
     }
 
-    /// The trace that it belongs to, as W3C trace context writes it (`traceparent`).
+    /// The trace that it belongs to, as a W3C `traceparent`.
     pub fn trace(mut self, traceparent: impl Into<Option<String>>) -> Self {
         self.trace = traceparent.into();
         self
     }
 
-    /// It is part of this conversation of the user's, which is begun with its first request.
+    /// The conversation that it belongs to. The first request creates it.
     pub fn conversation(mut self, conversation: Uuid) -> Self {
         self.conversation = Some(conversation);
         self
     }
 
-    /// Where it came in.
+    /// The channel. The default is the terminal.
     pub fn channel(mut self, channel: Channel) -> Self {
         self.channel = channel;
         self
     }
 
-    /// The same user's same key is the same request, and so the same task. It has at most
+    /// Idempotency key: a second request of the same user with the same key returns the first one's task. At most
     /// [`MAX_KEY_CHARACTERS`].
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Who listens to the answer as it is made, as long as that is in this process.
+    /// The listener for live text, if the task runs in this process.
     pub fn live(mut self, live: impl Into<Option<Live>>) -> Self {
         self.live = live.into();
         self
     }
 
-    /// Words that the retention policy and people find the task by: at most [`MAX_TAGS`].
+    /// Tags for the retention policy and for filters: at most [`MAX_TAGS`].
     pub fn tags<T: Into<String>>(mut self, tags: impl IntoIterator<Item = T>) -> Self {
-        self.keeping.tags = tags.into_iter().map(Into::into).collect();
+        self.retention.tags = tags.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Days for which the task is kept once it has ended, at least 1, whatever the policy says.
+    /// Days that the task is stored after it has ended, at least 1. Overrides the retention policy.
     pub fn keep_days(mut self, days: impl Into<Option<u32>>) -> Self {
-        self.keeping.days = days.into();
+        self.retention.days = days.into();
         self
     }
 }
 
-/// Characters that a request's key may have.
+/// Limit of a request's key, in characters.
 pub const MAX_KEY_CHARACTERS: usize = 256;
 
-/// Bytes that an answer to a question may have, written as JSON.
+/// Limit of an answer to a question, in bytes of JSON.
 pub const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// Tags that a request may have.
+/// Limit of tags per request.
 pub const MAX_TAGS: usize = 20;
 
-/// Characters that a tag may have.
+/// Limit of a tag, in characters.
 pub const MAX_TAG_CHARACTERS: usize = 100;
 
-/// Checks a request against the app's limits. A refused one changes nothing.
-pub fn receive(incoming: Incoming, limits: &Limits, at: Timestamp) -> Result<NewRequest, Invalid> {
+/// Checks a request against the app's limits. A rejected request has no effect.
+pub fn receive(
+    incoming: IncomingRequest,
+    limits: &Limits,
+    at: Timestamp,
+) -> Result<NewRequest, Invalid> {
     let request_limits = RequestLimits {
         message_characters: limits.message_characters as usize,
         history_messages: limits.history_messages as usize,
     };
+    if incoming.history.is_some() && incoming.conversation.is_some() {
+        let message = "a request has a history or a conversation, not both";
+        return Err(Invalid::one("request.history_and_conversation", message));
+    }
+    let carries_history = incoming.history.is_some();
     let request = Request::receive(
         Some(incoming.user.uuid()),
         &incoming.text,
-        Vec::new(),
+        incoming.history.unwrap_or_default(),
         &request_limits,
     )?;
+    check_history(&request.history)?;
     if let Some(key) = &incoming.key {
         check_key(key)?;
     }
-    check_keeping(&incoming.keeping)?;
+    check_retention(&incoming.retention)?;
+    if incoming.attachments.len() > MAX_PARTS {
+        let message = format!("a message has at most {MAX_PARTS} attachments");
+        return Err(Invalid::one("request.too_many_attachments", message));
+    }
+    let attachments = incoming.attachments.into_iter();
+    let attachments = attachments.map(|attachment| attachment.part(limits.attachment_bytes.into()));
+    let attachments: Result<Vec<_>, Invalid> = attachments.collect();
+    let (parts, blobs) = attachments?.into_iter().unzip();
+    let mut message = MessageFields {
+        parts,
+        ..MessageFields::draft(Role::User, request.message.clone(), at)
+    };
+    if carries_history {
+        let history = RequestHistory {
+            messages: request.history.clone(),
+            older: request.history_cut,
+        };
+        history.write_to(&mut message.metadata);
+    }
     Ok(NewRequest {
         owner: incoming.user.uuid(),
         conversation: incoming.conversation,
         channel: incoming.channel,
         key: incoming.key,
-        message: Message::user(request.message.clone(), at)?,
+        message: Message::new(message)?,
+        blobs,
         input: json!(TaskInput::User),
         live: incoming.live,
-        keeping: incoming.keeping,
+        retention: incoming.retention,
         not_before: incoming.not_before,
         trace: incoming.trace,
     })
 }
 
-/// Checks a key by which the same request is known again. It is not repeated in the message.
+/// Checks an idempotency key. The error does not contain the key.
 pub fn check_key(key: &str) -> Result<(), Invalid> {
     if is_word(key, MAX_KEY_CHARACTERS) {
         return Ok(());
@@ -158,7 +261,7 @@ pub fn check_tags(tags: &[String]) -> Result<(), Invalid> {
     Err(Invalid::one("request.tags", message))
 }
 
-/// Checks what a person says to a question. A refused answer changes nothing.
+/// Checks the answer to a question. A rejected answer has no effect.
 pub fn check_answer(answer: &QuestionAnswer) -> Result<(), Invalid> {
     if json!(answer).to_string().len() <= MAX_ANSWER_BYTES {
         return Ok(());
@@ -174,9 +277,9 @@ fn is_word(text: &str, most: usize) -> bool {
         && characters.next().is_none()
 }
 
-fn check_keeping(keeping: &Retention) -> Result<(), Invalid> {
-    check_tags(&keeping.tags)?;
-    if keeping.days == Some(0) {
+fn check_retention(retention: &Retention) -> Result<(), Invalid> {
+    check_tags(&retention.tags)?;
+    if retention.days == Some(0) {
         let message = "a task is kept for at least 1 day";
         return Err(Invalid::one("request.keep_days", message));
     }

@@ -1,46 +1,71 @@
-//! Finding what words point at: "the second one", "it", a title or a part of one, among the items
-//! that the user really has.
+//! Resolves references among the user's actual items: "the second one", "it", a title or a part of one.
 
 use crate::memory::Item;
 
-/// What words point at.
+/// The items that a reference matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReferenceMatch {
     /// One item, by its index.
     One(usize),
-    /// One or several that may be meant, best first. None of them may be taken without asking.
+    /// One or several uncertain matches, best first. The user must choose, even from one.
     Many(Vec<usize>),
-    /// Nothing.
+    /// No match.
     Nothing,
 }
 
-/// Looks for what `words` point at among `items`. `shown` is what the user was last told of, in the
-/// order told; `nouns` are words for such items in general ("task").
+/// What the user saw before they referred to an item.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MentionedItems<'a> {
+    /// The items that were mentioned last: "it".
+    pub(crate) shown: &'a [Item],
+    /// The last list, in its order: "the second one".
+    pub(crate) listed: &'a [Item],
+}
+
+impl<'a> MentionedItems<'a> {
+    /// One list.
+    pub(crate) fn list(items: &'a [Item]) -> Self {
+        Self {
+            shown: items,
+            listed: items,
+        }
+    }
+}
+
+/// Resolves `words` among `items`; `nouns` are general words for such items ("task").
 pub(crate) fn find(
     words: &str,
     items: &[Item],
-    shown: &[Item],
+    seen: MentionedItems<'_>,
     nouns: &[String],
 ) -> ReferenceMatch {
-    let said = tokens(words);
-    if let Some(pointed) = by_position(&said, items, shown, nouns) {
+    let query = tokens(words);
+    if let Some(pointed) = by_position(&query, items, seen, nouns) {
         return pointed;
     }
     let nouns: Vec<String> = nouns.iter().flat_map(|noun| tokens(noun)).collect();
-    let content: Vec<&String> = said
+    let content: Vec<&String> = query
         .iter()
         .filter(|token| !FILLERS.contains(&token.as_str()) && !is_noun(token, &nouns))
         .collect();
-    by_label(&said, &content, items)
+    let found = by_label(&query, &content, items);
+    let words: Vec<&String> = (content.iter().copied())
+        .filter(|token| !is_symbolic(token))
+        .collect();
+    // A symbol that no label has decorates the reference.
+    if words.is_empty() || words.len() == content.len() || matches!(found, ReferenceMatch::One(_)) {
+        return found;
+    }
+    by_label(&query, &words, items)
 }
 
-/// Whether words are the very label of an item.
+/// Whether words are exactly the label of an item.
 pub(crate) fn is_named(words: &str, items: &[Item]) -> bool {
-    let said = tokens(words);
-    !said.is_empty() && items.iter().any(|item| tokens(&item.label) == said)
+    let query = tokens(words);
+    !query.is_empty() && items.iter().any(|item| tokens(&item.label) == query)
 }
 
-/// Words that say nothing about which item is meant.
+/// Words that do not help to identify an item.
 const FILLERS: &[&str] = &[
     "the", "a", "an", "my", "our", "that", "this", "those", "these", "one", "ones", "about", "to",
     "for", "of", "with", "called", "named", "titled", "please", "i", "me", "on", "in", "from",
@@ -62,21 +87,21 @@ const ORDINALS: &[&[&str]] = &[
     &["tenth", "10th", "ten", "10"],
 ];
 
-/// What a position among the items counts from.
+/// A position, counted from either end.
 enum Position {
     FromStart(usize),
     FromEnd(usize),
 }
 
-/// "it", "the second one", "number 3", "the last task": words that name a place, not a label.
+/// Resolves words that name a position instead of a label: "it", "the second one", "number 3", "the last task".
 fn by_position(
-    said: &[String],
+    query: &[String],
     items: &[Item],
-    shown: &[Item],
+    seen: MentionedItems<'_>,
     nouns: &[String],
 ) -> Option<ReferenceMatch> {
     let nouns: Vec<String> = nouns.iter().flat_map(|noun| tokens(noun)).collect();
-    let rest: Vec<&str> = said
+    let rest: Vec<&str> = query
         .iter()
         .map(String::as_str)
         .filter(|token| {
@@ -87,50 +112,73 @@ fn by_position(
         })
         .filter(|token| !is_noun(token, &nouns))
         .collect();
-    // "the task", "that one", "it": whatever was spoken of last.
+    // "the task", "that one", "it": the items shown last.
     let points = rest
         .iter()
         .all(|token| POINTERS.contains(token) || *token == "one");
-    if points && (!said.is_empty()) && rest.first() != Some(&"one") {
-        let present: Vec<usize> = shown
-            .iter()
-            .filter_map(|item| index_of(items, item))
-            .collect();
-        let pool = if shown.is_empty() {
-            (0..items.len()).collect()
-        } else {
-            present
-        };
-        return Some(match pool.as_slice() {
-            [] => ReferenceMatch::Nothing,
-            [only] => ReferenceMatch::One(*only),
-            _ => ReferenceMatch::Many(pool),
-        });
+    if points && (!query.is_empty()) && rest.first() != Some(&"one") {
+        if seen.shown.is_empty() {
+            return Some(among((0..items.len()).collect()));
+        }
+        let mut present: Vec<usize> = Vec::new();
+        for index in seen.shown.iter().flat_map(|item| same_as(item, items)) {
+            if !present.contains(&index) {
+                present.push(index);
+            }
+        }
+        if present.is_empty() {
+            return Some(gone_or_foreign(seen.shown, items));
+        }
+        return Some(among(present));
     }
     let position = position(&rest)?;
-    // Counting follows what the user last saw; whoever saw nothing counts their own list.
-    let order: Vec<usize> = if shown.len() > 1 {
-        shown
-            .iter()
-            .map(|item| index_of(items, item).unwrap_or(usize::MAX))
-            .collect()
-    } else {
-        (0..items.len()).collect()
-    };
+    // Positions count only in a list that the user saw.
+    if seen.listed.is_empty() {
+        return Some(ask_for_one_of(items));
+    }
     let index = match position {
-        Position::FromStart(index) => order.get(index),
-        Position::FromEnd(index) => order
-            .len()
-            .checked_sub(index + 1)
-            .and_then(|index| order.get(index)),
+        Position::FromStart(index) => Some(index),
+        Position::FromEnd(index) => seen.listed.len().checked_sub(index + 1),
     };
-    Some(match index {
-        Some(&index) if index < items.len() => ReferenceMatch::One(index),
-        _ => ReferenceMatch::Nothing,
+    let Some(item) = index.and_then(|index| seen.listed.get(index)) else {
+        return Some(ReferenceMatch::Nothing);
+    };
+    let found = same_as(item, items);
+    Some(if found.is_empty() {
+        gone_or_foreign(std::slice::from_ref(item), items)
+    } else {
+        among(found)
     })
 }
 
-/// The place that words such as "second one", "last" or "#3" name.
+/// One of these, by their indexes.
+fn among(indexes: Vec<usize>) -> ReferenceMatch {
+    match indexes.as_slice() {
+        [] => ReferenceMatch::Nothing,
+        [only] => ReferenceMatch::One(*only),
+        _ => ReferenceMatch::Many(indexes),
+    }
+}
+
+/// Any of the items, for the user to choose, even from one.
+fn ask_for_one_of(items: &[Item]) -> ReferenceMatch {
+    if items.is_empty() {
+        return ReferenceMatch::Nothing;
+    }
+    ReferenceMatch::Many((0..items.len()).collect())
+}
+
+/// For items that the user saw and that are not among the candidates: those of the same kind are gone; of things of
+/// another kind, the user chooses.
+fn gone_or_foreign(seen: &[Item], items: &[Item]) -> ReferenceMatch {
+    let is_known = |item: &Item| items.iter().any(|other| other.kind == item.kind);
+    if items.is_empty() || seen.iter().any(is_known) {
+        return ReferenceMatch::Nothing;
+    }
+    ask_for_one_of(items)
+}
+
+/// The position that words such as "second one", "last" or "#3" name.
 fn position(rest: &[&str]) -> Option<Position> {
     // "the second one", but "one" alone is the first.
     let words = match rest {
@@ -156,10 +204,10 @@ fn position(rest: &[&str]) -> Option<Position> {
     }
 }
 
-/// A whole label, else a part of one, else one that is spelled almost so.
-fn by_label(said: &[String], content: &[&String], items: &[Item]) -> ReferenceMatch {
+/// Matches a whole label, else a part of one, else a misspelled one.
+fn by_label(query: &[String], content: &[&String], items: &[Item]) -> ReferenceMatch {
     let labels: Vec<Vec<String>> = items.iter().map(|item| tokens(&item.label)).collect();
-    let whole = pick(&labels, |label| label == said);
+    let whole = pick(&labels, |label| !label.is_empty() && label == query);
     if whole != ReferenceMatch::Nothing {
         return whole;
     }
@@ -186,8 +234,8 @@ fn by_label(said: &[String], content: &[&String], items: &[Item]) -> ReferenceMa
     most_in_common(content, &labels)
 }
 
-/// The labels that share at least half of the words, the most first. Some words point elsewhere, so
-/// even a single one is asked about.
+/// The labels that share at least half of the words, most first. The other words do not fit, so even a single match is
+/// uncertain.
 fn most_in_common(content: &[&String], labels: &[Vec<String>]) -> ReferenceMatch {
     let mut scored: Vec<(usize, usize)> = labels
         .iter()
@@ -229,8 +277,20 @@ fn meaningful(label: &[String]) -> usize {
         .count()
 }
 
-fn index_of(items: &[Item], item: &Item) -> Option<usize> {
-    items.iter().position(|other| other.id == item.id)
+/// The items that are the same thing: of the same kind, the one with its id; of another, those with its label.
+fn same_as(item: &Item, items: &[Item]) -> Vec<usize> {
+    let label = tokens(&item.label);
+    let is_same = |other: &Item| {
+        if other.kind == item.kind {
+            return other.id == item.id;
+        }
+        !label.is_empty() && tokens(&other.label) == label
+    };
+    let found = items.iter().enumerate();
+    found
+        .filter(|(_, other)| is_same(other))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 fn is_noun(token: &str, nouns: &[String]) -> bool {
@@ -248,8 +308,8 @@ fn by_stem(a: &str, b: &str) -> bool {
     stem(a) == stem(b)
 }
 
-/// One slip of the finger in a word that is long enough to bear it. In a short word only two letters
-/// that changed places are a slip: another letter makes it another word.
+/// Whether two words differ by at most one typing error. In a word of four letters, only two swapped letters count as
+/// an error, because another letter makes another word; shorter words must be equal.
 fn almost(a: &str, b: &str) -> bool {
     if by_stem(a, b) {
         return true;
@@ -283,16 +343,48 @@ fn stem(word: &str) -> &str {
     word
 }
 
-/// Lower-case words without punctuation around them.
+/// Lower-case words without punctuation around them, and symbols such as emoji.
 fn tokens(text: &str) -> Vec<String> {
-    text.to_lowercase()
-        .split(|character: char| {
-            !(character.is_alphanumeric() || character == '\'' || character == '#')
-        })
-        .map(|token| token.trim_matches('\''))
-        .map(|token| token.strip_suffix("'s").unwrap_or(token).to_owned())
-        .filter(|token| !token.is_empty())
-        .collect()
+    let lower = text.to_lowercase();
+    let mut found = Vec::new();
+    let mut rest = lower.as_str();
+    while let Some(first) = rest.chars().next() {
+        let goes_on: fn(char) -> bool = if is_of_word(first) {
+            is_of_word
+        } else if is_symbol(first) {
+            |next| is_symbol(next) || is_joiner(next)
+        } else {
+            rest = &rest[first.len_utf8()..];
+            continue;
+        };
+        let end = rest.find(|next| !goes_on(next)).unwrap_or(rest.len());
+        let token = rest[..end].trim_matches('\'');
+        let token = token.strip_suffix("'s").unwrap_or(token);
+        if !token.is_empty() {
+            found.push(token.to_owned());
+        }
+        rest = &rest[end..];
+    }
+    found
+}
+
+fn is_of_word(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '\'' | '#')
+}
+
+/// Arrows, signs and pictographs. A label may consist of nothing else.
+fn is_symbol(letter: char) -> bool {
+    matches!(u32::from(letter), 0x2190..=0x2BFF | 0x1_F000..=0x1_FAFF)
+}
+
+/// Characters that join the parts of one emoji.
+fn is_joiner(letter: char) -> bool {
+    matches!(letter, '\u{200D}' | '\u{FE0E}' | '\u{FE0F}' | '\u{20E3}')
+}
+
+/// Whether a token is a symbol, which may decorate a reference.
+fn is_symbolic(token: &str) -> bool {
+    token.starts_with(is_symbol)
 }
 
 #[cfg(test)]
@@ -304,6 +396,7 @@ mod tests {
             .iter()
             .enumerate()
             .map(|(index, label)| Item {
+                kind: "task".into(),
                 id: index.to_string(),
                 label: (*label).into(),
             })
@@ -313,7 +406,12 @@ mod tests {
     fn found(words: &str, labels: &[&str], shown: &[usize]) -> ReferenceMatch {
         let items = items(labels);
         let shown: Vec<_> = shown.iter().map(|index| items[*index].clone()).collect();
-        find(words, &items, &shown, &["task".into(), "to-do".into()])
+        let listed = if shown.len() > 1 { &*shown } else { &[] };
+        let seen = MentionedItems {
+            shown: &shown,
+            listed,
+        };
+        find(words, &items, seen, &["task".into(), "to-do".into()])
     }
 
     const LIST: &[&str] = &[
@@ -347,26 +445,66 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_counted_in_what_was_last_shown() {
-        assert_eq!(found("the second one", LIST, &[]), ReferenceMatch::One(1));
+    fn positions_count_in_the_last_shown_items() {
+        let all = &[0, 1, 2, 3];
+        assert_eq!(found("the second one", LIST, all), ReferenceMatch::One(1));
         assert_eq!(
             found("the second one", LIST, &[3, 2, 0]),
             ReferenceMatch::One(2)
         );
-        assert_eq!(found("number 3", LIST, &[]), ReferenceMatch::One(2));
-        assert_eq!(found("task #4", LIST, &[]), ReferenceMatch::One(3));
-        assert_eq!(found("the last task", LIST, &[]), ReferenceMatch::One(3));
-        assert_eq!(found("2", LIST, &[]), ReferenceMatch::One(1));
+        assert_eq!(found("number 3", LIST, all), ReferenceMatch::One(2));
+        assert_eq!(found("task #4", LIST, all), ReferenceMatch::One(3));
+        assert_eq!(found("the last task", LIST, all), ReferenceMatch::One(3));
+        assert_eq!(found("2", LIST, all), ReferenceMatch::One(1));
         assert_eq!(
-            found("the second to last one", LIST, &[]),
+            found("the second to last one", LIST, all),
             ReferenceMatch::One(2)
         );
-        assert_eq!(found("the ninth", LIST, &[]), ReferenceMatch::Nothing);
-        assert_eq!(found("number 0", LIST, &[]), ReferenceMatch::Nothing);
+        assert_eq!(found("the ninth", LIST, all), ReferenceMatch::Nothing);
+        assert_eq!(found("number 0", LIST, all), ReferenceMatch::Nothing);
     }
 
     #[test]
-    fn it_is_what_was_last_spoken_of() {
+    fn a_position_in_no_list_is_asked_about() {
+        let all = ReferenceMatch::Many(vec![0, 1, 2, 3]);
+        for words in ["the second one", "number 3", "the last task"] {
+            assert_eq!(found(words, LIST, &[]), all, "{words}");
+            assert_eq!(
+                found(words, LIST, &[1]),
+                all,
+                "one item is no list: {words}"
+            );
+        }
+        assert_eq!(found("the first one", &[], &[]), ReferenceMatch::Nothing);
+    }
+
+    #[test]
+    fn things_of_another_kind_are_matched_by_label_and_never_by_id() {
+        let other = |id: &str, label: &str| Item {
+            kind: "person".into(),
+            id: id.into(),
+            label: label.into(),
+        };
+        let among = |shown: &[Item], words: &str| {
+            find(
+                words,
+                &items(LIST),
+                MentionedItems::list(shown),
+                &["task".into()],
+            )
+        };
+        let all = ReferenceMatch::Many(vec![0, 1, 2, 3]);
+        let people = [other("2", "Ann"), other("1", "Bob")];
+        assert_eq!(among(&people[..1], "it"), all);
+        assert_eq!(among(&people, "the second one"), all);
+        let named = [other("2", "Buy milk"), other("0", "Bob")];
+        assert_eq!(among(&named[..1], "it"), ReferenceMatch::One(0));
+        assert_eq!(among(&named, "the first one"), ReferenceMatch::One(0));
+        assert_eq!(among(&named, "the second one"), all);
+    }
+
+    #[test]
+    fn it_refers_to_the_last_shown_items() {
         assert_eq!(found("it", LIST, &[2]), ReferenceMatch::One(2));
         assert_eq!(found("that task", LIST, &[1]), ReferenceMatch::One(1));
         assert_eq!(found("it", LIST, &[0, 1]), ReferenceMatch::Many(vec![0, 1]));
@@ -378,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_only_half_fit_are_asked_about() {
+    fn uncertain_matches_are_asked_about() {
         assert_eq!(
             found("the laundry photos", &["do the laundry"], &[]),
             ReferenceMatch::Many(vec![0])
@@ -405,6 +543,24 @@ mod tests {
         assert_eq!(found("the laundry", LIST, &[]), ReferenceMatch::Nothing);
         assert_eq!(found("", LIST, &[]), ReferenceMatch::Nothing);
         assert_eq!(found("milk", &[], &[]), ReferenceMatch::Nothing);
+    }
+
+    #[test]
+    fn symbols_tell_items_apart_and_decorate_references() {
+        let list = &["🎂", "🍕", "buy milk 🥛", "buy milk 🍫", "call mum"];
+        for (words, expected) in [
+            ("🍕", ReferenceMatch::One(1)),
+            ("🎂", ReferenceMatch::One(0)),
+            ("🚗", ReferenceMatch::Nothing),
+            ("?!", ReferenceMatch::Nothing),
+            ("milk 🍫", ReferenceMatch::One(3)),
+            ("the milk", ReferenceMatch::Many(vec![2, 3])),
+            ("mum 🙏", ReferenceMatch::One(4)),
+            ("call mum ❤️", ReferenceMatch::One(4)),
+        ] {
+            assert_eq!(found(words, list, &[]), expected, "{words}");
+        }
+        assert_eq!(found("🚗", &["🍕"], &[]), ReferenceMatch::Nothing);
     }
 
     #[test]

@@ -1,27 +1,28 @@
-//! Several requests in one message: "turn on the kitchen lights and play jazz" becomes a part for each.
+//! Splits a message with several requests: "turn on the kitchen lights and play jazz" becomes two parts.
 //!
-//! A message is cut where people put requests together, and only if every part fits a sentence of some skill, or is a
-//! question for a data domain. What a part leaves out because the one beside it says it ("turn on the kitchen lights and
-//! the hallway ones") is taken from there.
+//! A message is split at conjunctions and punctuation, and only if every part matches a sentence of a skill or is a
+//! question for a data domain. Words that a part omits are taken from the part next to it: "turn on the kitchen lights
+//! and the hallway ones".
 
 use std::collections::BTreeMap;
 
 use convoke_decide::FoundBy;
-use convoke_model::Name;
+use convoke_model::{Name, Target};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::calls::is_default;
 use crate::catalogue::Catalogue;
-use crate::memory::RequestTarget;
+use crate::memory::{PossibleTarget, RequestTarget};
 use crate::pointing::{of_agent, points_back};
 
-/// Requests in one message, at most.
+/// Limit of requests in one message.
 pub(crate) const MAX_PARTS: usize = convoke_model::MAX_TARGETS;
 
-/// Words that a part may take from the one beside it.
-const CARRIED: usize = 4;
+/// Limit of words that a part takes from the part next to it.
+const MAX_CARRIED_WORDS: usize = 4;
 
-/// What stands between two requests, the longer before what it contains.
+/// Separators between requests. A longer one comes before those that it contains.
 const BETWEEN: [&str; 13] = [
     ", and then ",
     " and then ",
@@ -43,93 +44,134 @@ const COMMA: &str = ", ";
 /// One of several requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Part {
-    /// The request in full, as if it had been said alone.
-    pub(crate) said: String,
+    /// The complete request, as if sent alone.
+    #[serde(rename = "said")]
+    pub(crate) request: String,
     pub(crate) target: RequestTarget,
     pub(crate) confidence: f64,
-    /// Whether it points at the part before it, as "dim them" does, and so has to come after it.
+    /// Whether it refers to the part before it, as "dim them" does. It then runs after that part.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) follows: bool,
-    /// What it says, by which two parts that ask for the same are told.
+    /// Slot values. They distinguish two parts with the same target.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) slots: BTreeMap<String, String>,
 }
 
-/// The requests of a message, if it is several and each of them is known, in the light of which agent was spoken of
-/// before. Where parts may not take words from each other, each has to be a request as it stands, and more than a word:
-/// "play day and night" says no good night.
+impl Part {
+    /// The part as a target of a decision. Its request stands there unless it is the whole message.
+    pub(crate) fn decided(&self, message: &str) -> Target {
+        let words = |(slot, text): (&String, &String)| (slot.clone(), Value::from(text.as_str()));
+        Target {
+            request: (self.request != message).then(|| self.request.clone()),
+            parameters: self.slots.iter().map(words).collect(),
+            ..self.target.target(self.confidence)
+        }
+    }
+}
+
+/// Splits a message into requests. `None` unless it has at least two and each has a known target. `topic_agent`
+/// resolves ambiguous references. Without `may_carry`, parts take no words from each other, and each part after the
+/// first has at least two words: "play day and night" is one request.
 pub(crate) fn split(
     skills: &Catalogue,
     text: &str,
-    spoken_of: Option<&Name>,
+    topic_agent: Option<&Name>,
     may_carry: bool,
 ) -> Option<Vec<Part>> {
     let pieces = pieces(text);
     if pieces.len() < 2 || pieces.len() > MAX_PARTS {
         return None;
     }
-    let cutting = Splitter {
+    let splitter = Splitter {
         skills,
-        spoken_of,
+        topic_agent,
         may_carry,
     };
-    let mut parts = cutting.segment(&pieces, None)?;
+    let mut parts = splitter.segment(&pieces, None)?;
     for part in parts.iter_mut().skip(1) {
-        part.follows = points_back(&part.said);
+        part.follows = points_back(&part.request);
+    }
+    for value in parts.iter_mut().flat_map(|part| part.slots.values_mut()) {
+        if let Some(written) = as_written(text, value) {
+            written.clone_into(value);
+        }
     }
     Some(parts)
 }
 
-/// The texts of a message between what people put requests together with.
+/// The words of a value as they stand in the message, with the spaces between them. Pieces that were put together have
+/// single ones.
+fn as_written<'a>(text: &'a str, value: &str) -> Option<&'a str> {
+    let mut words = value.split_whitespace();
+    let first = words.next()?;
+    let starts = text.match_indices(first).map(|(start, _)| start);
+    let mut found = starts.filter_map(|start| {
+        let mut end = start + first.len();
+        for word in words.clone() {
+            let rest = &text[end..];
+            let spaces = rest.len() - rest.trim_start().len();
+            if spaces == 0 || !rest[spaces..].starts_with(word) {
+                return None;
+            }
+            end += spaces + word.len();
+        }
+        Some(&text[start..end])
+    });
+    found.next()
+}
+
+/// The texts between separators.
 pub(crate) fn texts_between(text: &str) -> Vec<String> {
     let pieces = pieces(text);
     pieces.iter().map(|piece| piece.text.to_owned()).collect()
 }
 
-/// What single pieces of a message are for, though not all of it is known.
-pub(crate) fn known_pieces(skills: &Catalogue, text: &str) -> Vec<RequestTarget> {
+/// The known targets of single pieces of a message.
+pub(crate) fn known_pieces(skills: &Catalogue, text: &str) -> Vec<PossibleTarget> {
     let pieces = pieces(text);
     if pieces.len() < 2 {
         return Vec::new();
     }
     let known = pieces
         .iter()
-        .filter_map(|piece| decided(skills, piece.text, None));
-    let mut targets: Vec<RequestTarget> = Vec::new();
+        .filter_map(|piece| part_for(skills, piece.text, None));
+    let mut targets: Vec<PossibleTarget> = Vec::new();
     for part in known {
-        if !targets.contains(&part.target) {
-            targets.push(part.target);
+        if targets.iter().all(|known| known.target != part.target) {
+            targets.push(PossibleTarget {
+                target: part.target,
+                confidence: part.confidence,
+            });
         }
     }
     targets
 }
 
-/// Whether behind the first of what is put together there is something that plainly is a request of its own: a sentence
-/// of some skill, or what begins as people's requests do.
-pub(crate) fn holds_a_request(skills: &Catalogue, said: &str) -> bool {
-    let pieces = pieces(said);
+/// Whether a piece after the first is a request by itself: it matches a sentence of a skill, or begins as requests do.
+pub(crate) fn holds_a_request(skills: &Catalogue, text: &str) -> bool {
+    let pieces = pieces(text);
     pieces.windows(2).any(|pair| {
         let [before, piece] = pair else { return false };
         let decision = skills.decide(piece.text);
         let mut found = decision.candidates.iter();
         found.any(|candidate| candidate.by == FoundBy::Pattern)
-            // Names and titles have commas too.
+            // Commas also occur in names and titles.
             || (before.between != COMMA && skills.begins_a_request(piece.text))
     })
 }
 
-/// How a message is cut.
+/// Finds a split in which every part is known.
 struct Splitter<'a> {
     skills: &'a Catalogue,
-    /// The agent that was spoken of before the message.
-    spoken_of: Option<&'a Name>,
-    /// Whether a part may take words from the one beside it.
+    /// The agent of the current topic.
+    topic_agent: Option<&'a Name>,
+    /// Whether a part may take words from the part next to it.
     may_carry: bool,
 }
 
 impl Splitter<'_> {
-    /// Takes pieces off the beginning, one or several together, such that every part is known; the shortest first, so
-    /// that there are as many parts as can be.
+    /// Joins pieces into parts so that every part is known. Tries the shortest first part first, which yields the most
+    /// parts.
     fn segment(&self, pieces: &[Piece<'_>], before: Option<&Part>) -> Option<Vec<Part>> {
         if pieces.is_empty() {
             return Some(Vec::new());
@@ -137,9 +179,9 @@ impl Splitter<'_> {
         for length in 1..=pieces.len() {
             let (first, rest) = pieces.split_at(length);
             let is_whole = before.is_none() && rest.is_empty();
-            let said = together(first);
+            let text = together(first);
             let next = rest.first().map(|piece| piece.text);
-            let Some(part) = self.known(&said, before, next).filter(|_| !is_whole) else {
+            let Some(part) = self.known(&text, before, next).filter(|_| !is_whole) else {
                 continue;
             };
             if let Some(mut parts) = self.segment(rest, Some(&part)) {
@@ -150,56 +192,61 @@ impl Splitter<'_> {
         None
     }
 
-    /// A part as it stands, or with words from the one beside it.
-    fn known(&self, said: &str, before: Option<&Part>, next: Option<&str>) -> Option<Part> {
-        let spoken_of = match before {
+    /// The part for a text, unchanged or with words from the part next to it.
+    fn known(&self, text: &str, before: Option<&Part>, next: Option<&str>) -> Option<Part> {
+        let topic_agent = match before {
             Some(part) => part.target.agent(),
-            None => self.spoken_of,
+            None => self.topic_agent,
         };
         if self.may_carry {
-            let as_it_stands = decided(self.skills, said, spoken_of);
-            return as_it_stands.or_else(|| completed(self.skills, said, before, next));
+            let as_it_stands = part_for(self.skills, text, topic_agent);
+            return as_it_stands.or_else(|| completed(self.skills, text, before, next));
         }
-        let is_a_word = before.is_some() && said.split_whitespace().nth(1).is_none();
-        let known = (!is_a_word).then(|| decided(self.skills, said, spoken_of));
+        let is_a_word = before.is_some() && text.split_whitespace().nth(1).is_none();
+        let known = (!is_a_word).then(|| part_for(self.skills, text, topic_agent));
         known.flatten()
     }
 }
 
-/// A part that fits a sentence with the beginning of the one before it, or the end of the one after.
+/// The part for a text that matches with the first words of the part before it, or the last words of the one after.
 fn completed(
     skills: &Catalogue,
-    said: &str,
+    text: &str,
     before: Option<&Part>,
     next: Option<&str>,
 ) -> Option<Part> {
     if let Some(before) = before {
-        let words: Vec<&str> = before.said.split_whitespace().collect();
-        let carried = (1..=CARRIED.min(words.len()))
-            .map(|number| format!("{} {said}", words[..number].join(" ")))
-            .filter_map(|longer| decided(skills, &longer, None))
-            // "Thanks" with the words before it is what was asked for already.
+        let words: Vec<&str> = before.request.split_whitespace().collect();
+        let carried = (1..=MAX_CARRIED_WORDS.min(words.len()))
+            .filter_map(|number| completed_by(skills, &words[..number].join(" "), text))
+            // "Thanks" with the words before it would repeat the same request.
             .find(|part| part.target == before.target && part.slots != before.slots);
         if carried.is_some() {
             return carried;
         }
     }
     let words: Vec<&str> = next?.split_whitespace().collect();
-    (1..=CARRIED.min(words.len()))
-        .map(|number| format!("{said} {}", words[words.len() - number..].join(" ")))
-        .find_map(|longer| decided(skills, &longer, None))
+    (1..=MAX_CARRIED_WORDS.min(words.len()))
+        .find_map(|number| completed_by(skills, text, &words[words.len() - number..].join(" ")))
 }
 
-fn decided(skills: &Catalogue, said: &str, spoken_of: Option<&Name>) -> Option<Part> {
-    let decision = of_agent(skills, said, skills.decide(said), spoken_of);
+/// The part for two pieces of a message. Its slots are in one of them: a value over the seam is nothing that the user said.
+fn completed_by(skills: &Catalogue, first: &str, last: &str) -> Option<Part> {
+    let part = part_for(skills, &format!("{first} {last}"), None)?;
+    let is_said = |value: &String| first.contains(value) || last.contains(value);
+    part.slots.values().all(is_said).then_some(part)
+}
+
+fn part_for(skills: &Catalogue, text: &str, topic_agent: Option<&Name>) -> Option<Part> {
+    let decision = of_agent(skills, text, skills.decide(text), topic_agent);
     let chosen = decision.chosen()?;
-    let target = skills.goal(&chosen.entry)?;
-    // To ask a domain changes nothing, so that it is enough for it to be likely.
+    let target = skills.target(&chosen.entry)?;
+    // Querying a domain changes nothing, so a classifier match is enough.
     if chosen.by != FoundBy::Pattern && !matches!(target, RequestTarget::Domain { .. }) {
         return None;
     }
     Some(Part {
-        said: said.to_owned(),
+        request: text.to_owned(),
         target: target.clone(),
         confidence: chosen.confidence,
         follows: false,
@@ -207,7 +254,7 @@ fn decided(skills: &Catalogue, said: &str, spoken_of: Option<&Name>) -> Option<P
     })
 }
 
-/// A piece of a message, and what stands between it and the next.
+/// A piece of a message, and the separator after it.
 struct Piece<'a> {
     text: &'a str,
     between: &'a str,
@@ -235,18 +282,18 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     found
 }
 
-/// Where the first of the words between requests stands, and which it is.
+/// Position and text of the first separator.
 fn first_between(text: &str) -> Option<(usize, &'static str)> {
     let lower = text.to_ascii_lowercase();
     let found = BETWEEN.iter().filter_map(|between| {
         let at = lower.find(between)?;
         Some((at, *between))
     });
-    // Of those that begin at the same place the longest stands first.
+    // Of several at the same position, takes the longest.
     found.min_by_key(|(at, between)| (*at, std::cmp::Reverse(between.len())))
 }
 
-/// Pieces as they stood in the message.
+/// Joins pieces with their original separators.
 fn together(pieces: &[Piece<'_>]) -> String {
     let mut text = String::new();
     for (index, piece) in pieces.iter().enumerate() {
@@ -263,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_cut_where_people_put_requests_together() {
+    fn a_message_is_split_at_separators() {
         let texts = |text| -> Vec<String> {
             pieces(text)
                 .iter()

@@ -1,4 +1,4 @@
-//! Replies and arguments are written in the template language of apps.
+//! Renders replies and arguments from templates of the app.
 
 use convoke_app::{TemplateContext, TemplateLanguage};
 use serde_json::Value;
@@ -12,7 +12,7 @@ impl Templates {
         Self(TemplateLanguage::new())
     }
 
-    /// The text that a template gives over a context.
+    /// Renders a template to trimmed text.
     pub(crate) fn text(
         &self,
         template: &str,
@@ -23,7 +23,7 @@ impl Templates {
             .map_err(|fault| fault.to_string())
     }
 
-    /// What an expression gives over a context.
+    /// Evaluates an expression.
     pub(crate) fn expression(
         &self,
         expression: &str,
@@ -63,7 +63,7 @@ impl Templates {
 /// The expression inside `{{ … }}`, if a text is nothing else.
 fn lone_expression(text: &str) -> Option<&str> {
     let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
-    // A sign at the very edge says what becomes of the white space around, of which there is none here.
+    // `-` and `+` at the edge control white space outside, of which there is none here.
     let inner = inner.strip_prefix(['-', '+']).unwrap_or(inner);
     let inner = inner.strip_suffix(['-', '+']).unwrap_or(inner);
     (!inner.contains("{{") && !inner.contains("}}")).then(|| inner.trim())

@@ -1,5 +1,4 @@
-//! A task's journal as a trace: what happened, when, how long it took, what it cost, without what a trace
-//! should not tell.
+//! Converts a task's journal to a trace: steps with times, durations and costs. Redaction rules apply to every step.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,11 +19,12 @@ use uuid::Uuid;
 use crate::calls::{CallReply, CallRequest, Reply, Request};
 use crate::input::TaskInput;
 use crate::nodes::agent::sub_agents::Addressee;
+use crate::nodes::graph::{ConditionOutcome, ConditionReader, JudgedCondition};
 
-/// Characters of what came of a step that its message tells.
-const GIST_CHARACTERS: usize = 200;
+/// Limit of a step's message, in characters.
+const SUMMARY_CHARACTERS: usize = 200;
 
-/// What happened to a task, from its journal and from the tasks that it started.
+/// Builds the trace of a task from its journal and its children.
 pub fn trace(
     task: &LoadedTask,
     children: &[&LoadedTask],
@@ -36,8 +36,13 @@ pub fn trace(
         trace = trace.within(context.trace_id().to_string())?;
     }
     let mut reader = Reader::default();
+    let mut conditions = ConditionReader::default();
     for entry in &task.entries {
         if let Some(step) = reader.step(entry, &task.messages[..])? {
+            trace = trace.record(step, redaction, entry.at)?;
+        }
+        for condition in conditions.next(entry) {
+            let step = StepRecord::new(judged(&condition, entry.at))?;
             trace = trace.record(step, redaction, entry.at)?;
         }
         reader.remember(entry);
@@ -50,15 +55,15 @@ pub fn trace(
     Ok(trace)
 }
 
-/// What earlier entries said that a later one refers to.
+/// State from earlier entries that later ones refer to.
 #[derive(Default)]
 struct Reader {
     open: HashMap<Uuid, Call<Request>>,
-    /// When each question was asked.
-    asked: HashMap<Uuid, Timestamp>,
+    /// The time of each question.
+    questions: HashMap<Uuid, Timestamp>,
 }
 
-/// The parts of an entry's state that tell what is open.
+/// The open calls and questions in an entry's state.
 #[derive(Deserialize)]
 struct Open {
     #[serde(default = "Vec::new")]
@@ -78,13 +83,13 @@ impl Reader {
             return;
         };
         for question in state.questions {
-            self.asked.entry(question.id).or_insert(entry.at);
+            self.questions.entry(question.id).or_insert(entry.at);
         }
         self.open
             .extend(state.open.into_iter().map(|call| (call.id, call)));
     }
 
-    /// What an entry tells, if it is worth a line.
+    /// The step of an entry. `None` if it has none.
     fn step(
         &self,
         entry: &Entry,
@@ -96,11 +101,11 @@ impl Reader {
         };
         let fields = match event {
             Event::Submitted { .. } => {
-                let asked = messages
+                let message = messages
                     .iter()
                     .find(|stored| stored.message.role == Role::User);
-                let asked = asked.map_or("", |stored| stored.message.content.as_str());
-                step("submitted", entry.at, asked)
+                let message = message.map_or("", |stored| stored.message.content.as_str());
+                step("submitted", entry.at, message)
             }
             Event::Returned {
                 call,
@@ -112,9 +117,28 @@ impl Reader {
                 Some(fields) => fields,
                 None => return Ok(None),
             },
-            Event::Answered { question, answer } => self.answered(entry, question, &answer),
-            Event::Started { .. } => return Ok(None),
+            Event::Answered {
+                question,
+                answer,
+                by,
+            } => {
+                let mut fields = self.answered(entry, question, &answer);
+                if let Some(by) = by {
+                    fields.input_data.insert("by".into(), json!(by));
+                }
+                fields
+            }
+            Event::Started { .. } | Event::Reminded { .. } => return Ok(None),
             Event::Resumed { .. } => step("resumed", entry.at, "a worker took the task up again"),
+            Event::Postponed {
+                call,
+                pause_ms,
+                cause,
+            } => {
+                let (label, pause) = (self.label(call), Duration::from_millis(pause_ms));
+                let message = format!("{label} is to be tried again in {pause:.1?}: {cause}");
+                warning(step("postponed", entry.at, &message))
+            }
             Event::OutcomeUnknown { call, cause, .. } => {
                 let label = self.label(call);
                 let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
@@ -162,20 +186,26 @@ impl Reader {
     }
 
     fn answered(&self, entry: &Entry, question: Uuid, answer: &QuestionAnswer) -> StepRecordFields {
-        let asked_at = self.asked.get(&question).copied().unwrap_or(entry.at);
+        let question_at = self.questions.get(&question).copied().unwrap_or(entry.at);
         let message = match answer {
             QuestionAnswer::Approve { message } | QuestionAnswer::Reject { message } => {
-                let message = message.as_deref().map(|said| format!(": {said}"));
+                let message = message.as_deref().map(|text| format!(": {text}"));
                 format!("{}{}", answer.action(), message.unwrap_or_default())
             }
             QuestionAnswer::Modify { value } => format!("modify: {value}"),
+            QuestionAnswer::Snooze { pause_ms } => {
+                format!(
+                    "asked to be asked again in {:?}",
+                    Duration::from_millis(*pause_ms)
+                )
+            }
             QuestionAnswer::Expired => "nobody answered in time".to_owned(),
         };
         let mut fields = StepRecordFields {
             action: Some("person".into()),
-            timestamp: asked_at,
-            duration_ms: millis(asked_at, entry.at),
-            ..step(self.label(question), entry.at, &gist(&message))
+            timestamp: question_at,
+            duration_ms: millis(question_at, entry.at),
+            ..step(self.label(question), entry.at, &summary(&message))
         };
         if matches!(answer, QuestionAnswer::Expired) {
             fields.status = StepStatus::Warning;
@@ -183,7 +213,7 @@ impl Reader {
         fields
     }
 
-    /// What came of a call. A person's answer has a step of its own already.
+    /// The step of a returned call. `None` for a person's answer, which has its own step.
     fn returned(
         &self,
         entry: &Entry,
@@ -194,7 +224,7 @@ impl Reader {
     ) -> Result<Option<StepRecordFields>, Invalid> {
         let took = Duration::from_millis(duration_ms);
         let began = entry.at.checked_sub(took).unwrap_or(entry.at);
-        let ask = self.open.get(&id).map(|call| call.request.0.innermost());
+        let request = self.open.get(&id).map(|call| call.request.0.innermost());
         let mut fields = StepRecordFields {
             timestamp: began,
             duration_ms,
@@ -204,7 +234,7 @@ impl Reader {
             began,
             ended: entry.at,
         };
-        match ask {
+        match request {
             Some(CallRequest::Person { .. }) => return Ok(None),
             Some(CallRequest::Decide(_)) | None => fields.action = Some("decide".into()),
             Some(CallRequest::Route(_)) => {
@@ -230,12 +260,15 @@ impl Reader {
                     span,
                 )?);
             }
-            Some(CallRequest::Model(asked)) => {
+            Some(CallRequest::Model(request)) => {
                 fields.action = Some("model".into());
-                fields.agent = Some(asked.agent.clone());
-                fields
-                    .llm_calls
-                    .push(llm_call(asked.agent.as_str(), &outcome, span, duration_ms)?);
+                fields.agent = Some(request.agent.clone());
+                fields.llm_calls.push(llm_call(
+                    request.agent.as_str(),
+                    &outcome,
+                    span,
+                    duration_ms,
+                )?);
             }
             Some(CallRequest::Child(sub_task)) => {
                 let (action, agent) = match &sub_task.addressee {
@@ -251,21 +284,37 @@ impl Reader {
         }
         Ok(Some(match outcome {
             Outcome::Failed(failure) => failed(fields, &failure.cause()),
-            Outcome::Done(Reply(given)) => told(fields, given),
+            Outcome::Done(Reply(reply)) => with_reply(fields, reply),
         }))
     }
 }
 
-/// When something began and ended.
+/// The step of a condition.
+fn judged(condition: &JudgedCondition, at: Timestamp) -> StepRecordFields {
+    let mut fields = StepRecordFields {
+        action: Some("condition".into()),
+        ..step(&condition.place(), at, "")
+    };
+    match &condition.outcome {
+        ConditionOutcome::Value(value) => {
+            fields.message = summary(&value.to_string());
+            fields.output_data.insert("value".into(), value.clone());
+            fields
+        }
+        ConditionOutcome::Error(cause) => failed(fields, cause),
+    }
+}
+
+/// Start and end of a call.
 #[derive(Clone, Copy)]
 struct Span {
     began: Timestamp,
     ended: Timestamp,
 }
 
-/// A step with what came of it.
-fn told(mut fields: StepRecordFields, given: CallReply) -> StepRecordFields {
-    match given {
+/// Adds the reply of a call to its step.
+fn with_reply(mut fields: StepRecordFields, reply: CallReply) -> StepRecordFields {
+    match reply {
         CallReply::Decided(decided) => {
             let decided = json!(decided);
             let meaning = decided["meaning"].as_str().unwrap_or_default();
@@ -286,11 +335,11 @@ fn told(mut fields: StepRecordFields, given: CallReply) -> StepRecordFields {
             let slots = decided["slots"].as_object().into_iter().flatten();
             let slots = slots.map(|(name, slot)| format!("{name}={slot}"));
             let words: Vec<_> = std::iter::once(chosen.to_owned()).chain(slots).collect();
-            fields.message = gist(&words.join(" "));
+            fields.message = summary(&words.join(" "));
         }
-        CallReply::Tool(reply) if reply.is_error => return failed(fields, &gist(&reply.text)),
+        CallReply::Tool(reply) if reply.is_error => return failed(fields, &summary(&reply.text)),
         CallReply::Tool(reply) => {
-            fields.message = gist(&match fields.action.as_deref() {
+            fields.message = summary(&match fields.action.as_deref() {
                 Some("tool") => reply.content.to_string(),
                 _ => reply.text,
             });
@@ -307,19 +356,21 @@ fn told(mut fields: StepRecordFields, given: CallReply) -> StepRecordFields {
                 .map(|call| call.name.as_str())
                 .collect();
             fields.message = if fields.action.as_deref() == Some("route") {
-                gist(&chosen(&thought.text))
+                summary(&chosen(&thought.text))
             } else if calls.is_empty() {
-                gist(&thought.text)
+                summary(&thought.text)
             } else {
                 format!("calls {}", calls.join(", "))
             };
         }
-        CallReply::Person(said) => fields.message = gist(&said.unwrap_or_default().to_string()),
+        CallReply::Person(answer) => {
+            fields.message = summary(&answer.unwrap_or_default().to_string());
+        }
     }
     fields
 }
 
-/// Whom a model chose, in the order in which it did; or what it wrote, if it chose nobody.
+/// The names that a model chose, in its order; or its raw text if it chose none.
 fn chosen(written: &str) -> String {
     let choice = extract_json(written).unwrap_or_default();
     let targets = choice["targets"].as_array().into_iter().flatten();
@@ -355,21 +406,26 @@ fn tool_call(
             call.complete(reply.content.clone(), span.ended)
         }
         Outcome::Done(_) => call.complete(Value::Null, span.ended),
-        Outcome::Failed(failure) if failure.code.ends_with("timeout") => {
+        Outcome::Failed(failure) if is_timeout(&failure.code) => {
             call.time_out(failure.cause(), span.ended)
         }
         Outcome::Failed(failure) => call.fail(failure.cause(), span.ended),
     }
 }
 
+/// Whether a call failed because it had no more time, whichever client says so.
+fn is_timeout(code: &str) -> bool {
+    code.ends_with("timeout") || code.ends_with("timed_out")
+}
+
 fn llm_call(
-    whose: &str,
+    caller: &str,
     outcome: &Outcome<Reply>,
     span: Span,
     duration_ms: u64,
 ) -> Result<LlmCall, Invalid> {
     let mut fields = LlmCallFields {
-        model: format!("the model of {whose}"),
+        model: format!("the model of {caller}"),
         started_at: span.began,
         duration_ms,
         input_tokens: 0,
@@ -392,7 +448,7 @@ fn llm_call(
     LlmCall::new(fields)
 }
 
-/// What a trace keeps of a task that another started.
+/// The session entry of a child task.
 fn session(child: &LoadedTask) -> Option<SubAgentSessionInfo> {
     let event = Event::<Value>::deserialize(&child.entries.first()?.event).ok()?;
     let Event::Submitted { input } = event else {
@@ -401,11 +457,11 @@ fn session(child: &LoadedTask) -> Option<SubAgentSessionInfo> {
     let Ok(TaskInput::Child(input)) = TaskInput::read(&input) else {
         return None;
     };
-    let said = |stored: &&convoke_store::StoredMessage| is_said(&stored.message);
+    let counted = |stored: &&convoke_store::StoredMessage| is_counted(&stored.message);
     Some(SubAgentSessionInfo {
         session_id: child.record.id,
         agent: input.addressee.name().clone(),
-        message_count: child.messages.iter().filter(said).count(),
+        message_count: child.messages.iter().filter(counted).count(),
         status: match child.record.status {
             TaskState::Completed => SessionStatus::Completed,
             state if state.is_final() => SessionStatus::Failed,
@@ -414,15 +470,15 @@ fn session(child: &LoadedTask) -> Option<SubAgentSessionInfo> {
     })
 }
 
-/// Whether a message is a part of the session's own history.
-fn is_said(message: &Message) -> bool {
+/// Whether a message counts as part of the session.
+fn is_counted(message: &Message) -> bool {
     message.role != Role::System
 }
 
 fn step(name: &str, at: Timestamp, message: &str) -> StepRecordFields {
     StepRecordFields {
         step_name: if name.is_empty() { "step" } else { name }.to_owned(),
-        message: gist(message),
+        message: summary(message),
         timestamp: at,
         status: StepStatus::Info,
         agent: None,
@@ -455,14 +511,14 @@ fn millis(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.duration_since(from).as_millis()).unwrap_or(0)
 }
 
-/// The beginning of a text, in one line.
-fn gist(text: &str) -> String {
+/// The first characters of a text, in one line.
+fn summary(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= GIST_CHARACTERS {
+    if line.chars().count() <= SUMMARY_CHARACTERS {
         return line;
     }
     line.chars()
-        .take(GIST_CHARACTERS - 1)
+        .take(SUMMARY_CHARACTERS - 1)
         .chain(['…'])
         .collect()
 }

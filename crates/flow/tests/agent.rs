@@ -118,7 +118,7 @@ async fn arguments_that_are_no_object_go_back_to_the_model() {
 }
 
 #[tokio::test]
-async fn a_failed_tool_is_replaced_by_its_fallback_and_then_told_to_the_model() {
+async fn a_failed_tool_is_replaced_by_its_fallback_and_then_reported_to_the_model() {
     let replies = vec![call("pay", json!({"amount": 1})), Reply::text("Done.")];
     let office = Office::open(json!({}), replies).await;
     office.tool("pay", |_| Err(failure("the till is closed")));
@@ -241,7 +241,7 @@ async fn a_budget_stops_the_run_with_a_clear_state() {
     let ended = office.ask("Loop.").await;
     assert_eq!(ended.status, TaskState::Failed);
     assert!(ended.error.unwrap().starts_with("budget.model_calls"));
-    assert!(ended.answer.unwrap().partial);
+    assert!(ended.answer.unwrap().partial_results);
     assert_eq!(office.model.requests().len(), 2);
 
     let script = Script::by(|_| call("get_time", json!({})));
@@ -252,7 +252,7 @@ async fn a_budget_stops_the_run_with_a_clear_state() {
 }
 
 #[tokio::test]
-async fn a_passing_failure_is_tried_again_and_a_lasting_one_is_told() {
+async fn a_transient_failure_is_retried_and_a_lasting_one_reported() {
     let replies = vec![Reply::status(503), Reply::text("Hello.")];
     let office = Office::open(json!({}), replies).await;
     assert_eq!(text(&office.ask("Hi.").await), "Hello.");
@@ -360,7 +360,7 @@ async fn a_plan_is_carried_out_step_by_step() {
 }
 
 #[tokio::test]
-async fn a_tool_that_needs_leave_waits_with_the_exact_call_shown() {
+async fn a_tool_waits_for_approval_with_the_exact_call_shown() {
     let agent = json!({ "tools": ["desk.sign"] });
     let replies = || vec![call("sign", json!({"page": 3})), Reply::text("All right.")];
     let office = Office::open(agent.clone(), replies()).await;
@@ -369,7 +369,7 @@ async fn a_tool_that_needs_leave_waits_with_the_exact_call_shown() {
     assert!(
         waiting.questions[0]
             .prompt
-            .contains(r#"desk.sign with {"page":3}"#)
+            .contains("desk.sign with page 3")
     );
     assert!(office.calls().is_empty());
     let ended = office.answer(&waiting, json!({"action": "approve"})).await;
@@ -430,7 +430,7 @@ async fn the_time_of_an_agent_covers_its_thoughts_and_its_tools_together() {
         "max_iterations": 1_000, "budget": { "model_calls": 1_000 },
     });
     let office = Office::open(agent, Script::by(|_| call("get_time", json!({})))).await;
-    office.desk.behave("get_time", |_| {
+    office.tool_server.behave("get_time", |_| {
         async {
             tokio::time::sleep(Duration::from_millis(40)).await;
             Ok(json!("noon"))
@@ -467,4 +467,45 @@ async fn an_answer_is_heard_while_it_is_made() {
     let last = heard.concat();
     let last = last.rsplit('|').next().unwrap();
     assert_eq!(last, text(&ended));
+}
+
+/// Settings under which every pause that a model asks for is left to a timer.
+fn leaving_pauses() -> Setting {
+    let mut setting = Setting::default();
+    setting.models.hold_pauses = Duration::ZERO;
+    setting
+}
+
+#[tokio::test]
+async fn a_model_that_asks_for_a_pause_is_asked_again_by_a_timer() {
+    let busy = || Reply::status(429).header("retry-after-ms", "1");
+    let replies = vec![busy(), busy(), Reply::text("It is noon.")];
+    let office = Office::set_up(leaving_pauses(), replies).await;
+    let ended = office.ask("What time is it?").await;
+    assert_eq!(text(&ended), "It is noon.");
+    assert_eq!(
+        office.journal(ended.facts.id).await,
+        [
+            "submitted",
+            "postponed",
+            "started",
+            "postponed",
+            "started",
+            "returned"
+        ]
+    );
+    assert_eq!(ended.answer.unwrap().metadata["spent"]["model_calls"], 1);
+}
+
+#[tokio::test]
+async fn a_model_that_asks_for_a_pause_every_time_fails_the_task() {
+    let busy = Reply::status(429).header("retry-after-ms", "1");
+    let mut setting = leaving_pauses();
+    setting.agent = json!({ "limits": { "max_retries": 0 } });
+    let office = Office::set_up(setting, busy).await;
+    let ended = office.ask("What time is it?").await;
+    assert_eq!(ended.status, TaskState::Failed);
+    assert!(ended.error.unwrap().contains("llm.overloaded"));
+    let attempts = convoke_llm::Options::default().max_attempts as usize;
+    assert_eq!(office.model.requests().len(), attempts);
 }

@@ -47,9 +47,9 @@ fn waves() -> usize {
 }
 
 /// A number below 100 that is the same whenever the same thing is asked for the same time.
-struct Fate(Mutex<HashMap<String, u64>>);
+struct StableDice(Mutex<HashMap<String, u64>>);
 
-impl Fate {
+impl StableDice {
     fn new() -> Self {
         Self(Mutex::default())
     }
@@ -83,7 +83,7 @@ fn raw_call(id: &str, name: &str, arguments: &str) -> Value {
 }
 
 fn flaky_model() -> Script {
-    let fate = Fate::new();
+    let fate = StableDice::new();
     Script::by(move |asked: &RecordedRequest| {
         let messages = asked.body["messages"].as_array().unwrap();
         let task = messages[1]["content"].as_str().unwrap();
@@ -121,7 +121,7 @@ fn flaky_model() -> Script {
 type Outcome = BoxFuture<'static, Result<Value, Failure>>;
 
 fn flaky_tool(name: &'static str) -> impl Fn(Value) -> Outcome + Send + Sync + 'static {
-    let fate = Fate::new();
+    let fate = StableDice::new();
     move |arguments| {
         let fate = fate.of(format!("{name} {arguments}"));
         async move {
@@ -192,7 +192,7 @@ fn code(ended: &TaskOutcome) -> String {
 async fn every_task_ends_in_time_and_within_its_budget_whatever_fails() {
     let office = Office::set_up(setting(), flaky_model()).await;
     for tool in ["get_time", "get_news", "pay", "pay_later", "sign"] {
-        office.desk.behave(tool, flaky_tool(tool));
+        office.tool_server.behave(tool, flaky_tool(tool));
     }
     let run = |number: usize| {
         let office = &office;
@@ -279,10 +279,10 @@ async fn a_task_whose_model_or_tool_never_answers_ends_at_its_deadline() {
             ..Setting::default()
         };
         let office = Office::set_up(setting, script).await;
-        office.desk.behave("get_time", |_| pending().boxed());
+        office.tool_server.behave("get_time", |_| pending().boxed());
         let asked = tokio::time::timeout(OUTER, office.ask("Wait.")).await;
         let ended = asked.unwrap_or_else(|_| panic!("the task hangs"));
         assert_eq!(ended.status, TaskState::Failed);
-        assert!(ended.answer.unwrap().partial);
+        assert!(ended.answer.unwrap().partial_results);
     }
 }

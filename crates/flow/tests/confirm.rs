@@ -109,13 +109,13 @@ async fn another_request_is_no_answer_and_a_yes_to_nothing_is_none() {
 }
 
 #[tokio::test]
-async fn a_tool_that_needs_leave_waits_for_it_in_a_skill_too() {
+async fn a_skills_tool_waits_for_its_approval() {
     let office = office().await;
     let waiting = office.ask("sign the lease").await;
     assert_eq!(waiting.status, TaskState::InputRequired);
     assert_eq!(
         waiting.questions[0].prompt,
-        "May I call desk.sign with {\"door\":\"lease\"}?"
+        "May I call desk.sign with door “lease”?"
     );
     assert!(office.calls().is_empty());
     let ended = office

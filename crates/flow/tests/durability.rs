@@ -139,7 +139,7 @@ async fn pays_for_nothing_twice(
             for request in &requests {
                 assert_valid(request.body["messages"].as_array().unwrap());
             }
-            let keys = counted(office.desk.keys());
+            let keys = counted(office.tool_server.keys());
             assert_eq!(keys.len(), 3, "{place}: {keys:?}");
             assert!(keys.values().all(|count| *count <= 2), "{place}: {keys:?}");
             let repeated = keys.values().filter(|count| **count == 2).count();
@@ -169,7 +169,7 @@ async fn a_process_killed_at_any_entry_pays_for_nothing_twice_over_sqlite() {
 }
 
 #[tokio::test]
-async fn an_effect_that_may_have_happened_is_not_repeated_without_leave() {
+async fn a_possible_effect_is_not_repeated_without_approval() {
     let mut asked = 0;
     for side in [Side::Before, Side::After] {
         for fatal in 0..6 {

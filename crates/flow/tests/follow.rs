@@ -114,7 +114,7 @@ async fn until_ended(office: &Office, task: Uuid) {
 }
 
 #[tokio::test]
-async fn every_kind_of_event_is_told_in_its_order() {
+async fn all_kinds_of_events_come_in_order() {
     let office = Office::set_up(setting(), busy()).await;
     let task = office
         .submit("What time is it, how far is the moon, and note it.")
@@ -248,7 +248,7 @@ async fn a_stream_goes_on_in_another_process_after_its_worker_was_killed_at_any_
 }
 
 #[tokio::test]
-async fn text_is_live_until_it_is_journaled_and_taken_back_when_it_is_said_again() {
+async fn text_is_live_until_it_is_journaled_and_reset_when_it_is_repeated() {
     let gate = Arc::new(Semaphore::new(0));
     let text = "It is noon, and time for lunch.";
     let replies = vec![Reply::text(text).cut(400), Reply::text(text).gated(&gate)];

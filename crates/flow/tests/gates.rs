@@ -236,8 +236,8 @@ async fn a_tool_that_needs_approval_needs_it_at_a_node_of_a_workflow_too() {
     assert_eq!(
         asked,
         [
-            r#"sign: may I call desk.sign with {"page":3}?"#,
-            r#"sign: may I call desk.sign with {"page":4}?"#,
+            "May I call desk.sign with page 3?",
+            "May I call desk.sign with page 4?",
         ]
     );
     assert!(office.calls().is_empty());
@@ -288,12 +288,12 @@ fn by_key() -> Value {
 }
 
 #[tokio::test]
-async fn a_lost_call_that_took_effect_gives_what_the_verifying_tool_found() {
+async fn a_lost_call_that_took_effect_returns_the_verified_result() {
     let receipt = json!({ "found": true, "receipt": { "number": "R-1" } });
     let (office, ended) = paying(receipt, by_key()).await;
     assert_eq!(text(&ended), "R-1");
     assert_eq!(called(&office), ["pay", "get_receipt"]);
-    let key = office.desk.keys()[0].clone();
+    let key = office.tool_server.keys()[0].clone();
     assert_eq!(office.calls()[1].1, json!({ "key": key, "sum": 7 }));
 }
 
@@ -302,7 +302,7 @@ async fn a_lost_call_that_took_no_effect_is_made_again_under_its_key() {
     let (office, ended) = paying(json!({ "found": false }), by_key()).await;
     assert_eq!(text(&ended), "paid anew");
     assert_eq!(called(&office), ["pay", "get_receipt", "pay"]);
-    let keys = office.desk.keys();
+    let keys = office.tool_server.keys();
     assert_eq!(keys[0], keys[2]);
 }
 
@@ -320,7 +320,7 @@ async fn what_a_verifying_tool_cannot_tell_is_left_to_a_person() {
 }
 
 #[tokio::test]
-async fn a_trace_tells_every_step_with_its_calls_tokens_and_sessions() {
+async fn a_trace_contains_every_step_with_its_calls_tokens_and_sessions() {
     let workflow = json!({
         "name": "traced", "entry_point": "look",
         "nodes": {

@@ -67,7 +67,7 @@ async fn a_tool_is_described_once_for_a_call() {
     let office = office(workflow).await;
     assert_eq!(text(&office.ask("go").await), "Paid.");
     assert_eq!(called(&office), ["pay"]);
-    assert_eq!(office.desk.described(), ["desk.pay"]);
+    assert_eq!(office.tool_server.described(), ["desk.pay"]);
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn ways_part_run_at_once_and_meet_again() {
     let asked = watch::Sender::new(0);
     for (side, n) in [("get_left", 1), ("get_right", 2)] {
         let asked = asked.clone();
-        office.desk.behave(side, move |_| {
+        office.tool_server.behave(side, move |_| {
             let asked = asked.clone();
             async move {
                 asked.send_modify(|count| *count += 1);
@@ -125,7 +125,7 @@ async fn a_join_of_any_goes_on_with_the_first() {
     let office = office(workflow).await;
     let put = Arc::new(watch::Sender::new(false));
     let seen = Arc::clone(&put);
-    office.desk.behave("get_slow", move |_| {
+    office.tool_server.behave("get_slow", move |_| {
         let mut put = seen.subscribe();
         async move {
             let _ = put.wait_for(|put| *put).await;
@@ -239,7 +239,7 @@ async fn a_list_is_gone_over_a_few_at_a_time_and_its_results_keep_their_order() 
     office.tool("get_names", |_| Ok(json!(["a", "b", "c", "d", "e"])));
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let peak = Arc::clone(&most);
-    office.desk.behave("get_one", move |arguments| {
+    office.tool_server.behave("get_one", move |arguments| {
         let (now, most) = (Arc::clone(&now), Arc::clone(&most));
         async move {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -274,7 +274,7 @@ fn asking() -> Value {
 }
 
 #[tokio::test]
-async fn people_are_asked_at_once_and_each_is_answered_by_id() {
+async fn several_questions_are_open_at_once_and_each_is_answered_by_id() {
     let office = office(asking()).await;
     office.tool("get_cost", |_| Ok(json!({ "cost": 10 })));
     let waiting = office.ask("Pay the bill.").await;
@@ -333,7 +333,7 @@ async fn a_checkpoint_shows_the_exact_call_and_waits() {
     let waiting = office.ask("Ann").await;
     assert_eq!(
         waiting.questions[0].prompt,
-        "pay: may I call desk.pay with {\"to\":\"Ann\"}?"
+        "May I call desk.pay with to “Ann”?"
     );
     assert!(office.calls().is_empty());
     let changed = json!({ "action": "modify", "value": { "to": "Ben" } });
@@ -479,7 +479,7 @@ async fn a_worker_killed_at_any_entry_ends_the_same_with_every_effect_once() {
             let paid: std::collections::HashSet<_> = office
                 .calls()
                 .into_iter()
-                .zip(office.desk.keys())
+                .zip(office.tool_server.keys())
                 .filter(|((tool, _), _)| tool == "pay")
                 .map(|(_, key)| key)
                 .collect();
@@ -497,7 +497,7 @@ async fn a_node_is_not_tried_again_where_it_may_have_acted() {
             "try": { "type": "tool", "tool": "desk.pay", "retries": 2, "retry_delay_ms": 1,
                 "on_error": "continue" },
             "next": { "type": "compose",
-                "prompt": "{{ 'nobody knows' if try.unknown else 'not paid' }}: {{ try.error }}" },
+                "prompt": "{{ 'nobody knows' if try.unknown is defined else 'not paid' }}: {{ try.error }}" },
         },
         "edges": [edge("try", "next")],
         "entry_point": "try",
@@ -520,7 +520,7 @@ async fn a_node_is_not_tried_again_where_it_may_have_acted() {
         office.tool("pay", move |_| Err(fault.clone()));
         let ended = office.ask("Pay.").await;
         assert_eq!(text(&ended), said);
-        let used: BTreeSet<String> = office.desk.keys().into_iter().collect();
+        let used: BTreeSet<String> = office.tool_server.keys().into_iter().collect();
         assert_eq!(used.len(), keys, "{said}");
     }
 }
@@ -580,7 +580,7 @@ async fn an_agent_that_may_have_done_something_is_not_asked_again() {
 #[tokio::test]
 async fn an_agent_whose_time_ends_within_a_call_is_not_asked_again() {
     let office = payers_office(breaks_after("pay")).await;
-    office.desk.behave("pay", |_| pending().boxed());
+    office.tool_server.behave("pay", |_| pending().boxed());
     let ended = office.ask("Pay.").await;
     assert_eq!(called(&office), ["pay"]);
     assert!(text(&ended).contains("may have done"), "{}", text(&ended));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use convoke_app::App;
 use convoke_engine::machine::Machine;
-use convoke_engine::{Call, Event, Facts, Failure, FailureKind, Outcome, QuestionAnswer, Snapshot};
+use convoke_engine::{Call, Event, Facts, Failure, Outcome, QuestionAnswer, Snapshot};
 use convoke_flow::{Assistant, Progress, Reply, Request};
 use convoke_model::{Agent, Channel, Message, TaskState, Workflow};
 use convoke_telemetry::TraceContext;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 /// One node as it is drawn. Edges lead to later nodes only.
 #[derive(Debug, Clone)]
-struct Drawn {
+struct NodePlan {
     human: bool,
     /// How many of its attempts fail before one works.
     failures: u32,
@@ -35,11 +35,11 @@ struct Drawn {
     value: u8,
     /// What the person says, at a human node.
     approves: bool,
-    edges: Vec<(usize, Way)>,
+    edges: Vec<(usize, EdgeKind)>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum EdgeKind {
     Always,
     /// Where the value is above this.
     Above(u8),
@@ -47,11 +47,11 @@ enum Way {
     Routed,
 }
 
-fn drawn() -> impl Strategy<Value = Drawn> {
+fn drawn() -> impl Strategy<Value = NodePlan> {
     let way = prop_oneof![
-        3 => Just(Way::Always),
-        2 => (0..10_u8).prop_map(Way::Above),
-        1 => Just(Way::Routed),
+        3 => Just(EdgeKind::Always),
+        2 => (0..10_u8).prop_map(EdgeKind::Above),
+        1 => Just(EdgeKind::Routed),
     ];
     let edges = prop::collection::vec((1..4_usize, way), 0..4);
     (
@@ -66,7 +66,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         edges,
     )
         .prop_map(
-            |(human, failures, retries, on_error, goto, join, value, approves, edges)| Drawn {
+            |(human, failures, retries, on_error, goto, join, value, approves, edges)| NodePlan {
                 human,
                 failures,
                 retries,
@@ -86,13 +86,13 @@ fn name(index: usize) -> String {
 
 /// A graph as it is used: every target exists, and every node but the first is led to.
 struct Graph {
-    nodes: Vec<Drawn>,
+    nodes: Vec<NodePlan>,
     /// From, to, the one behind it where routed, and how.
-    edges: Vec<(usize, usize, usize, Way)>,
+    edges: Vec<(usize, usize, usize, EdgeKind)>,
 }
 
 impl Graph {
-    fn new(mut nodes: Vec<Drawn>) -> Self {
+    fn new(mut nodes: Vec<NodePlan>) -> Self {
         let count = nodes.len();
         let mut edges = Vec::new();
         for (from, node) in nodes.iter_mut().enumerate() {
@@ -113,10 +113,10 @@ impl Graph {
         }
         for to in 1..count {
             let led = edges.iter().any(|(_, one, other, way)| {
-                *one == to || (matches!(way, Way::Routed) && *other == to)
+                *one == to || (matches!(way, EdgeKind::Routed) && *other == to)
             });
             if !led {
-                edges.push((to - 1, to, to, Way::Always));
+                edges.push((to - 1, to, to, EdgeKind::Always));
             }
         }
         Self { nodes, edges }
@@ -154,13 +154,13 @@ impl Graph {
                 let source = name(*from);
                 let (to, other) = (name(*to), name(*other));
                 match way {
-                    Way::Always => json!({ "from": source, "to": to }),
-                    Way::Above(bar) => {
-                        let condition = format!("{source}.v > {bar}");
+                    EdgeKind::Always => json!({ "from": source, "to": to }),
+                    EdgeKind::Above(bar) => {
+                        let condition = format!("{source}.v is defined and {source}.v > {bar}");
                         json!({ "from": source, "to": to, "condition": condition })
                     }
-                    Way::Routed => json!({ "from": source, "to": { "a": to, "b": other },
-                        "condition": format!("{source}.k") }),
+                    EdgeKind::Routed => json!({ "from": source, "to": { "a": to, "b": other },
+                        "condition": format!("{source}.k or none") }),
                 }
             })
             .collect();
@@ -199,11 +199,13 @@ fn reference(graph: &Graph) -> (BTreeSet<usize>, bool) {
                 continue;
             }
             match way {
-                Way::Always => drop(reached.insert(*to)),
-                Way::Above(bar) if plain && node.value > *bar => drop(reached.insert(*to)),
-                Way::Routed if plain && letter(node.value) == "a" => drop(reached.insert(*to)),
-                Way::Routed if plain && letter(node.value) == "b" => drop(reached.insert(*other)),
-                Way::Above(_) | Way::Routed => {}
+                EdgeKind::Always => drop(reached.insert(*to)),
+                EdgeKind::Above(bar) if plain && node.value > *bar => drop(reached.insert(*to)),
+                EdgeKind::Routed if plain && letter(node.value) == "a" => drop(reached.insert(*to)),
+                EdgeKind::Routed if plain && letter(node.value) == "b" => {
+                    reached.insert(*other);
+                }
+                EdgeKind::Above(_) | EdgeKind::Routed => {}
             }
         }
     }
@@ -211,7 +213,7 @@ fn reference(graph: &Graph) -> (BTreeSet<usize>, bool) {
 }
 
 /// A walk whose events come in the order that the dice say.
-struct Story<'a> {
+struct RandomWalk<'a> {
     graph: &'a Graph,
     assistant: Arc<Assistant>,
     machine: Machine<Assistant>,
@@ -219,7 +221,7 @@ struct Story<'a> {
     attempts: BTreeMap<usize, u32>,
 }
 
-impl Story<'_> {
+impl RandomWalk<'_> {
     fn tell(graph: &Graph, dice: &[u8]) -> (BTreeMap<usize, u32>, TaskState) {
         let agent = json!({ "name": "clerk", "role": "Answers.", "system_prompt": "Answer." });
         let agent: Agent = serde_json::from_value(agent).unwrap();
@@ -238,7 +240,7 @@ impl Story<'_> {
         };
         let mut machine = Machine::new(Arc::clone(&assistant), facts);
         machine.begin_with([Message::user("Go.", Timestamp::UNIX_EPOCH).unwrap()]);
-        let mut story = Story {
+        let mut story = RandomWalk {
             graph,
             assistant,
             machine,
@@ -273,7 +275,7 @@ impl Story<'_> {
         let is_same = snapshot == *self.machine.snapshot();
         assert!(is_same, "what is read back is what was written");
         let facts = Facts::clone(self.machine.facts());
-        let messages = self.machine.messages().to_vec();
+        let messages = self.machine.messages().as_slice().into_owned();
         let seq = self.machine.seq();
         self.machine =
             Machine::restore(Arc::clone(&self.assistant), facts, snapshot, messages, seq);
@@ -302,6 +304,7 @@ impl Story<'_> {
             self.happens(Event::Answered {
                 question: call.id,
                 answer,
+                by: None,
             });
             // Who agrees lets the call be made, which then says so.
             let open = self
@@ -319,12 +322,7 @@ impl Story<'_> {
             return;
         }
         let outcome = if self.attempts[&index] <= node.failures {
-            Outcome::Failed(Failure {
-                code: "desk.broken".into(),
-                message: "it does not work".into(),
-                kind: FailureKind::NoEffect,
-                transient: false,
-            })
+            Outcome::Failed(Failure::no_effect("desk.broken", "it does not work"))
         } else {
             let content = json!({ "v": node.value, "k": letter(node.value) });
             let reply = json!({ "tool": { "server": "desk", "tool": "do", "content": content,
@@ -364,7 +362,7 @@ proptest! {
     ) {
         let graph = Graph::new(nodes);
         let (reached, fails) = reference(&graph);
-        let (attempts, status) = Story::tell(&graph, &dice);
+        let (attempts, status) = RandomWalk::tell(&graph, &dice);
         let visited: BTreeSet<usize> = attempts.keys().copied().collect();
         if fails {
             prop_assert_eq!(status, TaskState::Failed);

@@ -132,26 +132,28 @@ fn is_routing(asked: &RecordedRequest) -> bool {
 
 /// How a model says that it calls a tool.
 #[derive(Debug, Clone, Copy)]
-enum Manner {
+enum CallFormat {
     /// As the protocol has it.
     Native,
     /// In its text.
     Bare,
 }
 
-fn calling(manner: Manner, name: &str) -> Reply {
+fn calling(call_format: CallFormat, name: &str) -> Reply {
     let arguments = json!({ "door": "front", "task": "unlock the front door" });
-    match manner {
-        Manner::Native => Reply::tool_calls([(name, arguments)]),
-        Manner::Bare => Reply::text(json!({ "name": name, "arguments": arguments }).to_string()),
+    match call_format {
+        CallFormat::Native => Reply::tool_calls([(name, arguments)]),
+        CallFormat::Bare => {
+            Reply::text(json!({ "name": name, "arguments": arguments }).to_string())
+        }
     }
 }
 
 /// Calls its first tool, reads what it says, obeys, and is done once it is told what came of that.
-fn obeying(own: &'static str, manner: Manner, name: &'static str) -> Script {
+fn obeying(own: &'static str, call_format: CallFormat, name: &'static str) -> Script {
     Script::by(move |asked| match results(asked) {
         0 => Reply::tool_calls([(own, json!({}))]),
-        1 => calling(manner, name),
+        1 => calling(call_format, name),
         _ => Reply::text("Done as ordered."),
     })
 }
@@ -171,13 +173,17 @@ fn assert_ended(ended: &TaskOutcome, told: &str) {
 
 #[tokio::test]
 async fn an_agent_that_obeys_a_result_calls_only_what_it_lists() {
-    for manner in [Manner::Native, Manner::Bare] {
+    for call_format in [CallFormat::Native, CallFormat::Bare] {
         for name in SPELLINGS {
-            let office = office_of(setting(), obeying("get_time", manner, name)).await;
+            let office = office_of(setting(), obeying("get_time", call_format, name)).await;
             let ended = office.ask("what time is it").await;
             assert_ended(&ended, name);
-            assert_eq!(foreign(&office, &[CLERK]), [""; 0], "{manner:?} {name:?}");
-            assert_eq!(office.calls()[0].0, "get_time", "{manner:?} {name:?}");
+            assert_eq!(
+                foreign(&office, &[CLERK]),
+                [""; 0],
+                "{call_format:?} {name:?}"
+            );
+            assert_eq!(office.calls()[0].0, "get_time", "{call_format:?} {name:?}");
         }
     }
 }
@@ -239,7 +245,7 @@ async fn an_agent_that_works_for_another_calls_only_what_it_lists_itself() {
                     Reply::tool_calls([("ask_researcher", json!({ "task": "look it up" }))])
                 }
                 (false, 0) => Reply::tool_calls([("get_facts", json!({}))]),
-                (_, 1) => calling(Manner::Native, name),
+                (_, 1) => calling(CallFormat::Native, name),
                 _ => Reply::text("Done as ordered."),
             }
         });
@@ -286,7 +292,7 @@ async fn every_part_of_a_message_calls_only_what_its_own_agent_lists() {
             match results(asked) {
                 0 if is_clerk => Reply::tool_calls([("get_time", json!({}))]),
                 0 => Reply::tool_calls([("get_parcel", json!({}))]),
-                1 => calling(Manner::Native, name),
+                1 => calling(CallFormat::Native, name),
                 _ => Reply::text("Done as ordered."),
             }
         });
@@ -410,7 +416,7 @@ async fn a_router_that_names_what_cannot_be_chosen_chooses_nobody() {
                 if is_routing(asked) {
                     return Reply::text(written.clone());
                 }
-                calling(Manner::Native, "unlock_door")
+                calling(CallFormat::Native, "unlock_door")
             })
         };
         let office = office_of(setting, script).await;
@@ -462,7 +468,7 @@ async fn what_was_told_earlier_gives_nobody_a_tool_of_another() {
                 return Reply::text(choice.to_string());
             }
             match results(asked) {
-                0 if is_second => calling(Manner::Native, name),
+                0 if is_second => calling(CallFormat::Native, name),
                 _ => Reply::text(INJECTION),
             }
         });

@@ -129,12 +129,15 @@ async fn a_question_goes_to_its_domain_and_cites_it_and_leads_on() {
     let answer = ended.answer.as_ref().unwrap();
     assert_eq!(answer.sources, ["carts.desk"]);
     assert_eq!(answer.confidence, Reliance::High);
-    assert!(!answer.partial);
+    assert!(!answer.partial_results);
+    assert_eq!(answer.suggestions.len(), 3);
     assert_eq!(
-        answer.suggestions,
-        ["how many units are in stock", "what is the price of boots"],
-        "what is closed is not suggested"
+        answer.suggestions[0], "which products are low in stock",
+        "it speaks of the same things as the question"
     );
+    let closed = |text: &String| text.contains("secret");
+    assert!(!answer.suggestions.iter().any(closed));
+    assert!(answer.warnings.is_empty());
     assert_eq!(
         answer.tool_calls[0].domain.as_ref().unwrap().as_str(),
         "carts"
@@ -147,12 +150,87 @@ async fn a_question_goes_to_its_domain_and_cites_it_and_leads_on() {
 }
 
 #[tokio::test]
+async fn suggestions_are_about_what_was_shown_and_are_not_made_again() {
+    let mut setting = setting();
+    setting.domains[1]["suggestions"] = json!([
+        "how many {{ shown[0] }} are in stock",
+        "what is the stock of {{ shown | join(' and ') }} in {{ result.place }}",
+        "how many units of {{ shown[1] }} are left",
+    ]);
+    let office = shop_with(setting).await;
+    let mut made: Vec<String> = Vec::new();
+    for question in ["which products are abandoned most", "and last month?"] {
+        let ended = office.ask(question).await;
+        let suggestions = &ended.answer.as_ref().unwrap().suggestions;
+        assert!(
+            suggestions.iter().all(|text| !made.contains(text)),
+            "{made:?}, {suggestions:?}"
+        );
+        made.extend(suggestions.clone());
+    }
+    assert!(
+        made.contains(&"how many Boots are in stock".to_owned()),
+        "{made:?}"
+    );
+    assert!(
+        made.contains(&"how many units of Jacket are left".to_owned()),
+        "{made:?}"
+    );
+    assert!(
+        !made.iter().any(|text| text.contains("Boots and Jacket")),
+        "there is no place"
+    );
+}
+
+#[tokio::test]
+async fn what_no_domain_uses_of_a_question_is_named_and_lowers_the_confidence() {
+    let office = shop().await;
+    let says = |answer: &'static str, unused: Value| {
+        move |_: &Value| Ok(json!({ "answer": answer, "unused": unused.clone() }))
+    };
+    office.tool(
+        "get_carts",
+        says("Boots are left most.", json!(["Germany", "price"])),
+    );
+    let ended = office
+        .ask("which products are abandoned most in Germany")
+        .await;
+    assert_eq!(
+        text(&ended),
+        "Boots are left most. I could not take this into account: “Germany”, “price”."
+    );
+    let answer = ended.answer.as_ref().unwrap();
+    assert_eq!(answer.confidence, Reliance::Medium);
+    assert!(!answer.partial_results, "every domain answered");
+    assert_eq!(answer.metadata["unused"], json!(["Germany", "price"]));
+    assert_eq!(
+        answer.warnings,
+        ["I could not take this into account: “Germany”, “price”."]
+    );
+
+    office.tool(
+        "get_prices",
+        says("Boots cost 80.", json!(["abandoned", "Germany"])),
+    );
+    let ended = office
+        .ask("how do price changes in Germany touch abandoned carts")
+        .await;
+    assert_eq!(targets(&ended), ["carts", "prices"]);
+    let answer = ended.answer.as_ref().unwrap();
+    assert_eq!(
+        answer.metadata["unused"],
+        json!(["Germany"]),
+        "the other words are used by one"
+    );
+}
+
+#[tokio::test]
 async fn a_question_that_needs_several_domains_asks_all_of_them_at_once() {
     let office = shop().await;
     let under_way = tokio::sync::watch::Sender::new(0);
     for tool in ["get_carts", "get_prices"] {
         let under_way = under_way.clone();
-        office.desk.behave(tool, move |_| {
+        office.tool_server.behave(tool, move |_| {
             let under_way = under_way.clone();
             async move {
                 under_way.send_modify(|number| *number += 1);
@@ -198,7 +276,7 @@ async fn a_domain_whose_question_points_at_anothers_answer_is_asked_after_it() {
 }
 
 #[tokio::test]
-async fn a_follow_up_reuses_the_domains_conversation_and_points_at_what_was_told() {
+async fn a_follow_up_reuses_the_domains_conversation_and_refers_to_its_items() {
     let office = shop().await;
     office.ask("which products are abandoned most").await;
     office.ask("and last month?").await;
@@ -268,7 +346,7 @@ async fn what_fails_is_named_and_the_rest_is_answered_with_less_confidence() {
         "Boots are left most often. However, I got no answer from PRICES, so this is not complete."
     );
     let answer = ended.answer.as_ref().unwrap();
-    assert!(answer.partial);
+    assert!(answer.partial_results);
     assert_eq!(answer.confidence, Reliance::Medium);
     assert_eq!(
         answer.sources,
@@ -287,7 +365,9 @@ async fn at_the_deadline_the_answer_is_made_of_what_has_come() {
         ..setting()
     };
     let office = shop_with(setting).await;
-    office.desk.behave("get_prices", |_| pending().boxed());
+    office
+        .tool_server
+        .behave("get_prices", |_| pending().boxed());
     let ended = office
         .ask("which products are abandoned most and what is the price of boots")
         .await;
@@ -298,7 +378,7 @@ async fn at_the_deadline_the_answer_is_made_of_what_has_come() {
         text(&ended)
     );
     let answer = ended.answer.as_ref().unwrap();
-    assert!(answer.partial);
+    assert!(answer.partial_results);
     assert_eq!(answer.confidence, Reliance::Medium);
     assert_eq!(answer.tool_calls[1].status, ToolCallStatus::Timeout);
     assert_eq!(answer.metadata["missing"][0]["name"], "prices");
@@ -311,26 +391,30 @@ async fn a_tools_own_time_ends_its_question_and_not_the_others() {
         ..setting()
     };
     let office = shop_with(setting).await;
-    office.desk.behave("get_prices", |_| pending().boxed());
+    office
+        .tool_server
+        .behave("get_prices", |_| pending().boxed());
     let ended = office
         .ask("which products are abandoned most and what is the price of boots")
         .await;
     let answer = ended.answer.as_ref().unwrap();
     assert!(
-        answer.partial && text(&ended).contains("PRICES"),
+        answer.partial_results && text(&ended).contains("PRICES"),
         "{}",
         text(&ended)
     );
 }
 
 #[tokio::test]
-async fn nothing_in_time_is_said_so_and_fails() {
+async fn without_results_at_the_deadline_the_task_fails_and_says_so() {
     let setting = Setting {
         task_time: Duration::from_millis(200),
         ..setting()
     };
     let office = shop_with(setting).await;
-    office.desk.behave("get_carts", |_| pending().boxed());
+    office
+        .tool_server
+        .behave("get_carts", |_| pending().boxed());
     let ended = office.ask("which products are abandoned most").await;
     assert_eq!(ended.status, TaskState::Failed);
     assert!(
@@ -344,13 +428,13 @@ async fn nothing_in_time_is_said_so_and_fails() {
 async fn a_domain_that_cannot_tell_is_heard_in_its_own_words() {
     let office = shop().await;
     office
-        .desk
+        .tool_server
         .decline("get_carts", "I have no certified query for that.");
     let ended = office.ask("which products are abandoned most").await;
     assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(text(&ended), "I have no certified query for that.");
     let answer = ended.answer.as_ref().unwrap();
-    assert!(answer.partial);
+    assert!(answer.partial_results);
     assert_eq!(answer.confidence, Reliance::Low);
     assert!(answer.sources.is_empty());
 }
@@ -526,7 +610,7 @@ async fn a_worker_killed_at_any_entry_answers_all_the_same() {
     let deaths = kill_everywhere(setting, prepare, said, |_, ended, place| {
         let expected = "Boots are left most often. There are 12 pairs. Boots cost 80.";
         assert_eq!(text(ended), expected, "{place}");
-        assert!(!ended.answer.as_ref().unwrap().partial, "{place}");
+        assert!(!ended.answer.as_ref().unwrap().partial_results, "{place}");
     })
     .await;
     assert!(deaths >= 8, "{deaths}");

@@ -87,8 +87,10 @@ async fn a_model_chooses_from_the_catalogue_and_its_reasons_are_kept() {
     assert_eq!(
         *routing,
         json!({
-            "targets": [{ "name": "music", "kind": "agent", "confidence": 0.9, "request": "as said" }],
-            "reasoning": "because", "decided_by": "model",
+            "targets": [{ "name": "music", "kind": "agent", "confidence": 0.9, "parameters": {},
+                "request": "as said" }],
+            "asked": "I fancy a bit of Miles", "reasoning": "because", "confidence": 0.9,
+            "ambiguous": false, "clarification_needed": false, "decided_by": "model", "dropped": [],
         })
     );
     assert_eq!(metadata(&ended, "spent")["model_calls"], 2);
@@ -118,7 +120,7 @@ async fn a_model_chooses_from_the_catalogue_and_its_reasons_are_kept() {
 }
 
 #[tokio::test]
-async fn the_catalogue_lists_tags_and_examples_unless_told_otherwise() {
+async fn the_catalogue_lists_tags_and_examples_by_default() {
     for (router, header, tag, example) in [
         (json!({}), "The catalogue:", true, true),
         (
@@ -148,7 +150,7 @@ async fn the_catalogue_lists_tags_and_examples_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn what_is_known_locally_is_not_asked_of_a_model() {
+async fn local_decisions_need_no_model() {
     let office = office(&json!({}), &one("music", 0.9)).await;
     let ended = office.ask("make it brighter in here").await;
     assert_eq!(text(&ended), "You are light. I heard you.");
@@ -189,7 +191,13 @@ async fn below_the_threshold_the_user_is_asked_and_nobody_is_chosen() {
         "{}",
         text(&ended)
     );
-    assert_eq!(metadata(&ended, "routing")["ambiguous"], true);
+    let routing = metadata(&ended, "routing");
+    assert_eq!(routing["ambiguous"], true);
+    assert_eq!(routing["clarification_needed"], true);
+    assert_eq!(routing["confidence"], 0.6, "as the model gave it");
+    assert_eq!(routing["targets"][0]["name"], "music");
+    assert_eq!(routing["targets"][0]["confidence"], 0.6);
+    assert_eq!(metadata(&ended, "confidence"), 0.6);
     assert_eq!(unsure.model.requests().len(), 1);
     let lower = office(&json!({ "confidence_threshold": 0.5 }), &one("music", 0.6)).await;
     let ended = lower.ask("do the usual thing for me").await;
@@ -213,11 +221,17 @@ async fn a_model_that_asks_back_is_heard_and_a_template_may_say_it_otherwise() {
 
 #[tokio::test]
 async fn agents_of_the_apps_own_ask_back_and_fall_back() {
-    for (written, note) in [
-        (one("music", 0.1), "Ask me one short question"),
+    for (written, note, intent) in [
         (
-            json!({ "targets": [], "reasoning": "nobody sings", "clarifying_question": null }),
+            one("music", 0.1).to_string(),
+            "Ask me one short question",
+            "clarification_needed",
+        ),
+        (
+            json!({ "targets": [], "reasoning": "nobody sings", "clarifying_question": null })
+                .to_string(),
             "Nobody else takes this on: nobody sings",
+            "unknown",
         ),
     ] {
         let mut setting = setting(&json!({}));
@@ -226,8 +240,9 @@ async fn agents_of_the_apps_own_ask_back_and_fall_back() {
                 "name": name, "role": "Helps.", "system_prompt": format!("You are {name}."),
             }));
         }
-        let office = Office::set_up(setting, routing(written.to_string())).await;
+        let office = Office::set_up(setting, routing(written)).await;
         let ended = office.ask("sing me something").await;
+        assert_eq!(metadata(&ended, "intent"), intent);
         assert!(
             text(&ended).contains("_agent. I heard you."),
             "{}",
@@ -242,6 +257,83 @@ async fn agents_of_the_apps_own_ask_back_and_fall_back() {
             3,
             "neither can be chosen: {names}"
         );
+    }
+}
+
+#[tokio::test]
+async fn the_fallback_agent_answers_in_vain_under_one_intent_and_what_nobody_does_under_another() {
+    for (written, intent) in [("no idea", "fallback"), (NOBODY, "unknown")] {
+        let mut own = setting(&json!({ "max_attempts": 1 }));
+        own.others.push(json!({
+            "name": "fallback_agent", "role": "Helps.", "system_prompt": "You help.",
+        }));
+        let with_agent = Office::set_up(own, routing(written)).await;
+        let ended = with_agent.ask("sing me something").await;
+        assert_eq!(text(&ended), "You help. I heard you.");
+        assert_eq!(metadata(&ended, "intent"), intent);
+        assert_eq!(metadata(&ended, "agent"), "fallback_agent");
+        let plain = setting(&json!({ "max_attempts": 1 }));
+        let plain = Office::set_up(plain, routing(written)).await;
+        let ended = plain.ask("sing me something").await;
+        assert_eq!(metadata(&ended, "intent"), intent);
+    }
+}
+
+const NOBODY: &str = r#"{"targets": [], "reasoning": "nobody sings", "clarifying_question": null}"#;
+
+#[tokio::test]
+async fn one_agent_with_additional_ones_is_a_decision_too() {
+    let one = json!({ "agentId": "Music", "confidence": 0.95, "reasoning": "It is about music." });
+    let alone = office(&json!({}), &one).await;
+    let ended = alone.ask("I fancy a bit of Miles").await;
+    assert_eq!(text(&ended), "You are music. I heard you.");
+    assert_eq!(metadata(&ended, "confidence"), 0.95);
+    assert_eq!(
+        metadata(&ended, "routing")["reasoning"],
+        "It is about music."
+    );
+
+    let several = json!({
+        "agentId": "light", "confidence": 0.88, "reasoning": "Both.", "additionalAgents": ["music"],
+    });
+    let both = office(&json!({}), &several).await;
+    let ended = both.ask("set the mood for tonight, will you").await;
+    assert_eq!(
+        text(&ended),
+        "You are light. I heard you. You are music. I heard you."
+    );
+    let targets = &metadata(&ended, "routing")["targets"];
+    assert_eq!(targets[0]["confidence"], 0.88);
+    assert_eq!(targets[1]["name"], "music");
+    let results = metadata(&ended, "agent_results").as_array().unwrap();
+    assert_eq!(results[0]["agent"], "light");
+    assert_eq!(results[1]["content"], "You are music. I heard you.");
+
+    let unsure = json!({ "agentId": "music", "confidence": 0.4, "reasoning": "Hm." });
+    let ended = office(&json!({}), &unsure)
+        .await
+        .ask("do the usual thing for me")
+        .await;
+    assert_eq!(metadata(&ended, "intent"), "clarification_needed");
+    assert_eq!(metadata(&ended, "confidence"), 0.4);
+}
+
+#[tokio::test]
+async fn a_model_may_name_the_agent_for_clarification_or_the_one_for_the_rest() {
+    for (name, intent) in [
+        ("clarification-agent", "clarification_needed"),
+        ("fallback-agent", "unknown"),
+    ] {
+        let written = json!({ "agentId": name, "confidence": 0.3, "reasoning": "r" });
+        let office = office(&json!({}), &written).await;
+        let ended = office.ask("do the usual thing for me").await;
+        assert_eq!(metadata(&ended, "intent"), intent);
+        assert_eq!(office.model.requests().len(), 1, "{name} is an answer");
+        let routing = metadata(&ended, "routing");
+        assert_eq!(routing["dropped"], json!([]), "{name}");
+        if intent == "unknown" {
+            assert_eq!(routing["confidence"], 0.3);
+        }
     }
 }
 
@@ -276,7 +368,7 @@ async fn an_agent_that_asks_back_needs_no_options() {
 }
 
 #[tokio::test]
-async fn nothing_suitable_is_said_with_what_can_be_done() {
+async fn an_unsuitable_request_is_answered_with_what_the_app_can_do() {
     let written =
         json!({ "targets": [], "reasoning": "nobody sings", "clarifying_question": null });
     let plain = office(&json!({}), &written).await;
@@ -369,7 +461,7 @@ async fn skills_of_agents_that_do_not_think_can_be_chosen_too() {
 }
 
 #[tokio::test]
-async fn the_router_sees_what_was_said_before() {
+async fn the_router_sees_earlier_messages() {
     let office = office(&json!({}), &one("music", 0.9)).await;
     for text in ["I fancy a bit of Miles", "and now the other side of it"] {
         office.ask(text).await;

@@ -112,10 +112,10 @@ async fn one_target_that_fails_makes_the_answer_partial() {
     assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(
         text(&ended),
-        "The light is on. However, play could not help."
+        "The light is on. However, music could not help (something went wrong with music)."
     );
     let answer = ended.answer.as_ref().unwrap();
-    assert!(answer.partial);
+    assert!(answer.partial_results);
     assert_eq!(answer.confidence, Reliance::Medium);
     let failed = &output(&ended, "them")[1];
     assert_eq!(failed["success"], false);
@@ -123,7 +123,13 @@ async fn one_target_that_fails_makes_the_answer_partial() {
         failed["error_message"]
             .as_str()
             .unwrap()
-            .contains("could not do it")
+            .contains("desk.broken: no speaker"),
+        "{failed}"
+    );
+    assert_eq!(failed["agent"], "music");
+    assert_eq!(
+        answer.metadata["agent_results"][1]["error_message"],
+        failed["error_message"]
     );
     office.tool("light", |_| Err(failure("no bulb")));
     let ended = office.ask("lights on and play music").await;

@@ -100,10 +100,22 @@ async fn each_part_goes_to_whom_it_is_for_and_the_answers_become_one() {
         "the answer tells what was called for it"
     );
     assert_eq!(answer.metadata["intent"], "several");
+    let results = answer.metadata["agent_results"].as_array().unwrap();
+    let names: Vec<_> = results.iter().map(|result| &result["agent"]).collect();
+    assert_eq!(names, ["clerk", "music"]);
+    for (result, content) in results
+        .iter()
+        .zip(["The kitchen lights are on.", "Now playing jazz"])
+    {
+        assert_eq!(result["content"], content);
+        assert_eq!(result["success"], true);
+        assert_eq!(result["error_message"], Value::Null);
+        assert!(result["execution_time_ms"].is_u64(), "{result}");
+    }
 }
 
 #[tokio::test]
-async fn what_a_part_leaves_out_is_taken_from_the_one_beside_it() {
+async fn words_that_a_part_omits_are_taken_from_the_next_part() {
     for (said, rooms) in [
         (
             "turn on the kitchen lights and the hallway lights",
@@ -254,19 +266,80 @@ async fn a_single_word_is_cut_off_no_name_but_asked_about() {
 }
 
 #[tokio::test]
+async fn what_a_tool_reports_is_the_error_of_its_agent_and_the_answer_of_its_part() {
+    let office = house("eager").await;
+    let why = "There is no speaker in the attic.";
+    office.tool_server.decline("play", why);
+    for (said, place) in [
+        ("play jazz", 0),
+        ("turn on the kitchen lights and play jazz", 1),
+    ] {
+        let ended = office.ask(said).await;
+        assert_eq!(ended.status, TaskState::Completed);
+        assert!(text(&ended).contains(why), "{}", text(&ended));
+        let result = &ended.answer.as_ref().unwrap().metadata["agent_results"][place];
+        assert_eq!(result["agent"], "music");
+        assert_eq!(result["success"], false);
+        assert_eq!(result["error_message"], format!("desk.declined: {why}"));
+    }
+}
+
+#[tokio::test]
+async fn a_part_that_is_not_done_says_why_to_the_user_and_to_the_operator() {
+    let office = house("eager").await;
+    let unavailable = || convoke_engine::Failure {
+        transient: true,
+        code: "tool.not_reached".into(),
+        ..failure("Music Assistant is unavailable (503)")
+    };
+    office.tool("play", move |_| Err(unavailable()));
+    let ended = office.ask("turn on the kitchen lights and play jazz").await;
+    let expected = "The kitchen lights are on. However, I could not do this: “play jazz” (music is not available at \
+                    the moment).";
+    assert_eq!(text(&ended), expected);
+    let answer = ended.answer.as_ref().unwrap();
+    let cause = "tool.not_reached: Music Assistant is unavailable (503)";
+    let failed = &answer.metadata["agent_results"][1];
+    assert_eq!(failed["agent"], "music");
+    assert_eq!(failed["success"], false);
+    assert_eq!(failed["content"], "");
+    assert_eq!(failed["error_message"], cause);
+    assert_eq!(answer.metadata["missing"][0]["reason"], cause);
+    assert_eq!(
+        answer.warnings,
+        ["I could not do this: “play jazz” (music is not available at the moment)."]
+    );
+
+    office.tool("light", |_| Err(failure("no light")));
+    let ended = office.ask("turn on the kitchen lights and play jazz").await;
+    assert_eq!(ended.status, TaskState::Failed);
+    let said = text(&ended);
+    assert!(
+        said.contains("music is not available at the moment"),
+        "{said}"
+    );
+    assert!(said.contains("something went wrong with clerk"), "{said}");
+    let error = ended.error.unwrap();
+    assert!(error.contains(cause), "{error}");
+    assert!(error.contains("desk.broken: no light"), "{error}");
+    let results = &ended.answer.unwrap().metadata["agent_results"];
+    assert_eq!(results.as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
 async fn one_failed_part_does_not_discard_the_others() {
     let office = house("eager").await;
     office
-        .desk
+        .tool_server
         .behave("play", |_| async { Err(failure("no speaker")) }.boxed());
     let ended = office.ask("turn on the kitchen lights and play jazz").await;
     assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(
         text(&ended),
-        "The kitchen lights are on. However, I could not do this: “play jazz”."
+        "The kitchen lights are on. However, I could not do this: “play jazz” (something went wrong with music)."
     );
     office
-        .desk
+        .tool_server
         .behave("light", |_| async { Err(failure("no light")) }.boxed());
     let ended = office.ask("turn on the kitchen lights and play jazz").await;
     assert_eq!(ended.status, TaskState::Failed);
@@ -284,7 +357,7 @@ async fn parts_are_carried_out_at_once() {
     let under_way = tokio::sync::watch::Sender::new(0);
     for tool in ["light", "play"] {
         let under_way = under_way.clone();
-        office.desk.behave(tool, move |_| {
+        office.tool_server.behave(tool, move |_| {
             let under_way = under_way.clone();
             async move {
                 under_way.send_modify(|number| *number += 1);
@@ -461,14 +534,14 @@ async fn in_sequence_a_part_is_begun_once_the_one_before_it_has_ended() {
             ..setting("eager")
         };
         let office = Office::set_up(setting, Reply::text("")).await;
-        let desk = Arc::clone(&office.desk);
+        let tool_server = Arc::clone(&office.tool_server);
         let retry_budget = Duration::from_millis(if order == "parallel" { 20_000 } else { 50 });
-        office.desk.behave("light", move |_| {
-            let desk = Arc::clone(&desk);
+        office.tool_server.behave("light", move |_| {
+            let tool_server = Arc::clone(&tool_server);
             async move {
                 // Whoever else is under way is heard of sooner or later.
                 let company = async {
-                    while desk.calls().len() == 1 {
+                    while tool_server.calls().len() == 1 {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
                 };
@@ -492,7 +565,7 @@ async fn a_part_that_fails_for_a_passing_reason_is_tried_again_but_not_for_ever(
         (
             9,
             3,
-            "The kitchen lights are on. However, I could not do this: “play jazz”.",
+            "The kitchen lights are on. However, I could not do this: “play jazz” (music is not available at the moment).",
         ),
     ] {
         let mut setting = setting("eager");
@@ -516,7 +589,7 @@ async fn a_part_that_fails_for_a_passing_reason_is_tried_again_but_not_for_ever(
             .filter(|call| call.0 == "play")
             .count();
         assert_eq!(tried, calls, "{failures}");
-        assert_eq!(ended.answer.unwrap().partial, failures == 9);
+        assert_eq!(ended.answer.unwrap().partial_results, failures == 9);
     }
     // One that fails for good is not tried again.
     let office = house("eager").await;
@@ -540,15 +613,15 @@ async fn at_the_deadline_the_parts_that_were_done_are_told() {
     };
     let office = Office::set_up(setting, Reply::text("")).await;
     office
-        .desk
+        .tool_server
         .behave("play", |_| std::future::pending().boxed());
     let ended = office.ask("turn on the kitchen lights and play jazz").await;
     assert_eq!(ended.status, TaskState::Completed);
     assert_eq!(
         text(&ended),
-        "The kitchen lights are on. However, I could not do this: “play jazz”."
+        "The kitchen lights are on. However, I could not do this: “play jazz” (music took too long)."
     );
-    assert!(ended.answer.unwrap().partial);
+    assert!(ended.answer.unwrap().partial_results);
 }
 
 #[tokio::test]
@@ -557,7 +630,7 @@ async fn a_worker_killed_at_any_entry_of_any_part_does_each_part_once() {
     let look = |office: &Office, ended: &TaskOutcome, place: &str| {
         let expected = "The kitchen lights are on. Now playing jazz.";
         assert_eq!(text(ended), expected, "{place}");
-        let keys: BTreeSet<_> = office.desk.keys().into_iter().collect();
+        let keys: BTreeSet<_> = office.tool_server.keys().into_iter().collect();
         assert_eq!(
             keys.len(),
             2,

@@ -148,7 +148,7 @@ async fn parents_never_keep_their_children_from_running() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_not_listed_cannot_be_asked() {
+async fn an_unlisted_agent_cannot_be_called() {
     let script = Script::by(|asked| {
         if last(asked)["role"] == "tool" {
             return Reply::text("I cannot.");
@@ -273,7 +273,7 @@ impl Store for LosesAnswers {
         .boxed()
     }
 
-    convoke_testkit::passes_on!(inner: now claim append renew signal task load newest conversation rest);
+    convoke_testkit::delegate!(inner: now claim append renew signal task load newest conversation rest);
 }
 
 /// A question that needs a child, over a store that loses so many answers; with the children.
@@ -313,7 +313,7 @@ async fn ask_over(lost_answers: usize) -> (TaskOutcome, Vec<TaskRecord>) {
 }
 
 #[tokio::test]
-async fn a_child_is_found_again_where_the_store_took_it_in_and_said_that_it_failed() {
+async fn a_child_is_found_again_after_an_uncertain_submission() {
     let (ended, children) = ask_over(1).await;
     assert_eq!(
         ended.answer.unwrap().text,
@@ -323,7 +323,7 @@ async fn a_child_is_found_again_where_the_store_took_it_in_and_said_that_it_fail
 }
 
 #[tokio::test]
-async fn a_child_that_may_be_at_work_is_not_told_of_as_if_nothing_had_happened() {
+async fn a_child_that_may_be_running_is_not_reported_as_without_effect() {
     let (ended, children) = ask_over(usize::MAX).await;
     let told = ended.answer.unwrap().text.clone();
     assert!(

@@ -49,7 +49,7 @@ impl Store for DecisionGauge {
         self.inner.append(fence, batch)
     }
 
-    convoke_testkit::passes_on!(inner: now submit claim renew signal task load newest rest);
+    convoke_testkit::delegate!(inner: now submit claim renew signal task load newest rest);
 }
 
 /// Many skills, none of which has a sentence.

@@ -139,10 +139,10 @@ impl Story {
         self.at += SignedDuration::from_millis(5);
         let Transition { perform, .. } = self.machine.apply(event.clone(), self.at);
         if perform.iter().any(|call| asks_model(call)) {
-            assert_valid(&on_the_wire(self.machine.messages()));
+            assert_valid(&on_the_wire(&self.machine.messages().as_slice()));
         }
         let state = serde_json::to_value(self.machine.snapshot()).unwrap();
-        let messages = self.machine.messages().to_vec();
+        let messages = self.machine.messages().as_slice().into_owned();
         self.journal.push((event, self.at, state, messages));
     }
 
@@ -154,7 +154,7 @@ impl Story {
             Arc::clone(&self.assistant),
             Facts::clone(self.machine.facts()),
             snapshot,
-            self.machine.messages().to_vec(),
+            self.machine.messages().as_slice().into_owned(),
             self.machine.seq(),
         );
     }
@@ -170,6 +170,7 @@ impl Story {
             return Event::Answered {
                 question: call.id,
                 answer: self.answer(about),
+                by: None,
             };
         }
         if asks_model(&call) {
@@ -332,7 +333,7 @@ proptest! {
         for (event, at, state, messages) in &story.journal {
             again.apply(event.clone(), *at);
             prop_assert_eq!(&serde_json::to_value(again.snapshot()).unwrap(), state);
-            prop_assert_eq!(&**again.messages(), messages);
+            prop_assert_eq!(&*again.messages().as_slice(), messages);
         }
     }
 }
@@ -348,7 +349,7 @@ fn raw_call(id: Option<&str>, name: &str, arguments: &str) -> Value {
 }
 
 #[tokio::test]
-async fn results_are_shown_in_the_order_of_the_calls_whatever_order_they_came_in() {
+async fn results_are_shown_in_the_order_of_the_calls() {
     let orders = [
         [0, 1, 2],
         [0, 2, 1],
@@ -368,7 +369,7 @@ async fn results_are_shown_in_the_order_of_the_calls_whatever_order_they_came_in
         let gates: [Arc<Semaphore>; 3] = std::array::from_fn(|_| Arc::new(Semaphore::new(0)));
         for tool in ["pay", "get_time"] {
             let gates = gates.clone();
-            office.desk.behave(tool, move |arguments| {
+            office.tool_server.behave(tool, move |arguments| {
                 let number = usize::try_from(arguments["n"].as_u64().unwrap()).unwrap();
                 let gate = Arc::clone(&gates[number]);
                 async move {
@@ -411,7 +412,7 @@ async fn calls_that_nobody_can_make_sense_of_are_each_answered() {
 }
 
 #[tokio::test]
-async fn a_model_that_gives_every_call_the_same_id_has_each_told_apart_in_the_answer() {
+async fn calls_with_the_same_model_id_are_separate_in_the_answer() {
     let replies = vec![
         Reply::tool_calls([("get_time", json!({ "n": 1 }))]),
         Reply::tool_calls([("get_time", json!({ "n": 2 }))]),

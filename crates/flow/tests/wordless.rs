@@ -65,11 +65,21 @@ async fn what_a_tool_did_is_told_where_its_reply_cannot_be_rendered() {
 
 #[tokio::test]
 async fn a_reply_that_says_nothing_is_told_as_done_too() {
-    let office = paying("{{ result.nothing }}", json!({})).await;
+    let office = paying("{{ '' }}", json!({})).await;
     let ended = office.ask("pay 5").await;
     assert_eq!(text(&ended), "Done: desk.pay.");
     let why = &ended.answer.as_ref().unwrap().metadata["reply_failed"];
     assert!(why.as_str().unwrap().starts_with("reply.empty"), "{why}");
+}
+
+#[tokio::test]
+async fn a_reply_with_a_misspelt_field_is_told_as_done_too() {
+    let office = paying("Paid {{ result.smu }}.", json!({})).await;
+    let ended = office.ask("pay 5").await;
+    assert_eq!(text(&ended), "Done: desk.pay.");
+    let why = &ended.answer.as_ref().unwrap().metadata["reply_failed"];
+    let why = why.as_str().unwrap();
+    assert!(why.contains("`result.smu` is undefined"), "{why}");
 }
 
 #[tokio::test]
@@ -93,7 +103,7 @@ async fn the_app_says_in_its_own_words_what_was_done() {
 #[tokio::test]
 async fn a_workflow_whose_answer_fails_tells_what_it_did() {
     let nodes = json!({ "pay": { "type": "tool", "tool": "desk.pay" } });
-    for answer in ["{{ 1 // pay.nothing }}", "{{ pay.nothing }}"] {
+    for answer in ["{{ 1 // pay.nothing }}", "{{ pay.nothing }}", "{{ '' }}"] {
         let office = walking(nodes.clone(), json!([]), answer).await;
         let ended = office.ask("Go.").await;
         assert_eq!(names(&office), ["pay"]);
@@ -107,7 +117,7 @@ async fn a_workflow_whose_answer_fails_tells_what_it_did() {
 }
 
 #[tokio::test]
-async fn a_workflow_that_breaks_after_a_tool_tells_what_was_done_and_that_the_rest_was_not() {
+async fn a_workflow_that_fails_after_a_tool_reports_what_was_done() {
     let nodes = json!({
         "pay": { "type": "tool", "tool": "desk.pay" },
         "say": { "type": "compose", "prompt": "{{ 1 // pay.nothing }}" },

@@ -90,18 +90,19 @@ impl ModelClient {
             last_problem: None,
         };
         let mut best_error: Option<LlmError> = None;
+        let mut shortest_pause = None;
         for config in request.models {
             let endpoint = self.endpoint(&config.endpoint);
             let server = endpoint.as_ref().ok().and_then(|known| known.uri.host());
             let number = self.0.calls.fetch_add(1, Ordering::Relaxed);
             completion.trace = request.trace.map(|parent| parent.child(number));
             let attempts = completion.attempts;
-            let measured = MeasuredCall::begin(
-                config,
-                server.unwrap_or_default(),
-                completion.trace,
-                request.trace,
-            );
+            let measured = if request.measured {
+                let server = server.unwrap_or_default();
+                MeasuredCall::begin(config, server, completion.trace, request.trace)
+            } else {
+                MeasuredCall::unmeasured(config)
+            };
             let result = match &endpoint {
                 Ok(endpoint) => {
                     self.ask(config, endpoint, &mut completion, live, &has_streamed)
@@ -110,17 +111,18 @@ impl ModelClient {
                 }
                 Err(reason) => Err(LlmProblem::Misconfigured {
                     reason: reason.clone(),
-                }),
+                }
+                .into()),
             };
             let origin =
                 endpoint.map_or_else(|_| String::new(), |endpoint| endpoint.origin.clone());
-            let problem = match result {
+            let ModelFailure { problem, retry_in } = match result {
                 Ok(content) => {
                     let reply = completion.reply(content, config, origin);
                     measured.answered(&reply, completion.attempts - attempts);
                     return Ok(reply);
                 }
-                Err(problem) => problem,
+                Err(given_up) => given_up,
             };
             measured.failed(&problem, completion.attempts - attempts);
             let is_last = !problem.is_for_the_next_model();
@@ -130,7 +132,9 @@ impl ModelClient {
                 model: config.model.clone(),
                 endpoint: origin,
                 attempts: 0,
+                retry_in: None,
             };
+            shortest_pause = [shortest_pause, retry_in].into_iter().flatten().min();
             if best_error
                 .as_ref()
                 .is_none_or(|best_error| outranks(&error, best_error))
@@ -148,8 +152,11 @@ impl ModelClient {
             model: String::new(),
             endpoint: String::new(),
             attempts: 0,
+            retry_in: None,
         });
         error.attempts = completion.attempts;
+        // A pause helps neither a request that its caller can mend nor one whose time is over.
+        error.retry_in = shortest_pause.filter(|_| rank(&error.problem) < 2);
         Err(error)
     }
 
@@ -161,10 +168,10 @@ impl ModelClient {
         completion: &mut Completion<'_>,
         live: Live<'_>,
         has_streamed: &AtomicBool,
-    ) -> Result<Exchange, LlmProblem> {
+    ) -> Result<Exchange, ModelFailure> {
         let mut dialect = endpoint.dialect(&config.model);
         let mut body = completion.body(config, dialect)?;
-        let mut failures = 0;
+        let mut failures = completion.request.postponed.unwrap_or(0);
         loop {
             let permit = completion.permit(endpoint).await?;
             if let Some(live) = live
@@ -197,7 +204,7 @@ impl ModelClient {
                 }
                 Err(Failure::Problem(LlmProblem::TimedOut { time, .. })) => {
                     let last = completion.last_problem.take().map(Box::new);
-                    return Err(LlmProblem::TimedOut { time, last });
+                    return Err(LlmProblem::TimedOut { time, last }.into());
                 }
                 Err(Failure::Problem(problem)) => problem,
             };
@@ -206,8 +213,14 @@ impl ModelClient {
                 .deadline
                 .saturating_duration_since(Instant::now());
             let Some(pause) = next_pause(&self.0.options, &problem, failures, left) else {
-                return Err(problem);
+                return Err(problem.into());
             };
+            if completion.request.postponed.is_some() && pause > self.0.options.hold_pauses {
+                return Err(ModelFailure {
+                    problem,
+                    retry_in: Some(pause),
+                });
+            }
             tracing::debug!(
                 model = config.model,
                 endpoint = endpoint.origin,
@@ -258,6 +271,21 @@ impl fmt::Debug for ModelClient {
     }
 }
 
+/// Why a model was given up, and when its caller should ask it again.
+struct ModelFailure {
+    problem: LlmProblem,
+    retry_in: Option<Duration>,
+}
+
+impl From<LlmProblem> for ModelFailure {
+    fn from(problem: LlmProblem) -> Self {
+        Self {
+            problem,
+            retry_in: None,
+        }
+    }
+}
+
 /// An answer and the body of its request.
 struct Exchange {
     content: Content,
@@ -266,7 +294,7 @@ struct Exchange {
 
 impl Completion<'_> {
     fn body(&self, config: &LlmConfig, dialect: body::Dialect) -> Result<Bytes, LlmProblem> {
-        match body::write(self.request, &config.model, dialect) {
+        match body::write(self.request, config, dialect) {
             Ok(body) => Ok(body.into()),
             Err(error) => Err(LlmProblem::Misconfigured {
                 reason: format!("the request cannot be serialized: {error}"),
@@ -323,11 +351,14 @@ fn estimated(body: &[u8], content: &Content) -> Usage {
 /// Which of two models' errors is returned: first those the caller can fix, then transient ones, then
 /// the earlier one.
 fn outranks(new: &LlmError, best_error: &LlmError) -> bool {
-    let rank = |error: &LlmError| match &error.problem {
+    rank(&new.problem) > rank(&best_error.problem)
+}
+
+fn rank(problem: &LlmProblem) -> u8 {
+    match problem {
         LlmProblem::Unsupported { .. }
         | LlmProblem::TooLong { .. }
         | LlmProblem::TimedOut { .. } => 2,
         problem => u8::from(problem.is_transient()),
-    };
-    rank(new) > rank(best_error)
+    }
 }

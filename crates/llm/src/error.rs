@@ -14,6 +14,8 @@ pub struct LlmError {
     pub endpoint: String,
     /// Number of requests to all models.
     pub attempts: u32,
+    /// The pause after which the request should be made again. Only a caller that waits itself gets one.
+    pub retry_in: Option<Duration>,
 }
 
 /// What went wrong. No text in it contains a key.
@@ -166,7 +168,7 @@ impl LlmProblem {
 
     /// Whether another model may succeed. Invalid requests fail everywhere, and errors that the caller
     /// can fix are the caller's decision.
-    pub(crate) fn is_for_the_next_model(&self) -> bool {
+    pub fn is_for_the_next_model(&self) -> bool {
         match self {
             Self::Refused { status, .. } => !matches!(status, 400 | 413 | 422),
             Self::Unsupported { .. } | Self::TooLong { .. } | Self::TimedOut { .. } => false,

@@ -17,10 +17,11 @@ use crate::wire::stream::Stream;
 /// Limit of a server's message in characters, including the truncation mark.
 const MAX_SERVER_MESSAGE: usize = 501;
 
-/// Parses the same bytes as every kind of model answer.
-pub fn model_reply(input: &[u8]) {
-    if let Ok(content) = answer::read(input) {
-        assert_is_sound(&content);
+/// Parses the same bytes as every kind of model answer. Says whether they are one, whole, as a stream or in a text.
+pub fn model_reply(input: &[u8]) -> bool {
+    let answer = answer::read(input);
+    if let Ok(content) = &answer {
+        assert_is_sound(content);
     }
     let whole = streamed(std::iter::once(input));
     for size in [1, 7] {
@@ -37,10 +38,12 @@ pub fn model_reply(input: &[u8]) {
     let _ = lenient::arguments(&text);
     let _ = extract_json(&text);
     let tools = ["add", "list"].map(|name| ToolSpec::new(name, "", json!({"type": "object"})));
-    for call in bare_calls(&text, &tools) {
+    let calls = bare_calls(&text, &tools);
+    for call in &calls {
         assert!(["add", "list"].contains(&call.name.as_str()), "{call:?}");
         assert!(call.arguments.is_ok() && call.id.is_none(), "{call:?}");
     }
+    answer.is_ok() || whole.is_some() || !calls.is_empty()
 }
 
 /// The result of streaming these chunks: the answer, and the text passed on live.

@@ -30,4 +30,6 @@ pub use estimate::estimate_tokens;
 pub use json_extraction::extract_json;
 pub use options::Options;
 pub use reply::{ChatReply, Delta, Finish, Live, ModelCall, Usage};
-pub use request::{ChatRequest, JoinedNames, Output, ToolNames, ToolSpec, tool_names};
+pub use request::{
+    ChatRequest, ImageContent, JoinedNames, Output, ToolNames, ToolSpec, tool_names,
+};

@@ -21,6 +21,8 @@ pub(crate) struct MeasuredCall<'a> {
     config: &'a LlmConfig,
     pub(crate) span: Span,
     began: Instant,
+    /// Whether its outcome is told.
+    told: bool,
 }
 
 impl<'a> MeasuredCall<'a> {
@@ -53,11 +55,25 @@ impl<'a> MeasuredCall<'a> {
             config,
             span,
             began: Instant::now(),
+            told: true,
+        }
+    }
+
+    /// A call of which nothing is told.
+    pub(crate) fn unmeasured(config: &'a LlmConfig) -> Self {
+        Self {
+            config,
+            span: Span::none(),
+            began: Instant::now(),
+            told: false,
         }
     }
 
     /// The model answered.
     pub(crate) fn answered(self, reply: &ChatReply, attempts: u32) {
+        if !self.told {
+            return;
+        }
         let usage = reply.usage;
         self.span
             .record("gen_ai.usage.input_tokens", usage.input_tokens)
@@ -81,6 +97,9 @@ impl<'a> MeasuredCall<'a> {
 
     /// The model gave no answer.
     pub(crate) fn failed(self, problem: &LlmProblem, attempts: u32) {
+        if !self.told {
+            return;
+        }
         let code = problem.code();
         self.span
             .record("error.type", code)

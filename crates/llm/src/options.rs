@@ -26,6 +26,8 @@ pub struct Options {
     pub backoff_longest: Duration,
     /// Limit of a pause requested by a server; longer ones end the attempts.
     pub retry_after_longest: Duration,
+    /// The longest pause that the client waits for a caller that can wait itself.
+    pub hold_pauses: Duration,
     /// How long an idle connection is kept.
     pub idle_connection: Duration,
     /// Randomness of pauses.
@@ -46,6 +48,7 @@ impl Default for Options {
             backoff_first: Duration::from_millis(250),
             backoff_longest: Duration::from_secs(8),
             retry_after_longest: Duration::from_mins(1),
+            hold_pauses: Duration::from_secs(2),
             idle_connection: Duration::from_mins(1),
             jitter: Jitter::default(),
             clock: Arc::new(SystemClock),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_model::{LlmConfig, Message, ToolCall};
+use convoke_model::{BlobHash, LlmConfig, Message, ToolCall};
 use convoke_telemetry::TraceContext;
 use serde_json::{Value, json};
 
@@ -18,6 +18,8 @@ pub struct ChatRequest<'a> {
     pub system: &'a str,
     /// The conversation.
     pub messages: &'a [Message],
+    /// The contents of the images that the messages carry, for models that understand images.
+    pub images: &'a [ImageContent],
     /// The tools on offer.
     pub tools: &'a [ToolSpec],
     /// Names the calls in `messages` for the model.
@@ -32,8 +34,33 @@ pub struct ChatRequest<'a> {
     pub stream: bool,
     /// Time limit of all attempts together.
     pub time_left: Duration,
+    /// How often the caller has postponed the request, if it waits for busy models itself. Pauses beyond
+    /// [`Options::hold_pauses`](crate::Options::hold_pauses) are then left to it, as
+    /// [`LlmError::retry_in`](crate::LlmError::retry_in).
+    pub postponed: Option<u32>,
     /// The span that asks, if it belongs to a trace. The model's server is told.
     pub trace: Option<TraceContext>,
+    /// Whether the request has a span and metrics of its own.
+    pub measured: bool,
+}
+
+/// An image, under the name by which messages carry it.
+#[derive(Clone)]
+pub struct ImageContent {
+    /// Its name.
+    pub blob: BlobHash,
+    /// All of it.
+    pub content: Arc<[u8]>,
+}
+
+impl fmt::Debug for ImageContent {
+    /// Hides the image, which may be private.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ImageContent")
+            .field("blob", &self.blob)
+            .field("bytes", &self.content.len())
+            .finish()
+    }
 }
 
 impl<'a> ChatRequest<'a> {
@@ -43,6 +70,7 @@ impl<'a> ChatRequest<'a> {
             models,
             system: "",
             messages,
+            images: &[],
             tools: &[],
             tool_names: &JoinedNames,
             temperature: 0.7,
@@ -50,7 +78,9 @@ impl<'a> ChatRequest<'a> {
             output: Output::Text,
             stream: false,
             time_left: Duration::from_secs(30),
+            postponed: None,
             trace: None,
+            measured: true,
         }
     }
 }

@@ -320,3 +320,35 @@ async fn an_answer_larger_than_allowed_is_not_read() {
     let server = scripted(Reply::raw(&answer(&json!({"content": "short"})))).await;
     assert!(ask_with(options, &server, false).await.is_ok());
 }
+
+#[tokio::test]
+async fn a_long_pause_is_left_to_a_caller_that_waits_itself() {
+    let server = scripted(Reply::status(429).retry_after("25")).await;
+    let (models, messages) = ([model(&server, "m")], hello());
+    let client = ModelClient::new(options());
+    for (postponed, left) in [(0, true), (options().max_attempts - 1, false)] {
+        let request = ChatRequest {
+            postponed: Some(postponed),
+            time_left: Duration::from_mins(1),
+            ..ChatRequest::new(&models, &messages)
+        };
+        let error = client.complete(&request, None).await.unwrap_err();
+        assert_eq!((error.code(), error.attempts), ("llm.overloaded", 1));
+        let is_left = error.retry_in.is_some_and(|pause| pause.as_secs() == 25);
+        assert_eq!(is_left, left, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_asks_for_a_long_pause_is_not_waited_for_while_another_answers() {
+    let busy = scripted(Reply::status(429).retry_after("25")).await;
+    let other = scripted(Reply::text("ok")).await;
+    let (models, messages) = ([model(&busy, "m"), model(&other, "n")], hello());
+    let request = ChatRequest {
+        postponed: Some(0),
+        time_left: Duration::from_mins(1),
+        ..ChatRequest::new(&models, &messages)
+    };
+    let reply = ModelClient::new(options()).complete(&request, None).await;
+    assert_eq!(reply.unwrap().text, "ok");
+}

@@ -1,5 +1,6 @@
 //! Errors of tool calls, split by what the caller can do next.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use convoke_schema::Violation;
@@ -22,6 +23,10 @@ pub enum McpError {
         /// Why it was not sent.
         reason: String,
     },
+    /// The server has never worked in this process and could not be started, so the call had no effect. Repeating it soon
+    /// does not help.
+    #[error("the tool server `{}` could not be started: {}", .0.server, .0.reason)]
+    NotStarted(Arc<StartFailure>),
     /// The call was sent and no answer arrived: it may have had an effect.
     #[error("the outcome of `{server}.{tool}` is unknown: {loss}")]
     Unknown {
@@ -55,6 +60,16 @@ pub enum McpError {
         /// The server's message.
         message: String,
     },
+}
+
+/// Why a server could not be started or connected to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartFailure {
+    pub server: String,
+    /// In words, without secrets.
+    pub reason: String,
+    /// The last lines of a child process's error output, oldest first. They may contain anything.
+    pub error_output: Vec<String>,
 }
 
 /// Why a call was rejected before it could have an effect.
@@ -158,6 +173,7 @@ impl McpError {
                 Refusal::ByServer { .. } => "mcp.refused_by_server",
             },
             Self::NotSent { .. } => "mcp.not_sent",
+            Self::NotStarted(_) => "mcp.not_started",
             Self::Unknown {
                 loss: LostAnswer::TimedOut(_),
                 ..
@@ -173,7 +189,10 @@ impl McpError {
 
     /// Whether the call certainly had no effect.
     pub fn had_no_effect(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::NotSent { .. })
+        matches!(
+            self,
+            Self::Refused(_) | Self::NotSent { .. } | Self::NotStarted(_)
+        )
     }
 
     /// Whether the same call may succeed later.

@@ -24,9 +24,10 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| match Builder::new_current_
 });
 
 /// Reads each line as a server's message. No answer may be lost, and every result must become a reply
-/// that the journal can store.
-pub fn tool_results(input: &[u8]) {
+/// that the journal can store. Says whether there was one.
+pub fn tool_results(input: &[u8]) -> bool {
     let limits = MessageLimits::of(&Options::default());
+    let mut has_result = false;
     for line in input.split(|byte| *byte == b'\n') {
         let Some(message) = wire::read(SERVER, line, &limits) else {
             assert!(
@@ -40,7 +41,10 @@ pub fn tool_results(input: &[u8]) {
             continue;
         };
         match response.result {
-            ServerResult::CallToolResult(result) => assert_is_kept(&ToolReply::of(result, &limits)),
+            ServerResult::CallToolResult(result) => {
+                assert_is_kept(&ToolReply::of(result, &limits));
+                has_result = true;
+            }
             ServerResult::ListToolsResult(listed) => {
                 for tool in listed.tools {
                     check(ToolInfo::of(SERVER, tool), &Map::new(), &Map::new());
@@ -49,6 +53,7 @@ pub fn tool_results(input: &[u8]) {
             _ => {}
         }
     }
+    has_result
 }
 
 /// Whether a line is a JSON-RPC answer.
@@ -70,12 +75,12 @@ fn assert_is_kept(reply: &ToolReply) {
 }
 
 /// Checks arguments against a schema. The input contains the schema, the caller's arguments and the
-/// injected ones, each as JSON.
-pub fn tool_arguments(input: &[u8]) {
+/// injected ones, each as JSON. Says whether they were accepted.
+pub fn tool_arguments(input: &[u8]) -> bool {
     let mut values = Deserializer::from_slice(input).into_iter::<Value>();
     let mut next = || values.next().and_then(Result::ok);
     let Some(schema) = next() else {
-        return;
+        return false;
     };
     let object = |value: Option<Value>| match value {
         Some(Value::Object(fields)) => fields,
@@ -90,12 +95,12 @@ pub fn tool_arguments(input: &[u8]) {
         output_schema: None,
         annotations: ToolAnnotations::default(),
     };
-    check(info, &given, &injected);
+    check(info, &given, &injected)
 }
 
 /// Sent arguments must contain the injected values and no others under their names, and must be accepted
 /// unchanged when checked again.
-fn check(info: ToolInfo, given: &Map<String, Value>, injected: &Map<String, Value>) {
+fn check(info: ToolInfo, given: &Map<String, Value>, injected: &Map<String, Value>) -> bool {
     let tool = CheckedTool::new(info, Limits::default());
     let arguments = || RUNTIME.block_on(tool.arguments(given, injected));
     match arguments() {
@@ -114,10 +119,12 @@ fn check(info: ToolInfo, given: &Map<String, Value>, injected: &Map<String, Valu
                 Ok(again) => assert_eq!(again, sent),
                 Err(error) => panic!("accepted, then refused: {error}"),
             }
+            true
         }
         Err(error) => {
             assert!(matches!(error, McpError::Refused(_)), "{error}");
             assert!(error.had_no_effect() && !error.to_string().is_empty());
+            false
         }
     }
 }

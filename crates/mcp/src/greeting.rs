@@ -40,7 +40,7 @@ fn message(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
         ClientInitializeError::ConnectionClosed(_) => {
-            "it exited before answering; its error output is in the log at debug level".to_owned()
+            "it closed the connection before it answered".to_owned()
         }
         ClientInitializeError::JsonRpcError(error) => {
             format!("it rejected the initialization: {}", error.message)

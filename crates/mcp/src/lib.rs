@@ -22,7 +22,7 @@ mod tool;
 mod transport;
 
 pub use call::{IDEMPOTENCY_KEY, ToolReply, ToolRequest};
-pub use error::{LostAnswer, McpError, Refusal, Violation};
-pub use options::{INHERITED_ENVIRONMENT, Options};
+pub use error::{LostAnswer, McpError, Refusal, StartFailure, Violation};
+pub use options::{INHERITED_ENVIRONMENT, Options, StartObserver};
 pub use servers::ToolServers;
 pub use tool::{ToolAnnotations, ToolInfo};

@@ -1,10 +1,14 @@
 //! Limits of the client, with their defaults.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_model::Jitter;
 use convoke_schema::Limits;
+
+use crate::error::StartFailure;
 
 /// Environment variables that every child process inherits. All others must be declared in the app.
 pub const INHERITED_ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
@@ -25,6 +29,8 @@ pub struct Options {
     pub backoff_first: Duration,
     /// Limit of a pause between starts.
     pub backoff_longest: Duration,
+    /// How long callers of a server that has never worked get its last failure, before it is started again.
+    pub failed_start_hold: Duration,
     /// How long to wait for the answer to the newest protocol's first request before using the older
     /// protocol. Doubled with every attempt.
     pub discover_timeout: Duration,
@@ -40,10 +46,34 @@ pub struct Options {
     pub max_concurrent_posts: usize,
     /// The program for the command `convoke`: the running binary.
     pub self_exe: Option<PathBuf>,
+    /// The folder that a relative `cwd` of a child process is relative to; the current one by default.
+    pub app_folder: Option<PathBuf>,
+    /// Told whenever a server could not be started or connected to.
+    pub on_failed_start: Option<StartObserver>,
     /// Environment variables of every child process.
     pub environment: Vec<(String, String)>,
     /// Randomness of pauses.
     pub jitter: Jitter,
+}
+
+/// Told of servers that could not be started.
+#[derive(Clone)]
+pub struct StartObserver(Arc<dyn Fn(&StartFailure) + Send + Sync>);
+
+impl StartObserver {
+    pub fn new(observer: impl Fn(&StartFailure) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(observer))
+    }
+
+    pub(crate) fn tell(&self, failure: &StartFailure) {
+        (self.0)(failure);
+    }
+}
+
+impl fmt::Debug for StartObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StartObserver")
+    }
 }
 
 impl Options {
@@ -62,7 +92,8 @@ impl Default for Options {
             max_tool_pages: 100,
             connect_attempts: 3,
             backoff_first: Duration::from_millis(200),
-            backoff_longest: Duration::from_secs(10),
+            backoff_longest: Duration::from_secs(2),
+            failed_start_hold: Duration::from_secs(5),
             discover_timeout: Duration::from_secs(3),
             shutdown_grace: Duration::from_secs(2),
             max_message_bytes: 16 * 1024 * 1024,
@@ -70,6 +101,8 @@ impl Default for Options {
             schema: Limits::default(),
             max_concurrent_posts: 256,
             self_exe: std::env::current_exe().ok(),
+            app_folder: None,
+            on_failed_start: None,
             environment: inherited_environment(),
             jitter: Jitter::default(),
         }

@@ -23,6 +23,7 @@ impl Tools for ToolServers {
                 read_only: info.annotations.read_only == Some(true),
                 idempotent: info.annotations.idempotent == Some(true),
                 parameters: Arc::new(info.visible_schema(injected)),
+                output_schema: info.output_schema.clone(),
                 description: info.description.unwrap_or_default(),
                 server: info.server,
                 tool: info.name,
@@ -65,7 +66,9 @@ impl Tools for ToolServers {
 fn failure(error: &McpError) -> Failure {
     let (code, kind) = match error {
         McpError::Refused(_) => (error.code(), FailureKind::NoEffect),
-        McpError::NotSent { .. } => (FailureCode::ToolNotReached.as_str(), FailureKind::NoEffect),
+        McpError::NotSent { .. } | McpError::NotStarted(_) => {
+            (FailureCode::ToolNotReached.as_str(), FailureKind::NoEffect)
+        }
         McpError::Unknown { .. } => (error.code(), FailureKind::Unknown),
         McpError::TooLarge { .. } | McpError::Failed { .. } => {
             (error.code(), FailureKind::Answered)

@@ -1,5 +1,6 @@
 //! One server: connected on first use, and again when its connection ends.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::error::McpError;
+use crate::error::{McpError, StartFailure};
 use crate::options::Options;
 use crate::session::Session;
 use crate::transport::{
-    PeerEnd, SseTransport, StdioTransport, TrackedTransport, http_client, open_http,
+    PeerEnd, SseTransport, StdioTransport, TrackedTransport, WatchedChild, http_client, open_http,
 };
 
 /// The state shared by all servers of one handle.
@@ -50,9 +51,12 @@ pub(crate) struct Server {
     pub(crate) config: McpServer,
     shared: Arc<Shared>,
     state: Mutex<State>,
+    /// Whether it has ever been connected.
+    has_worked: AtomicBool,
+    last_failure: Mutex<Option<Arc<StartFailure>>>,
 }
 
-type StartResult = Result<Arc<Session>, String>;
+type StartResult = Result<Arc<Session>, McpError>;
 
 enum State {
     /// Not connected.
@@ -61,6 +65,20 @@ enum State {
     Starting(watch::Receiver<Option<StartResult>>),
     /// Connected, after this many consecutive failures.
     Connected(Arc<Session>, Failures),
+    /// It has never worked, and is not started again until then.
+    Failed {
+        failure: Arc<StartFailure>,
+        until: Instant,
+        failures: Failures,
+    },
+}
+
+/// What a caller gets who needs a connection.
+enum Connection {
+    Ready(Arc<Session>),
+    /// Connecting; the outcome will be here.
+    Starting(watch::Receiver<Option<StartResult>>),
+    Failed(Arc<StartFailure>),
 }
 
 /// Consecutive failures, and when the next start is allowed.
@@ -84,6 +102,8 @@ impl Server {
             config,
             shared,
             state: Mutex::new(State::Disconnected(Failures::default())),
+            has_worked: AtomicBool::new(false),
+            last_failure: Mutex::default(),
         }
     }
 
@@ -106,14 +126,15 @@ impl Server {
             return Err(self.not_sent("the tool servers are shut down"));
         }
         let mut outcome = match self.connected_or_starting() {
-            Ok(session) => return Ok(session),
-            Err(outcome) => outcome,
+            Connection::Ready(session) => return Ok(session),
+            Connection::Failed(failure) => return Err(McpError::NotStarted(failure)),
+            Connection::Starting(outcome) => outcome,
         };
         let waited = tokio::time::timeout_at(deadline, outcome.wait_for(Option::is_some)).await;
         match waited {
             Ok(Ok(started)) => match &*started {
                 Some(Ok(session)) => Ok(Arc::clone(session)),
-                Some(Err(reason)) => Err(self.not_sent(reason)),
+                Some(Err(error)) => Err(error.clone()),
                 None => Err(self.not_sent("it was not started")),
             },
             Ok(Err(_)) => Err(self.not_sent("the tool servers are shut down")),
@@ -121,17 +142,20 @@ impl Server {
         }
     }
 
-    fn connected_or_starting(
-        self: &Arc<Self>,
-    ) -> Result<Arc<Session>, watch::Receiver<Option<StartResult>>> {
+    fn connected_or_starting(self: &Arc<Self>) -> Connection {
         let mut state = self.state();
         let failures = match &*state {
-            State::Connected(session, _) if session.is_usable() => return Ok(Arc::clone(session)),
-            State::Starting(outcome) => return Err(outcome.clone()),
+            State::Connected(session, _) if session.is_usable() => {
+                return Connection::Ready(Arc::clone(session));
+            }
+            State::Starting(outcome) => return Connection::Starting(outcome.clone()),
+            State::Failed { failure, until, .. } if Instant::now() < *until => {
+                return Connection::Failed(Arc::clone(failure));
+            }
             State::Connected(session, _) if session.has_ever_answered() => Failures::default(),
             // The connection ended before any answer, which counts as a failed start.
             State::Connected(_, failures) => self.next_failure(*failures),
-            State::Disconnected(failures) => *failures,
+            State::Disconnected(failures) | State::Failed { failures, .. } => *failures,
         };
         let (sender, outcome) = watch::channel(None);
         *state = State::Starting(outcome.clone());
@@ -148,10 +172,11 @@ impl Server {
                 server.close().await;
             }
         });
-        Err(outcome)
+        Connection::Starting(outcome)
     }
 
-    /// Tries several times within the server's connect time.
+    /// Tries several times within the server's connect time. A child process that has never worked and exits at once
+    /// is not started again: it would exit again.
     async fn start(&self, mut failures: Failures) -> StartResult {
         if let Some(not_before) = failures.not_before {
             tokio::time::sleep_until(not_before).await;
@@ -159,7 +184,9 @@ impl Server {
         let until = Instant::now() + self.connect_timeout();
         let mut attempt = 0;
         let started = loop {
-            let error = match tokio::time::timeout_at(until, self.connect(attempt)).await {
+            let mut child = None;
+            let connecting = self.connect(attempt, &mut child);
+            let error = match tokio::time::timeout_at(until, connecting).await {
                 Ok(Ok(session)) => break Ok(Arc::new(session)),
                 Ok(Err(error)) => error,
                 Err(_) => StartError::Permanent(format!(
@@ -175,20 +202,64 @@ impl Server {
                     tracing::debug!(server = self.name(), reason, "retrying to start the server");
                     tokio::time::sleep_until(next).await;
                 }
-                (StartError::Transient(reason) | StartError::Permanent(reason), _) => {
-                    tracing::warn!(server = self.name(), reason, "the server cannot be reached");
-                    break Err(reason);
+                (StartError::Permanent(reason), _) => {
+                    break Err(self.failed(reason, child, true).await);
+                }
+                (StartError::Transient(reason), _) => {
+                    break Err(self.failed(reason, child, false).await);
                 }
             }
         };
+        if started.is_ok() {
+            self.has_worked.store(true, Ordering::SeqCst);
+            *self.failure() = None;
+        }
         *self.state() = match &started {
             Ok(session) => State::Connected(Arc::clone(session), failures),
+            Err(McpError::NotStarted(failure)) => State::Failed {
+                failure: Arc::clone(failure),
+                until: Instant::now() + self.shared.options.failed_start_hold,
+                failures,
+            },
             Err(_) => State::Disconnected(failures),
         };
         started
     }
 
-    async fn connect(&self, attempt: u32) -> Result<Session, StartError> {
+    /// Tells that the server could not be started, and makes the error for its callers.
+    async fn failed(
+        &self,
+        reason: String,
+        child: Option<WatchedChild>,
+        is_permanent: bool,
+    ) -> McpError {
+        tracing::warn!(server = self.name(), reason, "the server cannot be reached");
+        let error_output = match child {
+            Some(child) => child.end().last_lines().await,
+            None => Vec::new(),
+        };
+        let failure = Arc::new(StartFailure {
+            server: self.name().to_owned(),
+            reason,
+            error_output,
+        });
+        *self.failure() = Some(Arc::clone(&failure));
+        if let Some(observer) = &self.shared.options.on_failed_start {
+            observer.tell(&failure);
+        }
+        if is_permanent && !self.has_worked.load(Ordering::SeqCst) {
+            McpError::NotStarted(failure)
+        } else {
+            self.not_sent(failure.reason.as_str())
+        }
+    }
+
+    /// Connects once. What is known of a child process is left in `child`.
+    async fn connect(
+        &self,
+        attempt: u32,
+        child: &mut Option<WatchedChild>,
+    ) -> Result<Session, StartError> {
         let options = &self.shared.options;
         let silence = options
             .discover_timeout
@@ -197,7 +268,16 @@ impl Server {
             Transport::Stdio(config) => {
                 let transport = StdioTransport::start(self.name(), config, options)
                     .map_err(|error| not_started(&config.command, &error))?;
-                self.establish(transport, Some(silence)).await
+                let watched = child.insert(transport.watched());
+                match self.establish(transport, Some(silence)).await {
+                    Err(StartError::Transient(reason))
+                        if !self.has_worked.load(Ordering::SeqCst)
+                            && watched.end().known_exit().is_some() =>
+                    {
+                        Err(StartError::Permanent(reason))
+                    }
+                    outcome => outcome,
+                }
             }
             Transport::Sse(config) => {
                 let transport =
@@ -248,6 +328,16 @@ impl Server {
         }
     }
 
+    /// Why it could not be started when that was last tried.
+    pub(crate) fn last_failure(&self) -> Option<Arc<StartFailure>> {
+        self.failure().clone()
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<Arc<StartFailure>>> {
+        let failure = self.last_failure.lock();
+        failure.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -261,7 +351,10 @@ impl Server {
 }
 
 fn not_started(command: &str, error: &std::io::Error) -> StartError {
-    let reason = format!("`{command}` could not be started: {error}");
+    let reason = match error.get_ref() {
+        Some(own) => own.to_string(),
+        None => format!("`{command}` could not be started: {error}"),
+    };
     match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => {
             StartError::Permanent(reason)

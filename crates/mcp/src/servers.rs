@@ -10,7 +10,7 @@ use rmcp::model::CallToolResult;
 use tokio::time::Instant;
 
 use crate::call::{ToolReply, ToolRequest};
-use crate::error::{McpError, Refusal};
+use crate::error::{McpError, Refusal, StartFailure};
 use crate::listing::Listing;
 use crate::options::Options;
 use crate::server::{Server, Shared};
@@ -62,6 +62,19 @@ impl ToolServers {
     /// A server's configuration.
     pub fn config(&self, server: &str) -> Option<&McpServer> {
         self.server(server).ok().map(|server| &server.config)
+    }
+
+    /// Starts or connects to every server that is not connected. Failures are told to the options' observer, and to
+    /// whoever uses the server.
+    pub async fn start(&self) {
+        let servers = self.0.servers.values();
+        join_all(servers.map(|server| server.session(Instant::now() + server.connect_timeout())))
+            .await;
+    }
+
+    /// Why a server could not be started when that was last tried. `None` once it is connected.
+    pub fn last_failure(&self, server: &str) -> Option<Arc<StartFailure>> {
+        self.server(server).ok()?.last_failure()
     }
 
     /// The tools of one server. They are listed once, and again after the server reports a change or is

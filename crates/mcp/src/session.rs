@@ -69,7 +69,9 @@ impl Session {
         T: Transport<RoleClient, Error = SendFailure> + 'static,
     {
         let tools_changed = Arc::new(AtomicBool::new(false));
-        let running = greeting::initialise(transport, &tools_changed).await?;
+        let running = greeting::initialise(transport, &tools_changed).await;
+        // The transport knows better than the protocol why the connection ended.
+        let running = running.map_err(|reason| ended.reason().map_or(reason, str::to_owned))?;
         let peer = running.peer().clone();
         let watch = greeting::subscribe_to_tools(&peer, &tools_changed);
         Ok(Self {

@@ -4,9 +4,12 @@
 
 mod support;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use convoke_mcp::{LostAnswer, McpError, Options, Refusal, ToolServers};
+use convoke_mcp::{
+    LostAnswer, McpError, Options, Refusal, StartFailure, StartObserver, ToolServers,
+};
 use futures::future::join_all;
 use serde_json::json;
 use support::{
@@ -266,8 +269,8 @@ async fn a_call_to_a_server_that_hangs_at_start_is_not_sent() {
         call(&servers, "sound", "echo", json!({"text": "x"})),
     );
     let error = hanging.unwrap_err();
-    assert_eq!(error.code(), "mcp.not_sent");
-    assert!(error.had_no_effect() && error.is_transient());
+    assert_eq!(error.code(), "mcp.not_started");
+    assert!(error.had_no_effect() && !error.is_transient());
     assert!(error.to_string().contains("connect_seconds"), "{error}");
     assert_eq!(answered.unwrap().text, "x");
     servers.shutdown().await;
@@ -306,13 +309,78 @@ async fn a_server_that_ignores_unknown_requests_gets_the_older_protocol() {
 }
 
 #[tokio::test]
-async fn a_server_that_crashes_at_start_is_retried_a_few_times() {
+async fn a_server_that_never_worked_and_exits_at_start_fails_at_once_with_its_error_output() {
     let crashing = Scripted::new("crash");
-    let servers = ToolServers::new(vec![crashing.server("s")], options());
+    let told: Arc<Mutex<Vec<StartFailure>>> = Arc::default();
+    let observed = Arc::clone(&told);
+    let options = Options {
+        on_failed_start: Some(StartObserver::new(move |failure: &StartFailure| {
+            observed.lock().unwrap().push(failure.clone());
+        })),
+        ..options()
+    };
+    let servers = ToolServers::new(vec![crashing.server("s")], options);
     let error = servers.tools("s").await.unwrap_err();
-    assert_eq!(error.code(), "mcp.not_sent");
-    let started = crashing.logged("start").len();
+    assert_eq!(error.code(), "mcp.not_started");
+    assert!(error.had_no_effect() && !error.is_transient());
+    assert_eq!(
+        error.to_string(),
+        "the tool server `s` could not be started: it exited with code 1"
+    );
+    assert_eq!(crashing.logged("start").len(), 1);
+    let failure = servers.last_failure("s").unwrap();
+    assert_eq!(failure.error_output, ["crashing, as asked"]);
+    assert_eq!(*told.lock().unwrap(), [(*failure).clone()]);
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_worked_before_and_exits_at_start_is_retried_a_few_times() {
+    let server = Scripted::new("crash_later");
+    let servers = ToolServers::new(vec![server.server("s")], options());
+    assert!(!servers.tools("s").await.unwrap().is_empty());
+    let pid = server.pids("start")[0];
+    kill(pid);
+    until(
+        "the loss is noticed, and it is not started again",
+        || async {
+            let tools = servers.tools("s").await;
+            tools.is_err_and(|error| error.code() == "mcp.not_sent" && error.is_transient())
+        },
+    )
+    .await;
+    let started = server.logged("start").len() - 1;
     assert_eq!(started, Options::default().connect_attempts as usize);
+    servers.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_runs_in_the_folder_that_the_app_names() {
+    let app = tempfile::tempdir().unwrap();
+    std::fs::create_dir(app.path().join("tools")).unwrap();
+    let program = app.path().join("tools/where.sh");
+    std::fs::write(&program, "#!/bin/sh\npwd >&2\nexit 3\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, executable).unwrap();
+    let options = Options {
+        app_folder: Some(app.path().to_owned()),
+        ..options()
+    };
+    let started = |cwd| server("s", json!({"stdio": {"command": "./where.sh", "cwd": cwd}}));
+    let servers = ToolServers::new(vec![started("tools")], options.clone());
+    let error = servers.tools("s").await.unwrap_err();
+    assert!(
+        error.to_string().ends_with("it exited with code 3"),
+        "{error}"
+    );
+    let folder = app.path().join("tools").canonicalize().unwrap();
+    let said = &servers.last_failure("s").unwrap().error_output;
+    assert_eq!(*said, [folder.to_str().unwrap()]);
+    servers.shutdown().await;
+
+    let servers = ToolServers::new(vec![started("nowhere")], options);
+    let error = servers.tools("s").await.unwrap_err().to_string();
+    assert!(error.contains("nowhere` is not a folder (cwd)"), "{error}");
     servers.shutdown().await;
 }
 
@@ -330,7 +398,12 @@ async fn a_server_with_endless_output_is_abandoned() {
     let servers = ToolServers::new(vec![patient.unwrap()], options);
     let listed = tokio::time::timeout(Duration::from_mins(1), servers.tools("s"));
     let error = listed.await.unwrap().unwrap_err();
-    assert_eq!(error.code(), "mcp.not_sent", "{error}");
+    // Whether its end is known by then is a matter of time. Either way nothing was called.
+    assert!(error.had_no_effect(), "{error}");
+    assert!(
+        ["mcp.not_started", "mcp.not_sent"].contains(&error.code()),
+        "{error}"
+    );
     until("the server is gone", || async {
         flooding.pids("start").into_iter().all(|pid| !runs(pid))
     })
@@ -346,7 +419,7 @@ async fn an_unknown_command_is_named_in_the_error() {
     );
     let servers = ToolServers::new(vec![missing], options());
     let error = servers.tools("s").await.unwrap_err();
-    assert_eq!(error.code(), "mcp.not_sent");
+    assert_eq!(error.code(), "mcp.not_started");
     assert!(
         error.to_string().contains("`no-such-program-anywhere`"),
         "{error}"
@@ -385,7 +458,7 @@ async fn tools_are_found_by_name_over_all_servers() {
     // The unreachable server may have it, so the result is uncertain.
     assert_eq!(
         servers.find("none").await.unwrap_err().code(),
-        "mcp.not_sent"
+        "mcp.not_started"
     );
     servers.shutdown().await;
 

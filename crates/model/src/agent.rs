@@ -84,6 +84,9 @@ pub struct LlmConfig {
     #[serde(default = "default_context_tokens")]
     #[schemars(range(min = 1))]
     pub context_tokens: u32,
+    /// Whether the model understands images. One that does not is told that there are some.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub images: bool,
     /// Prices, needed for a budget in money.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prices: Option<Prices>,

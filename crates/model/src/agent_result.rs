@@ -20,8 +20,8 @@ pub struct AgentResultFields {
     pub content: String,
     /// Whether the run succeeded.
     pub success: bool,
-    /// Why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Why it failed, in the operator's words; null if it succeeded.
+    #[serde(default)]
     pub error_message: Option<String>,
     /// Duration in milliseconds.
     #[serde(default)]

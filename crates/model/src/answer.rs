@@ -22,26 +22,30 @@ pub struct AnswerFields {
     #[schemars(length(min = 1))]
     pub text: String,
     /// Sources of the data, such as `customer_behavior.genie`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub sources: Vec<String>,
     /// Tool calls made for it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub tool_calls: Vec<ToolCall>,
     /// Follow-up questions offered to the user, at most 3.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     #[schemars(length(max = 3))]
     pub suggestions: Vec<String>,
+    /// What the answer does not take into account, a sentence each: parts of the question that were not used, and
+    /// contributions that are missing.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// How reliable the data behind it is.
     #[serde(default)]
     pub confidence: Reliance,
     /// Whether a contribution failed or came too late.
-    #[serde(default)]
-    pub partial: bool,
+    #[serde(default, alias = "partial")]
+    pub partial_results: bool,
     /// Milliseconds from the request to the answer.
+    #[serde(default, alias = "total_ms")]
+    pub total_execution_time_ms: u64,
+    /// The intent, the routing decision, the agents' results and other data.
     #[serde(default)]
-    pub total_ms: u64,
-    /// The intent, warnings and other data.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
@@ -80,8 +84,9 @@ impl AnswerFields {
             tool_calls: Vec::new(),
             suggestions: Vec::new(),
             confidence: Reliance::default(),
-            partial: false,
-            total_ms: 0,
+            warnings: Vec::new(),
+            partial_results: false,
+            total_execution_time_ms: 0,
             metadata: Map::new(),
         }
     }

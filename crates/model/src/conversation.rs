@@ -51,6 +51,18 @@ pub enum Activity {
     Idle,
 }
 
+impl Activity {
+    /// The state after no message for this long, if a conversation is active for `active_ms`.
+    pub fn after(quiet: SignedDuration, active_ms: u64) -> Self {
+        let active = SignedDuration::from_millis(i64::try_from(active_ms).unwrap_or(i64::MAX));
+        if quiet < active {
+            Self::Active
+        } else {
+            Self::Idle
+        }
+    }
+}
+
 impl Valid<ConversationFields> {
     /// Starts a conversation with the user's first message.
     pub fn begin(
@@ -83,13 +95,7 @@ impl Valid<ConversationFields> {
 impl ConversationFields {
     /// Active if the last message is at most `active_ms` old.
     pub fn activity(&self, now: Timestamp, active_ms: u64) -> Activity {
-        let quiet = now.duration_since(self.last_updated);
-        let active = SignedDuration::from_millis(i64::try_from(active_ms).unwrap_or(i64::MAX));
-        if quiet < active {
-            Activity::Active
-        } else {
-            Activity::Idle
-        }
+        Activity::after(now.duration_since(self.last_updated), active_ms)
     }
 }
 

@@ -6,10 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::catalogue::Catalogue;
 use crate::confidence::Confidence;
 use crate::name::Name;
-use crate::valid::{Invalid, Report, Rules, Valid};
+use crate::valid::{Report, Rules, Valid};
 
 /// Limit of targets for one request.
 pub const MAX_TARGETS: usize = 5;
@@ -135,24 +134,6 @@ impl DecisionFields {
     /// Whether the user is asked a question first.
     pub fn clarifies(&self) -> bool {
         self.clarifying_question.is_some()
-    }
-}
-
-impl Valid<DecisionFields> {
-    /// Checks that every target exists.
-    pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
-        let mut report = Report::default();
-        report.within("targets", |report| {
-            for (index, target) in self.targets.iter().enumerate() {
-                report.require(
-                    catalogue.has_target(&target.name),
-                    index,
-                    "decision.target_unknown",
-                    format_args!("there is no agent, domain or skill `{}`", target.name),
-                );
-            }
-        });
-        report.finish()
     }
 }
 

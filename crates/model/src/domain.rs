@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Catalogue;
 use crate::domain_tool::{DomainTool, tool_rules};
 use crate::name::Name;
-use crate::valid::{Invalid, Report, Rules, Valid};
+use crate::valid::{Report, Rules, Valid};
 
 /// A validated domain.
 pub type Domain = Valid<DomainFields>;
@@ -38,6 +37,11 @@ pub struct DomainFields {
     /// The tools that query it, as `tool` or `server.tool`, or with their settings.
     #[serde(default)]
     pub mcp_tools: Vec<DomainTool>,
+    /// Questions to suggest after an answer of a domain that this one is related to: templates over `question`,
+    /// `shown` (the items in the answer) and `result` (of the first tool that answered). One that uses what the
+    /// answer does not have is left out; then its `examples` are suggested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggestions: Vec<String>,
     /// Domains that its suggestions may lead to.
     #[serde(default)]
     pub related_domains: Vec<Name>,
@@ -48,36 +52,6 @@ pub struct DomainFields {
 
 fn enabled() -> bool {
     true
-}
-
-impl Valid<DomainFields> {
-    /// Checks that its tools and related domains exist.
-    pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
-        let mut report = Report::default();
-        report.within("mcp_tools", |report| {
-            for (index, asked) in self.mcp_tools.iter().enumerate() {
-                for tool in asked.tools() {
-                    report.require(
-                        catalogue.has_tool(tool),
-                        index,
-                        "domain.tool_unknown",
-                        format_args!("no server offers `{tool}`"),
-                    );
-                }
-            }
-        });
-        report.within("related_domains", |report| {
-            for (index, domain) in self.related_domains.iter().enumerate() {
-                report.require(
-                    catalogue.domains.contains(domain),
-                    index,
-                    "domain.related_unknown",
-                    format_args!("there is no domain `{domain}`"),
-                );
-            }
-        });
-        report.finish()
-    }
 }
 
 impl Rules for DomainFields {

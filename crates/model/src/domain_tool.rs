@@ -41,6 +41,10 @@ pub struct DomainToolFields {
     /// Expression over `result` for the list of items shown, so that "those" can refer to them later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shows: Option<String>,
+    /// Expression over `result` for the parts of the question that the answer does not use. They are named
+    /// in the answer and lower its confidence.
+    #[serde(default = "default_unused")]
+    pub unused: String,
     /// Expression over `result` for the conversation id that follow-up questions use.
     #[serde(default = "default_conversation")]
     pub conversation: String,
@@ -85,15 +89,19 @@ fn default_poll_arguments() -> Map<String, Value> {
 }
 
 fn default_gives() -> String {
-    "result['answer']".to_owned()
+    "result['answer'] | default(none)".to_owned()
+}
+
+fn default_unused() -> String {
+    "result['unused'] | default([])".to_owned()
 }
 
 fn default_conversation() -> String {
-    "result['conversation_id']".to_owned()
+    "result['conversation_id'] | default(none)".to_owned()
 }
 
 fn default_running() -> String {
-    "result.status == 'running'".to_owned()
+    "(result.status | default(none)) == 'running'".to_owned()
 }
 
 fn default_every_ms() -> u64 {
@@ -129,6 +137,7 @@ impl DomainTool {
                 follows: Vec::new(),
                 gives: default_gives(),
                 shows: None,
+                unused: default_unused(),
                 conversation: default_conversation(),
                 poll: None,
             },

@@ -1,5 +1,7 @@
 //! Why a call gave nothing: a code, a sentence, and what it means for the world outside.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// Why a call gave nothing.
@@ -14,6 +16,10 @@ pub struct Failure {
     /// Whether the same call may succeed later without anybody changing it.
     #[serde(default)]
     pub transient: bool,
+    /// The pause after which the call should be made again, if whoever made it leaves the wait to its caller. Only a
+    /// failure without effect has one. It is not stored: the due time is.
+    #[serde(skip)]
+    pub retry_in: Option<Duration>,
 }
 
 /// What a failure means for the world outside.
@@ -36,6 +42,7 @@ impl Failure {
             message: message.into(),
             kind,
             transient: false,
+            retry_in: None,
         }
     }
 
@@ -61,14 +68,93 @@ impl Failure {
         self
     }
 
+    /// The same failure, where the call should be made again after a pause.
+    #[must_use]
+    pub fn retry_in(mut self, pause: Duration) -> Self {
+        self.retry_in = Some(pause);
+        self
+    }
+
     /// Whether it has this code.
     pub fn is(&self, code: FailureCode) -> bool {
         self.code == code.as_str()
     }
 
+    /// Whether the time for an answer was over.
+    pub fn is_timeout(&self) -> bool {
+        ["timeout", "timed_out"]
+            .iter()
+            .any(|end| self.code.ends_with(end))
+    }
+
     /// Code and message in a line, as operators read it.
     pub fn cause(&self) -> String {
         format!("{}: {}", self.code, self.message)
+    }
+}
+
+/// Splits a cause, as [`Failure::cause`] writes it, into its code and its message. `None` if it has no code.
+pub fn split_cause(cause: &str) -> Option<(&str, &str)> {
+    let (code, message) = cause.split_once(": ")?;
+    let is_word = |word: &str| {
+        let mut letters = word.chars();
+        !word.is_empty()
+            && letters
+                .all(|letter| letter.is_ascii_lowercase() || matches!(letter, '_' | '0'..='9'))
+    };
+    let mut words = code.split('.');
+    (code.contains('.') && words.all(is_word)).then_some((code, message))
+}
+
+/// What kind of error stopped a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ErrorType {
+    /// The request, or an argument of a tool, is malformed.
+    ValidationError,
+    /// It could not be found out what the request asks for.
+    IntentClassificationError,
+    /// What the request asks for could not be carried out.
+    ToolInvocationError,
+    /// The user may not do it: the tool or a person refused.
+    UnauthorizedError,
+}
+
+/// Parts of the codes of malformed requests and arguments.
+const OF_VALIDATION: [&str; 6] = [
+    "argument",
+    "empty",
+    "invalid",
+    "malformed",
+    "_long",
+    "validation",
+];
+
+/// Parts of the codes of refusals.
+const OF_AUTHORIZATION: [&str; 6] = [
+    "denied",
+    "forbidden",
+    "permission",
+    "rejected",
+    "unauthenticated",
+    "unauthorized",
+];
+
+impl ErrorType {
+    /// The type of an error with this code, of Convoke or of a tool: by what the code says, else by whether the request was
+    /// understood. `is_understood` says whether it was known what the
+    /// request asks for.
+    pub fn of(code: &str, is_understood: bool) -> Self {
+        let code = code.to_lowercase();
+        let has = |parts: &[&str]| parts.iter().any(|part| code.contains(part));
+        if has(&OF_AUTHORIZATION) {
+            Self::UnauthorizedError
+        } else if has(&OF_VALIDATION) {
+            Self::ValidationError
+        } else if is_understood {
+            Self::ToolInvocationError
+        } else {
+            Self::IntentClassificationError
+        }
     }
 }
 
@@ -124,8 +210,12 @@ failure_codes! {
     HistoryUnreadable = "history.unreadable",
     /// The input of a task is of no kind that this version knows.
     InputUnreadable = "input.unreadable",
+    /// The list that a reference is looked up in cannot be read from the tool's result.
+    ReferenceItems = "reference.items",
     /// The template of a reply gave no text.
     ReplyEmpty = "reply.empty",
+    /// The items that a reply shows cannot be read from the tool's result.
+    ReplyShows = "reply.shows",
     /// The template of a reply failed.
     ReplyTemplate = "reply.template",
     /// A router of the journal is not in the app.
@@ -140,6 +230,8 @@ failure_codes! {
     ToolArgumentsTooComplex = "tool.arguments_too_complex",
     /// The tool says that it failed.
     ToolFailed = "tool.failed",
+    /// The task's time was over.
+    TaskDeadline = "task.deadline",
     /// The tool's server could not be reached, so a later attempt may succeed.
     ToolNotReached = "tool.not_reached",
     /// A tool written in Rust panicked.
@@ -209,6 +301,57 @@ mod tests {
             let (part, problem) = code.split_once('.').unwrap();
             let is_word = |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
             assert!(is_word(part) && is_word(problem), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_cause_is_split_into_code_and_message() {
+        let failure = Failure::no_effect(FailureCode::ToolNotReached, "no answer: none");
+        let cause = failure.cause();
+        assert_eq!(
+            split_cause(&cause),
+            Some(("tool.not_reached", "no answer: none"))
+        );
+        for without in [
+            "the skill has no action",
+            "Title: empty",
+            "a.: b",
+            "A.b: c",
+            "tool: x",
+        ] {
+            assert_eq!(split_cause(without), None, "{without}");
+        }
+    }
+
+    #[test]
+    fn the_type_of_an_error_follows_from_its_code_and_from_how_far_the_request_came() {
+        use ErrorType::{
+            IntentClassificationError, ToolInvocationError, UnauthorizedError, ValidationError,
+        };
+        for (code, of_understood, of_other) in [
+            (
+                "tool.not_reached",
+                ToolInvocationError,
+                IntentClassificationError,
+            ),
+            (
+                "llm.unavailable",
+                ToolInvocationError,
+                IntentClassificationError,
+            ),
+            ("not_found", ToolInvocationError, IntentClassificationError),
+            ("tool.arguments", ValidationError, ValidationError),
+            ("mcp.bad_arguments", ValidationError, ValidationError),
+            ("request.message_empty", ValidationError, ValidationError),
+            ("title_too_long", ValidationError, ValidationError),
+            ("InvalidArgument", ValidationError, ValidationError),
+            ("title_empty", ValidationError, ValidationError),
+            ("PERMISSION-DENIED", UnauthorizedError, UnauthorizedError),
+            ("call.rejected", UnauthorizedError, UnauthorizedError),
+            ("", ToolInvocationError, IntentClassificationError),
+        ] {
+            assert_eq!(ErrorType::of(code, true), of_understood, "{code}");
+            assert_eq!(ErrorType::of(code, false), of_other, "{code}");
         }
     }
 

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::approvers::Approvers;
 use crate::name::Name;
 use crate::valid::{Report, Rules, Valid};
 
@@ -62,6 +63,10 @@ pub struct StdioConfig {
     /// Environment variables, added to the few that every server gets.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// The folder that it runs in, relative to the app folder; that of Convoke itself by default. A relative `command`
+    /// with a `/` in it is relative to this folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
 }
 
 /// A remote server.
@@ -82,6 +87,7 @@ impl fmt::Debug for StdioConfig {
             .field("command", &self.command)
             .field("args", &self.args.len())
             .field("env", &self.env.keys())
+            .field("cwd", &self.cwd)
             .finish_non_exhaustive()
     }
 }
@@ -121,6 +127,13 @@ pub struct ToolSettings {
     pub fallback_tools: Vec<String>,
     /// Whether a person must approve each call.
     pub approval: Approval,
+    /// Template of the question before a call that a person must approve; over `tool`, `arguments` and `details`, the
+    /// arguments in words. `messages.approval` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_question: Option<String>,
+    /// Who may answer it; the app's `approvers` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvers: Option<Approvers>,
     /// A read-only tool that reports whether a call with unknown outcome took effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
@@ -156,7 +169,7 @@ pub struct VerifyFields {
 }
 
 fn default_done() -> String {
-    "result['done']".to_owned()
+    "result['done'] | default(none)".to_owned()
 }
 
 fn default_gives() -> String {
@@ -199,6 +212,9 @@ pub enum Approval {
 
 impl Rules for ToolSettings {
     fn rules(&self, report: &mut Report) {
+        if let Some(approvers) = &self.approvers {
+            report.within("approvers", |report| approvers.rules(report));
+        }
         report.require(
             self.timeout_seconds != Some(0),
             "timeout_seconds",
@@ -239,6 +255,12 @@ impl Rules for McpServerFields {
                     "mcp_server.command_empty",
                     "command is empty; name the program that serves the tools",
                 );
+                report.require(
+                    config.cwd.as_deref() != Some(""),
+                    "cwd",
+                    "mcp_server.cwd_empty",
+                    "cwd is empty; write `.` for the app folder",
+                );
             }),
             Transport::Sse(config) => url_rules("sse", config, report),
             Transport::Http(config) => url_rules("http", config, report),
@@ -262,6 +284,7 @@ mod tests {
             command: "server".into(),
             args: vec!["--key=hunter2".into()],
             env: map("API_KEY"),
+            cwd: None,
         };
         let remote = UrlConfig {
             url: "https://me:hunter2@host".into(),

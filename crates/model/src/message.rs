@@ -132,11 +132,13 @@ impl Rules for MessageFields {
             "message.too_many_parts",
             format_args!("a message carries at most {MAX_PARTS} parts"),
         );
-        report.within("parts", |report| {
-            for (index, part) in self.parts.iter().enumerate() {
-                report.within(index, |report| part.rules(report));
-            }
-        });
+        if !self.parts.is_empty() {
+            report.within("parts", |report| {
+                for (index, part) in self.parts.iter().enumerate() {
+                    report.within(index, |report| part.rules(report));
+                }
+            });
+        }
         report.require(
             self.tool_calls.is_empty() || self.role == Role::Assistant,
             "tool_calls",

@@ -6,12 +6,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::approvers::Approvers;
 use crate::decision::TargetKind;
 use crate::name::Name;
 use crate::options::Order;
 use crate::reasoning::Pattern;
-use crate::scorecard::MIN_CRITERION_DESCRIPTION;
+
 use crate::valid::{Report, Rules};
+
+/// Fewest characters in the description of a criterion, so that it says something specific.
+const MIN_CRITERION_DESCRIPTION: usize = 10;
 
 /// One node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +40,10 @@ pub struct Node {
     /// template over the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// Who may answer the question of a human node, or the one before a node's call; those of the tool, else of the app, by
+    /// default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvers: Option<Approvers>,
     /// At a condition node: expression over the state whose value selects the edge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expression: Option<String>,
@@ -176,6 +184,7 @@ impl Node {
             output: None,
             join: Join::default(),
             map: None,
+            approvers: None,
             timeout_seconds: None,
             retries: 0,
             retry_delay_ms: default_retry_delay(),
@@ -288,6 +297,15 @@ impl Node {
 
 impl Rules for Node {
     fn rules(&self, report: &mut Report) {
+        if let Some(approvers) = &self.approvers {
+            report.within("approvers", |report| approvers.rules(report));
+            report.require(
+                !self.kind.is_immediate() && self.kind != NodeKind::Route,
+                "approvers",
+                "node.approvers",
+                "a node of this type asks no person; remove approvers",
+            );
+        }
         self.routing_rules(report);
         report.require(
             self.agent.is_some() == (self.kind == NodeKind::Agent),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::confidence::Confidence;
 use crate::name::Name;
+use crate::placeholder::{read_partial, read_prompt};
 use crate::valid::{Report, Rules, Valid};
 
 /// Validated router options.
@@ -33,8 +34,11 @@ pub struct RouterOptionsFields {
     /// The model's system prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// Template of the model's prompt, over `request` and `catalogue`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Template of the model's prompt, over `request` and `catalogue`, which may be written as `{0}` and `{1}`.
+    #[serde(
+        deserialize_with = "read_prompt",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub user_prompt_template: Option<String>,
     /// Heading of the catalogue.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,7 +121,9 @@ pub type AggregatorOptions = Valid<AggregatorOptionsFields>;
 pub struct AggregatorOptionsFields {
     /// The answer when every agent failed.
     pub default_fallback_message: String,
-    /// Template of the answer when some failed, over `success_message` and `failure_message`.
+    /// Template of the answer when some failed, over `success_message` and `failure_message`, which may be written as
+    /// `{successMessage}` and `{failureMessage}`.
+    #[serde(deserialize_with = "read_partial")]
     pub partial_failure_template: String,
     /// Whether results are joined as prose instead of line by line.
     pub enable_natural_language_joining: bool,
@@ -221,57 +227,6 @@ impl Rules for DispatchOptionsFields {
 /// Limit of conversation turns passed along with a part of a message.
 pub const MAX_CONTEXT_TURNS: u32 = 50;
 
-/// Validated deadlines.
-pub type Deadlines = Valid<DeadlinesFields>;
-
-/// Time limits of a request. A limit that is passed down can only shrink.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-#[schemars(rename = "Deadlines")]
-pub struct DeadlinesFields {
-    /// Milliseconds for the whole task.
-    #[schemars(range(min = 1))]
-    pub task_ms: u64,
-    /// Milliseconds for one tool call.
-    #[schemars(range(min = 1))]
-    pub tool_ms: u64,
-}
-
-impl Default for DeadlinesFields {
-    fn default() -> Self {
-        Self {
-            task_ms: 60_000,
-            tool_ms: 50_000,
-        }
-    }
-}
-
-impl Default for Valid<DeadlinesFields> {
-    fn default() -> Self {
-        // A unit test checks that the defaults are valid.
-        Self::unchecked(DeadlinesFields::default())
-    }
-}
-
-impl Rules for DeadlinesFields {
-    fn rules(&self, report: &mut Report) {
-        for (field, ms) in [("task_ms", self.task_ms), ("tool_ms", self.tool_ms)] {
-            report.require(
-                ms > 0,
-                field,
-                "deadlines.zero",
-                format_args!("{field} must be at least 1"),
-            );
-        }
-        report.require(
-            self.tool_ms <= self.task_ms,
-            "tool_ms",
-            "deadlines.tool_over_task",
-            "tool_ms cannot be more than task_ms",
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,7 +245,5 @@ mod tests {
         assert_eq!(aggregator, AggregatorOptions::default());
         let dispatch: DispatchOptions = serde_json::from_value(empty()).unwrap();
         assert_eq!(dispatch, DispatchOptions::default());
-        let deadlines: Deadlines = serde_json::from_value(empty()).unwrap();
-        assert_eq!(deadlines, Deadlines::default());
     }
 }

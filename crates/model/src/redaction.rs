@@ -218,6 +218,15 @@ impl Redaction {
                 is_token: true,
             });
         }
+        if let Some((start, length)) = quoted_value(rest)
+            && self.is_listed(before)
+        {
+            return Some(LabelledSecret {
+                start,
+                length,
+                is_token: false,
+            });
+        }
         let kind = self.kind_by_name(before)?;
         if !matches!(kind, Sensitive::Keys | Sensitive::Tokens) {
             return None;
@@ -245,6 +254,22 @@ struct LabelledSecret {
 
 fn normalized(name: &str) -> String {
     name.to_lowercase().replace('-', "_")
+}
+
+/// The place of the text in quotes after the name of a field, as in `name="…"` and `"name":"…"`, without the quotes. A
+/// text that is cut off ends with the line.
+fn quoted_value(after_name: &str) -> Option<(usize, usize)> {
+    let rest = after_name.strip_prefix('"').unwrap_or(after_name);
+    let rest = rest.strip_prefix(['=', ':'])?.trim_start_matches(' ');
+    let text = rest.strip_prefix('"')?;
+    let mut is_escaped = false;
+    let end = text.find(|character| {
+        let ends = character == '"' && !is_escaped;
+        is_escaped = character == '\\' && !is_escaped;
+        ends
+    });
+    let length = end.unwrap_or(text.len());
+    (length > 0).then_some((after_name.len() - text.len(), length))
 }
 
 /// The length of a value in a log line.
@@ -416,6 +441,27 @@ mod tests {
         );
         assert_eq!(Redaction::nothing().value(&value), value);
         assert!(serde_json::from_value::<Redaction>(json!({ "remove": ["names"] })).is_err());
+    }
+
+    #[test]
+    fn the_fields_of_an_app_are_removed_from_texts_too() {
+        let redaction: Redaction =
+            serde_json::from_value(json!({ "remove": [], "fields": ["salary"] })).unwrap();
+        for (text, clean) in [
+            (
+                r#"pay base_salary="5 \"net\" k" to="Ann""#,
+                r#"pay base_salary="[removed]" to="Ann""#,
+            ),
+            (
+                r#"{"salary":"five, or so","to":"Ann"}"#,
+                r#"{"salary":"[removed]","to":"Ann"}"#,
+            ),
+            (r#"{"salary": "five, or"#, r#"{"salary": "[removed]"#),
+            ("the salary is paid", "the salary is paid"),
+            ("salary: paid", "salary: paid"),
+        ] {
+            assert_eq!(redaction.text(text), clean);
+        }
     }
 
     #[test]

@@ -25,9 +25,6 @@ pub struct RetentionPolicyFields {
     pub by_task: BTreeMap<String, u32>,
     /// Days by final state.
     pub by_status: BTreeMap<TaskState, u32>,
-    /// Milliseconds that a Redis store keeps an ended task.
-    #[schemars(range(min = 1))]
-    pub redis_ttl_ms: u64,
 }
 
 impl Default for RetentionPolicyFields {
@@ -36,7 +33,6 @@ impl Default for RetentionPolicyFields {
             default_days: DEFAULT_RETENTION_DAYS,
             by_task: BTreeMap::new(),
             by_status: BTreeMap::new(),
-            redis_ttl_ms: 24 * 60 * 60 * 1_000,
         }
     }
 }
@@ -88,12 +84,6 @@ impl Rules for RetentionPolicyFields {
                 );
             }
         });
-        report.require(
-            self.redis_ttl_ms > 0,
-            "redis_ttl_ms",
-            "retention.ttl_zero",
-            "redis_ttl_ms must be at least 1",
-        );
     }
 }
 

@@ -80,6 +80,10 @@ pub struct Reference {
     pub id: String,
     /// The field with the item's display name.
     pub label: String,
+    /// What kind of thing the items are. Ids are compared only between items of the same kind. By default, every list of
+    /// every tool is a kind of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Name>,
     /// Generic nouns for such an item: `task`, `to-do`. They refer to no particular one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nouns: Vec<String>,
@@ -122,6 +126,30 @@ pub struct ShownItems {
     pub id: String,
     /// The field with the item's display name.
     pub label: String,
+    /// What kind of thing the items are, as in `refers_to`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Name>,
+}
+
+/// The kind of items of which the app says none: those of one list of one tool.
+fn own_kind(tool: &str, items: &str) -> String {
+    format!("{tool}/{items}")
+}
+
+impl Reference {
+    /// The kind of its items.
+    pub fn kind(&self) -> String {
+        let kind = self.kind.as_ref().map(Name::to_string);
+        kind.unwrap_or_else(|| own_kind(&self.tool, &self.items))
+    }
+}
+
+impl ShownItems {
+    /// The kind of the items, where this tool lists them.
+    pub fn kind(&self, tool: &str) -> String {
+        let kind = self.kind.as_ref().map(Name::to_string);
+        kind.unwrap_or_else(|| own_kind(tool, self.items.as_deref().unwrap_or_default()))
+    }
 }
 
 impl Rules for SkillFields {

@@ -7,16 +7,15 @@ use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::artifact::Artifact;
+use crate::answer::Answer;
+use crate::decision::Decision;
 use crate::message::Message;
 use crate::name::Name;
 use crate::task_state::{Stage, TaskState};
 use crate::user::UserId;
-use crate::valid::{Invalid, Report, Rules, Valid};
-use crate::work::Work;
+use crate::valid::{Report, Rules, Valid};
 
 /// Days that a task is kept by default.
 pub const DEFAULT_RETENTION_DAYS: u32 = 7;
@@ -30,8 +29,9 @@ pub type Task = Valid<TaskFields>;
 pub struct TaskFields {
     /// Identifies the task.
     pub id: Uuid,
-    /// The conversation.
-    pub session_id: Uuid,
+    /// The conversation. A child task has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<Uuid>,
     /// The owner. No other user can see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<UserId>,
@@ -50,14 +50,13 @@ pub struct TaskFields {
     #[serde(default, deserialize_with = "crate::reading::null_as_default")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Message>,
-    /// Artifacts made by the task.
-    #[serde(default, deserialize_with = "crate::reading::null_as_default")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub artifacts: Vec<Artifact>,
-    /// Results of the stages so far.
-    #[serde(default, skip_serializing_if = "Work::is_empty")]
-    pub work: Work,
-    /// The result.
+    /// How the request was understood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+    /// The answer, also of a task that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// The result: the answer's text, if the task succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
     /// The error, if the task has no result.
@@ -77,10 +76,6 @@ pub struct TaskFields {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// Other data.
-    #[serde(default, deserialize_with = "crate::reading::null_as_default")]
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
 }
 
 /// State and stage of a task. A bare state, such as `"working"`, can be read too.
@@ -158,127 +153,6 @@ impl<'de> Deserialize<'de> for TaskStatus {
     }
 }
 
-impl Valid<TaskFields> {
-    /// A new task, waiting to be worked on.
-    pub fn submit(
-        id: Uuid,
-        session_id: Uuid,
-        owner: Option<UserId>,
-        description: impl Into<String>,
-        at: Timestamp,
-    ) -> Result<Self, Invalid> {
-        Self::new(TaskFields {
-            id,
-            session_id,
-            owner,
-            description: description.into(),
-            status: TaskStatus {
-                timestamp: Some(at),
-                ..TaskState::Submitted.into()
-            },
-            assigned_agent: None,
-            parent_task_id: None,
-            history: Vec::new(),
-            artifacts: Vec::new(),
-            work: Work::default(),
-            result: None,
-            error: None,
-            tags: Vec::new(),
-            retention_days: None,
-            created_at: at,
-            started_at: None,
-            completed_at: None,
-            metadata: Map::new(),
-        })
-    }
-
-    /// Starts work, or continues after a person's answer.
-    pub fn start(self, at: Timestamp) -> Result<Self, Invalid> {
-        self.transition(TaskState::Working, None, at, |task| {
-            task.started_at.get_or_insert(at);
-        })
-    }
-
-    /// Enters a stage.
-    pub fn enter(self, stage: Stage, at: Timestamp) -> Result<Self, Invalid> {
-        let legal = self.status.state == TaskState::Working
-            && self
-                .status
-                .stage
-                .is_none_or(|present| present.can_become(stage));
-        if !legal {
-            let present = self.status.stage.map_or("no stage", Stage::as_str);
-            return Err(Invalid::one(
-                "task.stage_move",
-                format!(
-                    "a {} task at {present} cannot enter the stage {stage}",
-                    self.status.state
-                ),
-            ));
-        }
-        self.with(|task| {
-            task.status.stage = Some(stage);
-            task.status.timestamp = Some(at);
-        })
-    }
-
-    /// Waits for a person's answer to a question.
-    pub fn ask(self, question: Message, at: Timestamp) -> Result<Self, Invalid> {
-        self.transition(TaskState::InputRequired, Some(question), at, |_| {})
-    }
-
-    /// Ends the task with a result.
-    pub fn complete(self, result: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
-        self.transition(TaskState::Completed, None, at, |task| {
-            task.result = Some(result.into());
-        })
-    }
-
-    /// Ends the task with an error.
-    pub fn fail(self, error: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
-        self.transition(TaskState::Failed, None, at, |task| {
-            task.error = Some(error.into());
-        })
-    }
-
-    /// Cancels the task.
-    pub fn cancel(self, at: Timestamp) -> Result<Self, Invalid> {
-        self.transition(TaskState::Canceled, None, at, |_| {})
-    }
-
-    /// Rejects the task.
-    pub fn reject(self, error: impl Into<String>, at: Timestamp) -> Result<Self, Invalid> {
-        self.transition(TaskState::Rejected, None, at, |task| {
-            task.error = Some(error.into());
-        })
-    }
-
-    /// Changes the state, with a message for the client; an error if the transition is illegal.
-    pub fn transition(
-        self,
-        next: TaskState,
-        message: Option<Message>,
-        at: Timestamp,
-        change: impl FnOnce(&mut TaskFields),
-    ) -> Result<Self, Invalid> {
-        if !self.status.state.can_become(next) {
-            return Err(Invalid::one(
-                "task.move",
-                format!("a task that is {} cannot become {next}", self.status.state),
-            ));
-        }
-        self.with(|task| {
-            task.status.state = next;
-            task.status.message = message;
-            task.status.timestamp = Some(at);
-            if next.is_final() {
-                task.completed_at = Some(at);
-            }
-            change(task);
-        })
-    }
-}
-
 impl Rules for TaskFields {
     fn rules(&self, report: &mut Report) {
         let state = self.status.state;
@@ -330,7 +204,6 @@ impl Rules for TaskFields {
             "task.retention_zero",
             "retention_days must be at least 1",
         );
-        report.within("work", |report| self.work.rules_for(self.id, report));
         self.time_rules(report);
     }
 }
@@ -373,56 +246,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn task() -> Task {
-        Task::submit(
-            Uuid::nil(),
-            Uuid::nil(),
-            None,
-            "buy milk",
-            Timestamp::UNIX_EPOCH,
-        )
-        .unwrap()
-    }
-
-    #[test]
-    fn a_task_follows_only_legal_transitions() {
-        let at = Timestamp::UNIX_EPOCH;
-        let question = Message::assistant("which milk?", at).unwrap();
-        let done = task()
-            .start(at)
-            .and_then(|task| task.enter(Stage::Planning, at))
-            .and_then(|task| task.ask(question, at))
-            .and_then(|task| task.start(at))
-            .and_then(|task| task.enter(Stage::Sending, at))
-            .and_then(|task| task.complete("bought", at))
-            .unwrap();
-        assert_eq!(done.status.state, TaskState::Completed);
-        assert_eq!(done.completed_at, Some(at));
-        assert!(done.cancel(at).unwrap_err().has("task.move"));
-        assert!(
-            task()
-                .complete("too soon", at)
-                .unwrap_err()
-                .has("task.move")
-        );
-        assert!(
-            task()
-                .enter(Stage::Planning, at)
-                .unwrap_err()
-                .has("task.stage_move")
-        );
-        let sending = task()
-            .start(at)
-            .and_then(|task| task.enter(Stage::Sending, at))
-            .unwrap();
-        assert!(
-            sending
-                .enter(Stage::Planning, at)
-                .unwrap_err()
-                .has("task.stage_move")
-        );
-    }
 
     #[test]
     fn a_status_is_read_in_its_short_and_its_long_form() {

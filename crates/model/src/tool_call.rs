@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::catalogue::Catalogue;
 use crate::name::Name;
 use crate::valid::{Invalid, Report, Rules, Valid};
 
@@ -183,27 +182,6 @@ impl Valid<ToolCallFields> {
             call.status = next;
             change(call);
         })
-    }
-
-    /// Checks that its tool and its domain are registered.
-    pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
-        let mut report = Report::default();
-        let tool = self.qualified_tool();
-        report.require(
-            catalogue.tools.contains(&tool),
-            "tool",
-            "tool_call.tool_unknown",
-            format_args!("no server offers `{tool}`"),
-        );
-        if let Some(domain) = &self.domain {
-            report.require(
-                catalogue.domains.contains(domain),
-                "domain",
-                "tool_call.domain_unknown",
-                format_args!("there is no domain `{domain}`"),
-            );
-        }
-        report.finish()
     }
 }
 

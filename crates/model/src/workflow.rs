@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Catalogue;
 use crate::name::Name;
 use crate::node::{Node, NodeKind, OnError};
 use crate::reasoning::Pattern;
-use crate::valid::{Invalid, Report, Rules, Valid};
+use crate::valid::{Report, Rules, Valid};
 
 /// A validated workflow.
 pub type Workflow = Valid<WorkflowFields>;
@@ -248,36 +247,6 @@ impl WorkflowFields {
     }
 }
 
-impl Valid<WorkflowFields> {
-    /// Checks that every agent and tool named by the nodes exists.
-    pub fn check_against(&self, catalogue: &Catalogue) -> Result<(), Invalid> {
-        let mut report = Report::default();
-        report.within("nodes", |report| {
-            for (name, node) in &self.nodes {
-                report.within(name, |report| {
-                    if let Some(agent) = &node.agent {
-                        report.require(
-                            catalogue.agents.contains(agent),
-                            "agent",
-                            "workflow.agent_unknown",
-                            format_args!("there is no agent `{agent}`"),
-                        );
-                    }
-                    if let Some(tool) = &node.tool {
-                        report.require(
-                            catalogue.has_tool(tool),
-                            "tool",
-                            "workflow.tool_unknown",
-                            format_args!("no server offers `{tool}`"),
-                        );
-                    }
-                });
-            }
-        });
-        report.finish()
-    }
-}
-
 impl Rules for WorkflowFields {
     fn rules(&self, report: &mut Report) {
         report.require(
@@ -358,12 +327,40 @@ impl Rules for WorkflowFields {
         );
         if let Some(cycle) = self.cycle() {
             let path = format_path(&cycle);
-            report.field(
-                "edges",
-                "workflow.cycle",
-                format!("the edges form a cycle: {path}; loop inside a node instead"),
-            );
+            let message = format!("the edges form a cycle: {path}; loop inside a node instead");
+            match self.closing_edge(&cycle) {
+                Some(index) => report.within("edges", |report| {
+                    report.within(index, |report| {
+                        report.field("to", "workflow.cycle", message);
+                    });
+                }),
+                None => report.field("edges", "workflow.cycle", message),
+            }
         }
+    }
+}
+
+impl WorkflowFields {
+    /// The edge of a cycle that leads back furthest towards the entry point.
+    fn closing_edge(&self, cycle: &[&Name]) -> Option<usize> {
+        let mut distances = BTreeMap::from([(&self.entry_point, 0_i64)]);
+        let mut reached = vec![&self.entry_point];
+        while let Some(node) = reached.pop() {
+            let next = distances.get(node).copied().unwrap_or_default() + 1;
+            for edge in self.edges.iter().filter(|edge| edge.from == *node) {
+                for target in edge.to.nodes() {
+                    if !distances.contains_key(target) {
+                        distances.insert(target, next);
+                        reached.insert(0, target);
+                    }
+                }
+            }
+        }
+        let distance = |node: &Name| distances.get(node).copied().unwrap_or_default();
+        let steps = cycle.windows(2);
+        let step = steps.max_by_key(|step| distance(step[0]) - distance(step[1]))?;
+        let mut edges = self.edges.iter();
+        edges.position(|edge| edge.from == *step[0] && edge.to.nodes().any(|node| node == step[1]))
     }
 }
 
@@ -439,6 +436,7 @@ mod tests {
 
     use super::*;
     use crate::node::NodeKind;
+    use crate::valid::Invalid;
 
     fn graph(edges: &[(&str, &str)]) -> Result<Workflow, Invalid> {
         let names: BTreeSet<_> = edges.iter().flat_map(|(from, to)| [*from, *to]).collect();
@@ -561,11 +559,5 @@ mod tests {
         let ask = Name::new("ask").unwrap();
         assert_eq!(workflow.successors(&ask).len(), 2);
         assert_eq!(workflow.max_iterations, 50);
-        assert!(
-            workflow
-                .check_against(&Catalogue::default())
-                .unwrap_err()
-                .has("workflow.tool_unknown")
-        );
     }
 }

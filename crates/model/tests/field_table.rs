@@ -106,7 +106,9 @@ fn problems(rows: &[Row]) -> Vec<String> {
         if !seen.insert(&row.field) {
             problems.push(format!("{} stands there twice", row.field));
         }
-        for place in row.places.iter().filter(|place| !exists(place)) {
+        // What is still to come has no type yet; where it will be seen is checked where the apps are run.
+        let is_missing = |place: &&String| *place != "–" && !exists(place);
+        for place in row.places.iter().filter(is_missing) {
             problems.push(format!(
                 "{} has gone to `{place}`, which does not exist",
                 row.field
@@ -125,7 +127,7 @@ fn every_field_of_the_documents_has_a_place() {
     for (document, fields) in [
         ("S0 ", 128),
         ("S1 ", 130),
-        ("S2 ", 54),
+        ("S2 ", 55),
         ("S3 ", 53),
         ("S4 ", 36),
     ] {
@@ -143,8 +145,8 @@ fn a_missing_place_is_reported() {
         "| S1 Task.colour | Task.colour | |",
         "| S1 Job.id | Job.id | |",
         "| S1 TaskStatus=asleep | TaskState=asleep | |",
-        "| S0 Scorecard.guess | derived: Scorecard::guess | |",
-        "| S0 Scorecard.evaluate | derived: Workflow::evaluate | |",
+        "| S3 Choice.guess | derived: Decision::guess | |",
+        "| S3 Choice.primary | derived: Workflow::primary | |",
         "| S1 Task.id | | |",
         "| S1 Task.both | Task.id, Task.colour | |",
     ];
@@ -153,8 +155,7 @@ fn a_missing_place_is_reported() {
     }
     let twice = "| S1 Task.id | Task.id | |\n| S1 Task.id | Task.id | |";
     assert_eq!(problems(&rows(twice)).len(), 1);
-    let right =
-        "| S1 Task.id | Task.id | |\n| S0 Scorecard.evaluate | derived: Scorecard::evaluate | |";
+    let right = "| S1 Task.id | Task.id | |\n| S3 Choice.agent | derived: Decision::primary | |";
     assert_eq!(rows(right).len(), 2);
     assert!(problems(&rows(right)).is_empty());
 }

@@ -1,4 +1,4 @@
-//! How a runtime comes to be: what it runs, with which tools, over which store.
+//! Builds a runtime: its apps, tools and store.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,7 +8,9 @@ use convoke_app::App;
 use convoke_engine::Permits;
 use convoke_flow::toolbox::RustTool;
 use convoke_llm::ModelClient;
+use convoke_mcp::StartFailure;
 use convoke_model::{Agent, AgentFields, Name};
+use convoke_store::SqliteOptions;
 use tokio::runtime::Handle;
 
 use crate::error::RuntimeError;
@@ -16,7 +18,7 @@ use crate::loader::AppLoader;
 use crate::registry::Registry;
 use crate::runtime::Runtime;
 use crate::shared_parts::SharedParts;
-use crate::wire::{self, StoreChoice};
+use crate::wire::{self, FailedStartObserver, StoreChoice};
 
 /// Collects what a [`Runtime`] is made of.
 #[must_use = "nothing happens before `build`"]
@@ -32,6 +34,7 @@ pub struct RuntimeBuilder {
     program: Option<PathBuf>,
     model_options: convoke_llm::Options,
     train_at_start: bool,
+    on_failed_start: Option<Arc<FailedStartObserver>>,
 }
 
 impl Default for RuntimeBuilder {
@@ -48,6 +51,7 @@ impl Default for RuntimeBuilder {
             program: None,
             model_options: convoke_llm::Options::default(),
             train_at_start: true,
+            on_failed_start: None,
         }
     }
 }
@@ -85,8 +89,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Where tasks are kept. Otherwise it is where the app says, else in `store.db` of the data
-    /// folder, else in memory.
+    /// Where tasks are stored. Otherwise it is where the app says, else in `store.db` of the data folder, else in
+    /// memory.
     pub fn store(mut self, store: StoreChoice) -> Self {
         self.store = Some(store);
         self
@@ -99,7 +103,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// What `${NAME}` stands for in the app's files. Otherwise it is the environment of the process.
+    /// The variables for `${NAME}` in the app's files. The default is the environment of the process.
     pub fn environment(
         mut self,
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
@@ -122,7 +126,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// What reads the app, now and as it was when older tasks were begun. It replaces what [`data`](Self::data) and
+    /// The loader of the app and its older editions. It replaces what [`data`](Self::data) and
     /// [`environment`](Self::environment) set before.
     pub fn loader(mut self, loader: AppLoader) -> Self {
         self.loader = loader;
@@ -143,6 +147,16 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Tells of each attempt to start a tool server that failed, with the last lines of its error output, which may
+    /// contain anything. Tasks that need the server are told no more than the reason.
+    pub fn on_failed_start(
+        mut self,
+        observer: impl Fn(&App, &StartFailure) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_failed_start = Some(Arc::new(observer));
+        self
+    }
+
     /// Checks everything, opens the store and begins to work on its tasks, also on those that an
     /// earlier runtime left.
     #[expect(
@@ -153,7 +167,8 @@ impl RuntimeBuilder {
         let executor = Handle::try_current().map_err(|_| RuntimeError::NoExecutor)?;
         let app = self.find_app()?;
         let parts = self.open(std::slice::from_ref(&app), executor)?;
-        Runtime::start(app, parts)
+        let permits = Permits::new(parts.concurrent_tasks);
+        Runtime::start(app, parts, permits)
     }
 
     /// The same for every app that was named, over one store.
@@ -189,18 +204,25 @@ impl RuntimeBuilder {
             Some(store) => store,
             None => StoreChoice::of_apps(apps, self.loader.data_folder())?,
         };
-        let limits = apps.iter().map(|app| app.config.limits.concurrent_tasks);
-        let concurrent_tasks = self.concurrent_tasks.or_else(|| limits.max());
+        let limits = apps.iter().map(|app| &app.config.limits);
+        let most = limits.clone().map(|limits| limits.concurrent_tasks).max();
+        let concurrent_tasks = self.concurrent_tasks.or(most);
+        let queued_writes = limits.map(|limits| limits.queued_writes as usize).max();
+        let default = SqliteOptions::default();
+        let options = SqliteOptions {
+            queued_writes: queued_writes.unwrap_or(default.queued_writes),
+        };
         Ok(Arc::new(SharedParts {
             loader: self.loader,
-            store: store.open()?,
+            store: store.open_with(options)?,
             clock: wire::clock(),
             ids: wire::ids(),
             models: ModelClient::new(self.model_options),
             tools: self.tools,
             program: self.program,
-            permits: Permits::new(concurrent_tasks.unwrap_or(1) as usize),
+            concurrent_tasks: concurrent_tasks.unwrap_or(1) as usize,
             train_at_start: self.train_at_start,
+            on_failed_start: self.on_failed_start,
             executor,
         }))
     }

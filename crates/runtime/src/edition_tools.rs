@@ -69,6 +69,16 @@ impl OpenTools {
         tools
     }
 
+    /// Begins to start the tool servers of the edition that was opened last.
+    pub(crate) fn start_newest(&self) {
+        let newest = self.lock().last().and_then(Weak::upgrade);
+        if let Some(newest) = newest {
+            let servers = newest.servers.clone();
+            let Ending { tracker, executor } = &self.ending;
+            tracker.spawn_on(async move { servers.start().await }, executor);
+        }
+    }
+
     /// Ends the tool servers of all editions, and waits until they are gone.
     pub(crate) async fn shutdown(&self) {
         let open = std::mem::take(&mut *self.lock());

@@ -1,10 +1,10 @@
-//! Puts an app together: as it is, and as it was when older tasks were begun.
+//! Assembles the editions of an app: the current one, and those of older tasks.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use convoke_app::App;
-use convoke_engine::{Edition, EditionError, Editions, Engine, Options, Reloader, Worker};
+use convoke_engine::{Edition, EditionError, Editions, Engine, Options, Permits, Reloader, Worker};
 use convoke_flow::toolbox::{Approvals, Toolbox};
 use convoke_flow::{Assistant, Classifiers, Performer, PerformerOptions};
 use convoke_model::{AgentFields, Clock, Ids, Invalid, LlmConfig};
@@ -14,9 +14,9 @@ use futures::future::BoxFuture;
 
 use crate::edition_tools::OpenTools;
 use crate::error::RuntimeError;
-use crate::loader::kept_definition;
+use crate::loader::stored_definition;
 use crate::shared_parts::SharedParts;
-use crate::wire::{clock, ids, tool_limits, tool_servers};
+use crate::wire::{clock, ids, observed_tool_servers, tool_limits};
 
 /// What works on an app's tasks.
 pub(crate) type AppWorker = Worker<Assistant, Performer>;
@@ -24,13 +24,13 @@ pub(crate) type AppWorker = Worker<Assistant, Performer>;
 /// What gives that worker another edition.
 pub(crate) type AppReloader = Reloader<Assistant, Performer>;
 
-/// Puts together the app as it is, and as it was when older tasks were begun.
+/// Assembles the current edition of an app, and those of older tasks.
 #[derive(Clone)]
 pub(crate) struct AppEditions(Arc<Inner>);
 
 struct Inner {
     parts: Arc<SharedParts>,
-    /// The app that new tasks are begun with.
+    /// The app that new tasks start with.
     app: RwLock<Arc<App>>,
     approvals: Approvals,
     tools: OpenTools,
@@ -50,7 +50,10 @@ impl AppEditions {
     }
 
     /// The engine that accepts tasks for the app, and the worker that carries them out.
-    pub(crate) fn assemble(&self) -> Result<(Engine<Assistant>, AppWorker), RuntimeError> {
+    pub(crate) fn assemble(
+        &self,
+        permits: Permits,
+    ) -> Result<(Engine<Assistant>, AppWorker), RuntimeError> {
         let parts = &self.0.parts;
         let app = &self.app();
         let edition = self.begin_edition(app)?;
@@ -64,12 +67,11 @@ impl AppEditions {
         );
         engine.bound_backlog(app.config.limits.backlog as usize);
         let options = worker_options(app, parts.ids.next().to_string());
-        let permits = parts.permits.clone();
         let worker = Worker::sharing(permits, engine.clone(), edition.executor, options);
         Ok((engine, worker.with_editions(Arc::new(self.clone()))))
     }
 
-    /// Lets new tasks start with another edition. Nothing has changed where it cannot be assembled.
+    /// Makes another edition the current one. If it cannot be assembled, nothing changes.
     pub(crate) fn reload(
         &self,
         app: &Arc<App>,
@@ -107,7 +109,9 @@ impl AppEditions {
     /// An app with what carries out its calls. Its tool servers are started once they are used.
     fn edition(&self, app: &Arc<App>) -> Result<Edition<Assistant, Performer>, RuntimeError> {
         let parts = &self.0.parts;
-        let servers = tool_servers(app, parts.program.clone());
+        parts.loader.make_data_folder(app);
+        let observer = parts.on_failed_start.clone();
+        let servers = observed_tool_servers(app, parts.program.clone(), observer);
         let mut toolbox = Toolbox::within(
             self.0.tools.own(servers),
             Arc::clone(&parts.clock),
@@ -138,8 +142,8 @@ impl AppEditions {
         Ok(Arc::new(assistant.with_approvals(self.0.approvals.clone())))
     }
 
-    /// The engine for the edition that a task was begun with. Where that is not the `current` one, it has no
-    /// worker of its own.
+    /// The engine for the edition that a task started with. Where that is not the `current` one, it has no worker of
+    /// its own.
     pub(crate) async fn engine_of(
         &self,
         current: &Engine<Assistant>,
@@ -149,23 +153,23 @@ impl AppEditions {
             return Ok(current.clone());
         }
         let parts = &self.0.parts;
-        let kept = kept_definition(&*parts.store, definition).await?;
-        let app = self.read(&kept)?;
+        let stored = stored_definition(&*parts.store, definition).await?;
+        let app = self.read(&stored)?;
         let (clock, ids) = (Arc::clone(&parts.clock), Arc::clone(&parts.ids));
         let store = Arc::clone(&parts.store);
         let assistant = self.assistant(&app)?;
-        Ok(engine_over(assistant, &app, kept, store, clock, ids))
+        Ok(engine_over(assistant, &app, stored, store, clock, ids))
     }
 
-    /// Reads the app as it was when older tasks were begun. Keys that the program set, which are not kept, are taken
+    /// Reads the app as it was when older tasks started. Keys that the program set, which are not stored, are taken
     /// from the same models of the app as it is.
-    fn read(&self, kept: &Definition) -> Result<Arc<App>, EditionError> {
-        if !kept.trusted {
-            return Err(EditionError::Unavailable(untrusted(&kept.hash)));
+    fn read(&self, stored: &Definition) -> Result<Arc<App>, EditionError> {
+        if !stored.trusted {
+            return Err(EditionError::Unavailable(untrusted(&stored.hash)));
         }
         let now = self.app();
         let loader = &self.0.parts.loader;
-        let mut app = loader.load_kept(kept, &now.folder)?;
+        let mut app = loader.load_stored(stored, &now.folder)?;
         for agent in &mut app.agents {
             if let Some(same) = now.agent(agent.name.as_str()) {
                 let changed = agent.clone().with(|agent| give_keys(agent, same));
@@ -173,6 +177,11 @@ impl AppEditions {
             }
         }
         Ok(Arc::new(app))
+    }
+
+    /// Begins to start the tool servers of the newest edition, before anything uses them.
+    pub(crate) fn start_tool_servers(&self) {
+        self.0.tools.start_newest();
     }
 
     /// Ends the tool servers of all editions.
@@ -216,7 +225,7 @@ fn give_keys(agent: &mut AgentFields, same: &AgentFields) {
     }
 }
 
-/// Why what somebody else wrote is not run, and what its user can do.
+/// The error for an untrusted definition, with what its user can do.
 fn untrusted(hash: &str) -> String {
     format!(
         "it came with tasks from another store and is not trusted yet; `convoke tasks trust {hash}` \
@@ -224,14 +233,14 @@ fn untrusted(hash: &str) -> String {
     )
 }
 
-/// An engine for an app that accepts tasks and what is said to them, and leaves the work to others.
+/// An engine that accepts tasks and signals for an app, without a worker.
 pub fn engine(app: &Arc<App>, store: Arc<dyn Store>) -> Result<Engine<Assistant>, RuntimeError> {
-    engine_of_kept(app, definition(app), store)
+    engine_of_stored(app, definition(app), store)
 }
 
 /// The same for an app that was read from this definition. Its tasks are trusted as far as the definition
 /// is.
-pub fn engine_of_kept(
+pub fn engine_of_stored(
     app: &Arc<App>,
     definition: Definition,
     store: Arc<dyn Store>,
@@ -268,7 +277,7 @@ fn engine_over(
     )
 }
 
-/// What is kept of an app with its tasks. Whoever runs an app trusts it.
+/// The definition of an app, stored with its tasks. An app that its user runs is trusted.
 fn definition(app: &App) -> Definition {
     Definition {
         hash: app.hash.clone(),
@@ -335,7 +344,6 @@ fn may_exist(tool: &str, app: &App, toolbox: &Toolbox) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use convoke_engine::Permits;
     use convoke_llm::ModelClient;
     use convoke_model::SkillFields;
     use serde_json::json;
@@ -363,6 +371,7 @@ mod tests {
 
     fn editions(app: Arc<App>, train_at_start: bool) -> AppEditions {
         let parts = SharedParts {
+            on_failed_start: None,
             loader: AppLoader::new(),
             store: StoreChoice::Memory.open().unwrap(),
             clock: clock(),
@@ -370,7 +379,7 @@ mod tests {
             models: ModelClient::new(convoke_llm::Options::default()),
             tools: Vec::new(),
             program: None,
-            permits: Permits::new(1),
+            concurrent_tasks: 1,
             train_at_start,
             executor: Handle::current(),
         };
@@ -380,7 +389,7 @@ mod tests {
     #[tokio::test]
     async fn editions_with_the_same_skills_share_what_was_trained_at_the_start() {
         let editions = editions(app("Bought.", "buy some milk"), true);
-        let (_engine, _worker) = editions.assemble().unwrap();
+        let (_engine, _worker) = editions.assemble(Permits::new(1)).unwrap();
         let program = |app: &Arc<App>| editions.edition(app).unwrap().program;
         // What is said to it does not change what is understood.
         let reworded = program(&app("It is bought.", "buy some milk"));
@@ -394,7 +403,7 @@ mod tests {
     async fn nothing_is_trained_where_one_request_may_not_need_it() {
         let app = app("Bought.", "buy some milk");
         let editions = editions(Arc::clone(&app), false);
-        let (_engine, _worker) = editions.assemble().unwrap();
+        let (_engine, _worker) = editions.assemble(Permits::new(1)).unwrap();
         assert!(!editions.edition(&app).unwrap().program.is_trained());
     }
 }

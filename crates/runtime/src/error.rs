@@ -60,7 +60,7 @@ pub enum RuntimeError {
     /// Everything that is wrong with an app folder.
     #[error("the app has errors:\n{}", .0.pretty())]
     App(Diagnostics),
-    /// An agent lists a tool that nobody has.
+    /// An agent lists an unknown tool.
     #[error("agent `{agent}` lists the tool `{tool}`, which nobody has; there are {known}")]
     UnknownTool {
         /// The agent.
@@ -101,10 +101,10 @@ pub enum RuntimeError {
     /// The engine or the store refused or failed.
     #[error(transparent)]
     Engine(EngineError),
-    /// A task goes on with the app that it was begun with, and that cannot be read.
+    /// The edition that a task started with cannot be read.
     #[error("the app as it was when the task was begun cannot be read: {0}")]
     Edition(#[from] EditionError),
-    /// Nobody works on tasks any more.
+    /// The runtime runs no more tasks.
     #[error("the worker stopped before its work was done: {reason}")]
     Stopped {
         /// Why.

@@ -6,23 +6,25 @@ mod builder;
 mod edition_tools;
 mod editions;
 mod error;
-mod following;
 mod loader;
+mod parts;
 mod registry;
 mod runtime;
 mod shared_parts;
+mod task_events;
 mod tasks;
 mod wire;
 
 pub use builder::RuntimeBuilder;
-pub use editions::{engine, engine_of_kept};
+pub use editions::{engine, engine_of_stored};
 pub use error::RuntimeError;
-pub use following::TaskEvents;
-pub use loader::{AppLoader, kept_definition};
+pub use loader::{AppLoader, stored_definition};
 pub use registry::{Registry, ReloadOutcome};
 pub use runtime::{Runtime, local_user};
+pub use task_events::TaskEvents;
 pub use tasks::{
-    DEFAULT_TASKS_PER_PAGE, ForkPoint, MAX_TASKS_PER_PAGE, TaskInfo, TaskPage, TaskQuery, TaskView,
+    DEFAULT_TASKS_PER_PAGE, ForkPoint, MAX_TASKS_PER_PAGE, QuestionReply, TaskInfo, TaskPage,
+    TaskQuery, TaskView,
 };
 pub use wire::{StoreChoice, tool_servers};
 
@@ -34,16 +36,18 @@ pub use convoke_engine::{
 pub use convoke_flow::ports::Caller;
 pub use convoke_flow::toolbox::{RustTool, ToolContext, ToolEffect, ToolError};
 pub use convoke_flow::{
-    Assistant, DecisionCandidate, FlowError, FollowedTask, Incoming, MAX_ANSWER_BYTES,
-    MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS, MAX_TAGS, TaskEvent, TaskEventKind, TaskUpdate,
+    Assistant, Attachment, DecisionCandidate, FlowError, FollowedTask, IncomingRequest,
+    MAX_ANSWER_BYTES, MAX_HISTORY_BYTES, MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS, MAX_TAGS,
+    TaskEvent, TaskEventKind, TaskUpdate,
 };
 pub use convoke_llm::Options as ModelOptions;
-pub use convoke_mcp::ToolServers;
+pub use convoke_mcp::{StartFailure, ToolServers};
 pub use convoke_model::{
-    Agent, AgentFields, AgentLimits, Answer, AnswerFields, Channel, Clock, Ids, Invalid, LlmConfig,
-    Name, Reliance, TaskState, ToolCall, ToolCallFields, ToolCallStatus, UserId,
+    Agent, AgentFields, AgentLimits, Answer, AnswerFields, Answerer, Channel, Clock, Ids, Invalid,
+    LlmConfig, Message, MessageFields, Name, Reliance, Role, TaskState, ToolCall, ToolCallFields,
+    ToolCallStatus, UserId, UserRole,
 };
-pub use convoke_store::{Definition, PageCursor, Store, StoreError, Viewer};
+pub use convoke_store::{ConversationRecord, Definition, PageCursor, Store, StoreError, Viewer};
 
 // What the signatures speak of, and what the arguments of a tool are derived with.
 pub use jiff::Timestamp;

@@ -1,9 +1,11 @@
 //! Several apps in one process: over one store, with one model client and one limit of concurrent tasks.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use convoke_app::App;
+use convoke_engine::Permits;
+use convoke_model::Clock;
 use futures::FutureExt;
 use futures::future::{join_all, select_all};
 use tokio::sync::Mutex;
@@ -16,7 +18,7 @@ use crate::wire::StoreChoice;
 /// Apps that run in this process, by name. Each has an engine and a worker of its own; nothing of one is visible to
 /// another. [`RuntimeBuilder::build_registry`](crate::RuntimeBuilder::build_registry) starts it.
 pub struct Registry {
-    apps: RwLock<BTreeMap<String, Arc<Runtime>>>,
+    apps: BTreeMap<String, Arc<Runtime>>,
     parts: Arc<SharedParts>,
     /// Whether the caller named the store, so that no app has a say in it.
     fixed_store: bool,
@@ -40,24 +42,24 @@ impl Registry {
         fixed_store: bool,
     ) -> Result<Self, RuntimeError> {
         let mut running = BTreeMap::new();
-        for app in apps {
+        let permits = Permits::divided(parts.concurrent_tasks, apps.len());
+        for (app, permits) in apps.into_iter().zip(permits) {
             let name = app.config.name.to_string();
-            let runtime = Runtime::start(app, Arc::clone(&parts))?;
+            let runtime = Runtime::start(app, Arc::clone(&parts), permits)?;
             running.insert(name, Arc::new(runtime));
         }
         Ok(Self {
-            apps: RwLock::new(running),
+            apps: running,
             parts,
             fixed_store,
             reloading: Mutex::default(),
         })
     }
 
-    /// An app as it is now. A runtime that was taken before a reload keeps starting tasks with the edition of then.
+    /// An app's runtime. After a reload it is the same one, and starts new tasks with the app as it was read then.
     pub fn app(&self, name: &str) -> Result<Arc<Runtime>, RuntimeError> {
-        let apps = self.apps.read().unwrap_or_else(PoisonError::into_inner);
-        apps.get(name).cloned().ok_or_else(|| {
-            let known: Vec<&str> = apps.keys().map(String::as_str).collect();
+        self.apps.get(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = self.apps.keys().map(String::as_str).collect();
             RuntimeError::UnknownApp {
                 name: name.into(),
                 known: known.join(", "),
@@ -65,10 +67,14 @@ impl Registry {
         })
     }
 
-    /// All apps as they are now, in the order of their names.
+    /// All apps, in the order of their names.
     pub fn apps(&self) -> Vec<Arc<Runtime>> {
-        let apps = self.apps.read().unwrap_or_else(PoisonError::into_inner);
-        apps.values().cloned().collect()
+        self.apps.values().cloned().collect()
+    }
+
+    /// The clock that the apps go by.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.parts.clock)
     }
 
     /// Reads an app's folder again. New tasks start with what is there now; a task that has started keeps its edition,
@@ -78,7 +84,7 @@ impl Registry {
     pub async fn reload(&self, name: &str) -> Result<ReloadOutcome, RuntimeError> {
         let _one_at_a_time = self.reloading.lock().await;
         let runtime = self.app(name)?;
-        let before = Arc::clone(runtime.app());
+        let before = runtime.app();
         let (parts, folder) = (Arc::clone(&self.parts), before.folder.clone());
         let executor = &self.parts.executor;
         let reading = executor.spawn_blocking(move || parts.loader.load(&folder));
@@ -89,9 +95,7 @@ impl Registry {
             return Ok(ReloadOutcome::Unchanged);
         }
         self.check_reloadable(&before, &app)?;
-        let reloaded = Arc::new(runtime.reloaded(Arc::new(app))?);
-        let mut apps = self.apps.write().unwrap_or_else(PoisonError::into_inner);
-        apps.insert(name.into(), reloaded);
+        runtime.reload(Arc::new(app))?;
         Ok(ReloadOutcome::Reloaded)
     }
 
@@ -129,8 +133,6 @@ impl Registry {
 
 impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let apps = self.apps();
-        let names = apps.iter().map(|runtime| &runtime.app().config.name);
-        f.debug_list().entries(names).finish()
+        f.debug_list().entries(self.apps.keys()).finish()
     }
 }

@@ -1,11 +1,13 @@
 //! A running app: an engine that accepts tasks, and a worker that carries them out.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use convoke_app::App;
-use convoke_engine::{Closer, Engine, EngineError, QuestionAnswer, TaskOutcome};
-use convoke_flow::{Assistant, Incoming, check_answer, receive};
-use convoke_model::{Answer, Clock, Ids, TaskState, UserId};
+use convoke_engine::{Closer, Engine, EngineError, Permits, QuestionAnswer, TaskOutcome};
+use convoke_flow::{
+    Assistant, IncomingRequest, check_answer, receive, words_of_end, words_of_refusal,
+};
+use convoke_model::{Answer, Answerer, Clock, Ids, TaskState, UserId, UserRole};
 use convoke_store::{Store, TaskRecord, Viewer};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -28,14 +30,9 @@ use crate::shared_parts::SharedParts;
 /// What is done to a task is done for a user: a task of somebody else's, or of another app's in the same
 /// store, is one that is not there (`task.not_found`).
 pub struct Runtime {
-    app: Arc<App>,
-    pub(crate) engine: Engine<Assistant>,
-    running: Arc<RunningApp>,
-}
-
-/// What runs an app's tasks, whatever becomes of its folder meanwhile.
-struct RunningApp {
     parts: Arc<SharedParts>,
+    /// What new tasks start with. A reload replaces it.
+    current: RwLock<CurrentEdition>,
     editions: AppEditions,
     reloader: AppReloader,
     closer: Closer<Assistant>,
@@ -44,13 +41,20 @@ struct RunningApp {
     worker: Mutex<JoinSet<()>>,
 }
 
-impl Drop for RunningApp {
+/// An app, and the engine that starts tasks with it.
+#[derive(Clone)]
+struct CurrentEdition {
+    app: Arc<App>,
+    engine: Engine<Assistant>,
+}
+
+impl Drop for Runtime {
     fn drop(&mut self) {
         self.closer.close("the runtime was dropped");
     }
 }
 
-/// What is told to whoever waits for a runtime that was shut down.
+/// The error for pending waits after a shutdown.
 const SHUT_DOWN: &str = "the runtime was shut down";
 
 /// Closes an engine where its worker does not get to say how it ended.
@@ -73,9 +77,13 @@ impl Runtime {
     }
 
     /// Runs an app, beside others with the same parts.
-    pub(crate) fn start(app: Arc<App>, parts: Arc<SharedParts>) -> Result<Self, RuntimeError> {
+    pub(crate) fn start(
+        app: Arc<App>,
+        parts: Arc<SharedParts>,
+        permits: Permits,
+    ) -> Result<Self, RuntimeError> {
         let editions = AppEditions::new(Arc::clone(&app), Arc::clone(&parts));
-        let (engine, worker) = editions.assemble()?;
+        let (engine, worker) = editions.assemble(permits)?;
         let reloader = worker.reloader();
         let stop = CancellationToken::new();
         let broken = Arc::new(OnceLock::new());
@@ -95,42 +103,47 @@ impl Runtime {
         };
         running.spawn_on(work, &parts.executor);
         Ok(Self {
-            app,
-            engine,
-            running: Arc::new(RunningApp {
-                parts,
-                editions,
-                reloader,
-                closer,
-                stop,
-                broken,
-                worker: Mutex::new(running),
-            }),
+            parts,
+            current: RwLock::new(CurrentEdition { app, engine }),
+            editions,
+            reloader,
+            closer,
+            stop,
+            broken,
+            worker: Mutex::new(running),
         })
     }
 
-    /// The same app as it is now. New tasks start with it; those of this runtime keep what they started with.
-    pub(crate) fn reloaded(&self, app: Arc<App>) -> Result<Self, RuntimeError> {
+    /// Starts new tasks with the app as it is now. Tasks that have started keep what they started with. If it cannot be
+    /// assembled, nothing changes.
+    pub(crate) fn reload(&self, app: Arc<App>) -> Result<(), RuntimeError> {
         self.check_accepting()?;
-        let running = Arc::clone(&self.running);
-        let engine = running
-            .editions
-            .reload(&app, &self.engine, &running.reloader)?;
-        Ok(Self {
-            app,
-            engine,
-            running,
-        })
+        let before = self.engine();
+        let engine = self.editions.reload(&app, &before, &self.reloader)?;
+        let current = self.current.write();
+        *current.unwrap_or_else(PoisonError::into_inner) = CurrentEdition { app, engine };
+        Ok(())
+    }
+
+    fn current(&self) -> CurrentEdition {
+        let current = self.current.read();
+        current.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Begins to start the app's tool servers, which otherwise start once a task uses them. So what is wrong with one is
+    /// known before: see [`RuntimeBuilder::on_failed_start`].
+    pub fn start_tool_servers(&self) {
+        self.editions.start_tool_servers();
     }
 
     pub(crate) fn editions(&self) -> &AppEditions {
-        &self.running.editions
+        &self.editions
     }
 
-    /// Says something to the app, as the user of this machine and outside any conversation, and waits
-    /// for the answer. [`ask`](Self::ask) goes on with a conversation.
+    /// Says something to the app, as the user of this machine and outside any conversation, and waits for the answer.
+    /// [`ask`](Self::ask) continues a conversation.
     pub async fn run(&self, text: impl Into<String>) -> Result<Answer, RuntimeError> {
-        let ended = self.ask(Incoming::new(local_user(), text)).await?;
+        let ended = self.ask(IncomingRequest::new(local_user(), text)).await?;
         match ended.answer {
             Some(answer) if ended.status == TaskState::Completed => Ok(answer),
             answer => {
@@ -152,22 +165,35 @@ impl Runtime {
     }
 
     /// Says something to the app and waits until the task has ended or waits for a person.
-    pub async fn ask(&self, incoming: Incoming) -> Result<TaskOutcome, RuntimeError> {
+    pub async fn ask(&self, incoming: IncomingRequest) -> Result<TaskOutcome, RuntimeError> {
         self.check_accepting()?;
-        let request = receive(incoming, &self.app.config.limits, self.clock().now())?;
-        Ok(self.engine.run(request).await?)
+        let CurrentEdition { app, engine } = self.current();
+        let request = receive(incoming, &app.config.limits, self.clock().now())?;
+        Ok(engine.run(request).await?)
     }
 
     /// Hands in a request. Once this returns, the task is in the store and will be carried out.
-    pub async fn submit(&self, incoming: Incoming) -> Result<Uuid, RuntimeError> {
+    pub async fn submit(&self, incoming: IncomingRequest) -> Result<Uuid, RuntimeError> {
         self.check_accepting()?;
-        let request = receive(incoming, &self.app.config.limits, self.clock().now())?;
-        Ok(self.engine.submit(request).await?.id())
+        let CurrentEdition { app, engine } = self.current();
+        let request = receive(incoming, &app.config.limits, self.clock().now())?;
+        Ok(engine.submit(request).await?.id())
+    }
+
+    /// What the app says to a user whose request was refused with this code, the [`code`](RuntimeError::code) of the
+    /// error: `messages.empty`, `too_long` or `busy`. `None` for any other code.
+    pub fn words_of_refusal(&self, code: &str) -> Option<String> {
+        words_of_refusal(&self.current().app.config, code)
+    }
+
+    /// What the app says to a user whose task ended in this state without an answer: `messages.canceled` or `failure`.
+    pub fn words_of_end(&self, state: TaskState) -> String {
+        words_of_end(&self.current().app.config, state)
     }
 
     /// Waits until a user's task has ended or waits for a person.
     pub async fn wait(&self, user: UserId, task: Uuid) -> Result<TaskOutcome, RuntimeError> {
-        Ok(self.engine.wait(&self.viewer(user), task).await?)
+        Ok(self.engine().wait(&self.viewer(user), task).await?)
     }
 
     /// Answers a question of a user's task, and waits until the task has ended or waits for a person again.
@@ -180,17 +206,37 @@ impl Runtime {
         question: Option<Uuid>,
         answer: QuestionAnswer,
     ) -> Result<TaskOutcome, RuntimeError> {
-        let viewer = self.viewer(user);
-        let record = self.owned(user, task).await?;
+        let role = UserRole::User;
+        self.answer_as(Answerer { user, role }, task, question, answer)
+            .await
+    }
+
+    /// Answers a question like [`answer`](Self::answer), in a role. Operators and administrators answer about every task of
+    /// the app. Who may answer is said by the app (`approvers`); anybody else is refused (`answer.not_allowed`).
+    pub async fn answer_as(
+        &self,
+        answerer: Answerer,
+        task: Uuid,
+        question: Option<Uuid>,
+        answer: QuestionAnswer,
+    ) -> Result<TaskOutcome, RuntimeError> {
+        let viewer = match answerer.role {
+            UserRole::User => self.viewer(answerer.user),
+            UserRole::Operator | UserRole::Admin => Viewer::operator(self.engine().app()),
+        };
+        let record = self.store().task(&viewer, task).await?;
+        let record = record.ok_or(EngineError::UnknownTask(task))?;
         check_answer(&answer)?;
-        let engine = &self.engine;
-        engine.answer(&viewer, task, question, answer).await?;
+        let engine = self.engine();
+        engine
+            .answer_as(&viewer, answerer, task, question, answer)
+            .await?;
         Ok(engine.wait_beyond(&viewer, task, record.seq).await?)
     }
 
     /// A user of this app, who sees their own tasks and conversations in it and nothing else.
     pub fn viewer(&self, user: UserId) -> Viewer {
-        Viewer::user(user.uuid(), self.engine.app())
+        Viewer::user(user.uuid(), self.engine().app())
     }
 
     /// A task of a user's. A task that is not theirs does not exist.
@@ -199,10 +245,10 @@ impl Runtime {
         Ok(found.ok_or(EngineError::UnknownTask(task))?)
     }
 
-    /// Nothing new is taken in once nobody here would carry it out.
+    /// Fails if no worker of this process would run the task.
     pub(crate) fn check_accepting(&self) -> Result<(), RuntimeError> {
-        if self.running.stop.is_cancelled() {
-            let reason = self.running.broken.get().cloned();
+        if self.stop.is_cancelled() {
+            let reason = self.broken.get().cloned();
             return Err(RuntimeError::Stopped {
                 reason: reason.unwrap_or_else(|| SHUT_DOWN.into()),
             });
@@ -221,60 +267,60 @@ impl Runtime {
         tokio::select! {
             biased;
             done = work => Ok(done?),
-            error = self.engine.closed() => Err(error.into()),
+            error = self.closer.closed() => Err(error.into()),
         }
     }
 
     /// Waits until nobody works on tasks any more: without an error once the runtime was shut down, and with
     /// one where its worker broke down.
     pub async fn until_stopped(&self) -> Result<(), RuntimeError> {
-        let error = self.engine.closed().await;
-        if self.running.stop.is_cancelled() && self.running.broken.get().is_none() {
+        let error = self.closer.closed().await;
+        if self.stop.is_cancelled() && self.broken.get().is_none() {
             return Ok(());
         }
         Err(error.into())
     }
 
-    /// The app.
-    pub fn app(&self) -> &Arc<App> {
-        &self.app
+    /// The app that new tasks start with: after a reload, the app as it was read then.
+    pub fn app(&self) -> Arc<App> {
+        self.current().app
     }
 
-    /// The engine, for everything that has no method here. It knows no users: whoever has it may do everything.
-    pub fn engine(&self) -> &Engine<Assistant> {
-        &self.engine
+    /// The engine that starts tasks with it, for everything without a method here. It checks no users: its holder may do
+    /// everything. A reload leaves it as it is.
+    pub fn engine(&self) -> Engine<Assistant> {
+        self.current().engine
     }
 
     /// The store, for everything that has no method here. It knows no users either.
     pub fn store(&self) -> &Arc<dyn Store> {
-        self.engine.store()
+        &self.parts.store
     }
 
     /// The clock that the app goes by.
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.running.parts.clock
+        &self.parts.clock
     }
 
     /// The source of the app's ids.
     pub fn ids(&self) -> &Arc<dyn Ids> {
-        &self.running.parts.ids
+        &self.parts.ids
     }
 
-    /// Stops softly: takes in nothing more, finishes calls under way, leaves the rest to the next runtime,
-    /// ends tool servers. What is kept can still be looked at. Whoever calls it again waits for the same end.
+    /// Stops softly: takes in nothing more, finishes calls under way, leaves the rest to the next runtime, ends tool
+    /// servers. The store remains readable. A second call waits for the same end.
     pub async fn shutdown(&self) -> Result<(), RuntimeError> {
-        let running = &self.running;
-        running.stop.cancel();
-        let mut worker = running.worker.lock().await;
+        self.stop.cancel();
+        let mut worker = self.worker.lock().await;
         while let Some(ended) = worker.join_next().await {
             if ended.is_err() {
-                let _ = running.broken.set("it panicked".into());
+                let _ = self.broken.set("it panicked".into());
             }
         }
         drop(worker);
-        running.closer.close(SHUT_DOWN);
-        running.editions.shutdown().await;
-        match running.broken.get() {
+        self.closer.close(SHUT_DOWN);
+        self.editions.shutdown().await;
+        match self.broken.get() {
             Some(reason) => Err(RuntimeError::Stopped {
                 reason: reason.clone(),
             }),
@@ -286,12 +332,12 @@ impl Runtime {
 impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runtime")
-            .field("app", &self.app)
+            .field("app", &self.app())
             .finish_non_exhaustive()
     }
 }
 
-/// The user of this machine, where nobody is signed in. The same on every run.
+/// The user of this machine, without a sign-in. The same on every run.
 pub fn local_user() -> UserId {
     UserId::from(Uuid::new_v5(&Uuid::NAMESPACE_OID, b"convoke local user"))
 }

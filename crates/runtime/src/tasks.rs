@@ -1,6 +1,10 @@
 //! What a user may do with their tasks besides handing them in: look, list, follow, cancel, fork.
 
-use convoke_engine::{EngineError, EventCursor, Question, TaskOutcome};
+use convoke_app::INTENT_CLARIFY;
+use convoke_engine::{
+    EngineError, EventCursor, Question, QuestionAnswer, QuestionKind, TaskOutcome,
+};
+use convoke_flow::plain_answer;
 use convoke_model::{Answer, Channel, Invalid, TaskState, UserId};
 use convoke_store::{Filter, Page, PageCursor, TaskRecord, TaskSummary};
 use jiff::Timestamp;
@@ -9,8 +13,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::error::RuntimeError;
-use crate::following::TaskEvents;
+use crate::parts::asking_parts;
 use crate::runtime::Runtime;
+use crate::task_events::TaskEvents;
 
 /// Tasks in one page of a list, where [`TaskQuery::limit`] does not say otherwise.
 pub const DEFAULT_TASKS_PER_PAGE: usize = 50;
@@ -18,7 +23,7 @@ pub const DEFAULT_TASKS_PER_PAGE: usize = 50;
 /// Tasks that one page of a list may have.
 pub const MAX_TASKS_PER_PAGE: usize = 1_000;
 
-/// A task without what was said in it.
+/// A task without its messages.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TaskInfo {
@@ -26,7 +31,7 @@ pub struct TaskInfo {
     pub id: Uuid,
     /// The conversation that it belongs to.
     pub conversation: Option<Uuid>,
-    /// The task that started it, where it is a part of another.
+    /// The parent task, if it is a child.
     pub parent: Option<Uuid>,
     /// Where the request came in.
     pub channel: Channel,
@@ -99,7 +104,7 @@ pub struct TaskPage {
     pub next: Option<PageCursor>,
 }
 
-/// Which of a user's tasks, and how many at once. Everything that is said must fit.
+/// A filter of a user's tasks, and the size of a page. Every set part must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use = "a query does nothing by itself"]
 pub struct TaskQuery {
@@ -116,7 +121,7 @@ impl TaskQuery {
         Self::default()
     }
 
-    /// In this state; said several times, in one of them.
+    /// In this state; called several times, in one of them.
     pub fn state(mut self, state: TaskState) -> Self {
         self.states.push(state);
         self
@@ -184,7 +189,94 @@ impl ForkPoint {
     }
 }
 
+/// What a message says to the open question of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct QuestionReply {
+    /// The task that asks.
+    pub task: Uuid,
+    /// The task of the conversation: the one that asks, or the one that it is a part of.
+    pub whole: Uuid,
+    /// The question.
+    pub question: Uuid,
+    /// The answer, for [`Runtime::answer`].
+    pub answer: QuestionAnswer,
+}
+
+/// Tasks of a conversation that are searched for open questions.
+const ASKING_TASKS: usize = 20;
+
 impl Runtime {
+    /// Takes a plain yes or no for an answer to the question that is open in a conversation. `None` if the message says
+    /// anything else, if nothing is open, or if the app has asked something else since. With several open questions,
+    /// the message is refused (`question.several`), because it names none of them.
+    pub async fn reply_to_question(
+        &self,
+        user: UserId,
+        conversation: Uuid,
+        message: &str,
+    ) -> Result<Option<QuestionReply>, RuntimeError> {
+        let Some(agrees) = plain_answer(message) else {
+            return Ok(None);
+        };
+        let newest = TaskQuery::new().conversation(conversation);
+        let viewer = self.viewer(user);
+        let mut asking = Vec::new();
+        let said = newest.clone().limit(ASKING_TASKS);
+        for said in self.tasks(user, said).await?.tasks {
+            if said.state.awaits_person() {
+                asking.push((said.id, said.id));
+            } else if !said.state.is_final() {
+                let parts = asking_parts(self, &viewer, said.id).await?;
+                asking.extend(parts.into_iter().map(|part| (part, said.id)));
+            }
+        }
+        let mut open = Vec::new();
+        for (task, whole) in asking {
+            let questions = self.task(user, task).await?.questions;
+            let approvals = questions
+                .into_iter()
+                .filter(|question| question.about == QuestionKind::Approval);
+            open.extend(approvals.map(|question| (task, whole, question)));
+        }
+        let (task, whole, question) = match open.as_slice() {
+            [] => return Ok(None),
+            [(task, whole, question)] => (*task, *whole, question.id),
+            several => {
+                let prompts = several.iter().map(|(task, _, question)| {
+                    format!("{task} {} {}", question.id, question.prompt)
+                });
+                let prompts: Vec<_> = prompts.collect();
+                let message = format!(
+                    "several questions are open; answer one by its task and id:\n{}",
+                    prompts.join("\n")
+                );
+                let code = "question.several";
+                return Err(EngineError::Refused { code, message }.into());
+            }
+        };
+        let newest = self.tasks(user, newest.limit(1)).await?.tasks;
+        if let Some(newest) = newest.iter().find(|newest| newest.id != whole) {
+            let answer = self.task(user, newest.id).await?.answer;
+            let intent = answer.and_then(|answer| answer.metadata.get("intent").cloned());
+            if intent.is_some_and(|intent| intent == INTENT_CLARIFY) {
+                return Ok(None);
+            }
+        }
+        let message = None;
+        let answer = if agrees {
+            QuestionAnswer::Approve { message }
+        } else {
+            QuestionAnswer::Reject { message }
+        };
+        Ok(Some(QuestionReply {
+            task,
+            whole,
+            question,
+            answer,
+        }))
+    }
+
     /// A user's task as it stands.
     pub async fn task(&self, user: UserId, task: Uuid) -> Result<TaskView, RuntimeError> {
         let newest = self.store().newest(&self.viewer(user), task).await?;
@@ -216,7 +308,7 @@ impl Runtime {
     }
 
     /// What happened to a user's task after a cursor, and what happens from now on, each event once and in order, and
-    /// between them what is said in this process. Ends when the task has ended.
+    /// between them the live text of this process. Ends when the task has ended.
     pub async fn follow(
         &self,
         user: UserId,
@@ -224,7 +316,7 @@ impl Runtime {
         after: EventCursor,
     ) -> Result<TaskEvents, RuntimeError> {
         let viewer = self.viewer(user);
-        let following = convoke_flow::follow(&self.engine, &viewer, task, after).await?;
+        let following = convoke_flow::follow(&self.engine(), &viewer, task, after).await?;
         Ok(TaskEvents::new(following))
     }
 
@@ -243,7 +335,7 @@ impl Runtime {
             return Err(Invalid::one("cancel.reason_long", message).into());
         }
         let viewer = self.viewer(user);
-        Ok(self.engine.cancel(&viewer, task, reason).await?)
+        Ok(self.engine().cancel(&viewer, task, reason).await?)
     }
 
     /// Begins a task where a user's other one stood, with the app that the other was begun with. It is a task
@@ -259,7 +351,7 @@ impl Runtime {
         let record = self.owned(user, task).await?;
         let engine = self
             .editions()
-            .engine_of(&self.engine, &record.definition)
+            .engine_of(&self.engine(), &record.definition)
             .await?;
         let (viewer, step) = (self.viewer(user), point.at.step());
         Ok(engine.fork(&viewer, task, step, point.set).await?)

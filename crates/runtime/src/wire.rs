@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use convoke_app::App;
 use convoke_flow::toolbox::ToolLimits;
-use convoke_mcp::ToolServers;
+use convoke_mcp::{StartFailure, StartObserver, ToolServers};
 use convoke_model::{Clock, Ids, SystemClock, SystemIds};
-use convoke_store::{MemoryStore, SqliteStore, Store, StoreError};
+use convoke_store::{MemoryStore, SqliteOptions, SqliteStore, Store, StoreError};
 
 use crate::error::RuntimeError;
 
-/// Where tasks are kept.
+/// Where tasks are stored.
 #[derive(Clone)]
 pub enum StoreChoice {
     /// In memory: nothing is left once the runtime is gone.
@@ -84,6 +84,11 @@ impl StoreChoice {
 
     /// Opens it.
     pub fn open(&self) -> Result<Arc<dyn Store>, RuntimeError> {
+        self.open_with(SqliteOptions::default())
+    }
+
+    /// Opens it with these settings, which have no effect on a store in memory or on one that is open already.
+    pub(crate) fn open_with(&self, options: SqliteOptions) -> Result<Arc<dyn Store>, RuntimeError> {
         let path = match self {
             Self::Memory => return Ok(Arc::new(MemoryStore::new(clock()))),
             Self::Opened(store) => return Ok(Arc::clone(store)),
@@ -95,10 +100,15 @@ impl StoreChoice {
                 source,
             })?;
         }
-        let store = SqliteStore::open(path, clock()).map_err(|source| RuntimeError::Open {
+        let failed = |source| RuntimeError::Open {
             path: path.clone(),
             source,
-        })?;
+        };
+        if path.is_dir() {
+            let reason = "it is a folder; name a file in it".to_owned();
+            return Err(failed(StoreError::Unavailable(reason)));
+        }
+        let store = SqliteStore::open_with(path, clock(), options).map_err(failed)?;
         Ok(Arc::new(store))
     }
 
@@ -112,7 +122,7 @@ impl StoreChoice {
                     source: StoreError::Unavailable(_) | StoreError::ReadOnly | StoreError::Full(_),
                     ..
                 }),
-            ) => {
+            ) if !path.is_dir() => {
                 let store = SqliteStore::open_read_only(path, clock());
                 let store = store.map_err(|source| RuntimeError::Open {
                     path: path.clone(),
@@ -189,20 +199,41 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
+/// Is told of tool servers of an app that could not be started.
+pub(crate) type FailedStartObserver = dyn Fn(&App, &StartFailure) + Send + Sync;
+
 /// The app's tool servers. Nothing is started before it is used.
 ///
 /// What `convoke` means as a server's command is `program`; without one it is looked for like any
 /// other.
 pub fn tool_servers(app: &App, program: Option<PathBuf>) -> ToolServers {
+    ToolServers::new(app.servers.clone(), server_options(app, program))
+}
+
+/// The same; `observer` is told of each server that could not be started.
+pub(crate) fn observed_tool_servers(
+    app: &Arc<App>,
+    program: Option<PathBuf>,
+    observer: Option<Arc<FailedStartObserver>>,
+) -> ToolServers {
+    let mut options = server_options(app, program);
+    options.on_failed_start = observer.map(|observer| {
+        let app = Arc::clone(app);
+        StartObserver::new(move |failure| observer(&app, failure))
+    });
+    ToolServers::new(app.servers.clone(), options)
+}
+
+fn server_options(app: &App, program: Option<PathBuf>) -> convoke_mcp::Options {
     let limits = tool_limits(app);
-    let options = convoke_mcp::Options {
+    convoke_mcp::Options {
         self_exe: program,
+        app_folder: Some(absolute(&app.folder)),
         max_message_bytes: limits.result_bytes,
         max_message_values: limits.result_values,
         schema: limits.schema,
         ..convoke_mcp::Options::default()
-    };
-    ToolServers::new(app.servers.clone(), options)
+    }
 }
 
 /// The app's limits of tools, for those of servers and for those written in Rust.

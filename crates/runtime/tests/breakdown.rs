@@ -30,11 +30,11 @@ impl Store for Failing {
         self.inner.claim(claim)
     }
 
-    convoke_testkit::passes_on!(inner: now submit append renew signal task load newest conversation rest);
+    convoke_testkit::delegate!(inner: now submit append renew signal task load newest conversation rest);
 }
 
 #[tokio::test]
-async fn a_caller_is_told_that_nobody_works_any_more() {
+async fn a_caller_gets_an_error_when_the_engine_is_closed() {
     let model = ScriptedModel::start(Reply::text("Hello.")).await.unwrap();
     let agent: AgentFields = serde_json::from_value(json!({
         "name": "clerk",

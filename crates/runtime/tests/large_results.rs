@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use convoke::{
-    Incoming, QuestionAnswer, Runtime, RustTool, StoreChoice, TaskState, ToolError, local_user,
+    IncomingRequest, QuestionAnswer, Runtime, RustTool, StoreChoice, TaskState, ToolError,
+    local_user,
 };
 use convoke_testkit::{Reply, ScriptedModel};
 use schemars::JsonSchema;
@@ -88,7 +89,7 @@ async fn a_workflow_goes_on_with_a_large_result_after_a_restart_and_stores_it_on
         ("workflows/main.yaml", workflow.into()),
     ]);
     let first = runtime(app.path()).await;
-    let waiting = first.ask(Incoming::new(local_user(), "Look.")).await;
+    let waiting = first.ask(IncomingRequest::new(local_user(), "Look.")).await;
     let waiting = waiting.unwrap();
     assert_eq!(waiting.status, TaskState::InputRequired);
     first.shutdown().await.unwrap();

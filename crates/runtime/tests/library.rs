@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use convoke::{
-    AgentFields, App, Incoming, QuestionAnswer, Runtime, RuntimeBuilder, RuntimeError, RustTool,
-    StoreChoice, TaskState, ToolContext, ToolError, UserId, local_user,
+    AgentFields, App, IncomingRequest, QuestionAnswer, Runtime, RuntimeBuilder, RuntimeError,
+    RustTool, StoreChoice, TaskState, ToolContext, ToolError, UserId, local_user,
 };
 use convoke_testkit::{Reply, Script, ScriptedModel};
 use schemars::JsonSchema;
@@ -71,8 +71,8 @@ fn told(model: &ScriptedModel) -> String {
         .to_owned()
 }
 
-fn said(text: &str, conversation: Uuid) -> Incoming {
-    Incoming::new(local_user(), text).conversation(conversation)
+fn said(text: &str, conversation: Uuid) -> IncomingRequest {
+    IncomingRequest::new(local_user(), text).conversation(conversation)
 }
 
 /// An app folder with the clerk, whose leases are short.
@@ -108,7 +108,7 @@ async fn an_agent_calls_a_function_of_the_program() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_told_to_the_model() {
+async fn invalid_arguments_are_reported_to_the_model() {
     let model = model([call("add", json!({ "a": "two" })), Reply::text("Sorry.")]).await;
     let agent = agent(&model, &["add"]);
     let runtime = Runtime::builder()
@@ -399,7 +399,7 @@ fn outside_tokio_building_is_refused() {
 }
 
 #[tokio::test]
-async fn a_function_of_the_program_is_told_for_whom_it_is_called() {
+async fn a_rust_tool_gets_its_caller() {
     let spoofed = json!({ "user": Uuid::from_u128(1) });
     let model = model([call("whoami", spoofed), Reply::text("You are you.")]).await;
     let agent = agent(&model, &["rust.whoami"]);
@@ -412,7 +412,7 @@ async fn a_function_of_the_program_is_told_for_whom_it_is_called() {
     let runtime = Runtime::builder().agent(agent).tool(whoami).build();
     let runtime = runtime.await.unwrap();
     let (user, conversation) = (Uuid::from_u128(0xB0B), Uuid::from_u128(2));
-    let incoming = Incoming::new(UserId::from(user), "Who am I?").conversation(conversation);
+    let incoming = IncomingRequest::new(UserId::from(user), "Who am I?").conversation(conversation);
     runtime.ask(incoming).await.unwrap();
     assert_eq!(told(&model), user.to_string());
     runtime.shutdown().await.unwrap();
@@ -450,7 +450,9 @@ async fn an_agent_calls_a_function_that_needs_approval_once_somebody_agrees() {
         let (pay, paid) = pay();
         let builder = Runtime::builder().agent(agent(&model, &[listed])).tool(pay);
         let runtime = builder.build().await.unwrap();
-        let waiting = runtime.ask(Incoming::new(local_user(), "Pay.")).await;
+        let waiting = runtime
+            .ask(IncomingRequest::new(local_user(), "Pay."))
+            .await;
         let waiting = waiting.unwrap();
         assert_eq!(waiting.status, TaskState::InputRequired);
         let prompt = &waiting.questions[0].prompt;

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use convoke::{
-    AgentFields, EventCursor, Incoming, Live, LiveUpdate, Map, QuestionAnswer, Runtime,
+    AgentFields, EventCursor, IncomingRequest, Live, LiveUpdate, Map, QuestionAnswer, Runtime,
     RuntimeError, RustTool, StoreChoice, TaskEvents, ToolError, Uuid, Value, json, local_user,
 };
 use convoke_store::Viewer;
@@ -46,8 +46,8 @@ async fn stuck() -> (Arc<Runtime>, Arc<Notify>, ScriptedModel) {
     (Arc::new(runtime), hanging, model)
 }
 
-fn said() -> Incoming {
-    Incoming::new(local_user(), "Wait.")
+fn said() -> IncomingRequest {
+    IncomingRequest::new(local_user(), "Wait.")
 }
 
 /// A listener, and what it hears.
@@ -161,7 +161,7 @@ async fn whoever_waits_while_the_runtime_is_shut_down_is_told() {
 }
 
 #[tokio::test]
-async fn whoever_waits_when_the_runtime_is_dropped_is_told() {
+async fn pending_waits_end_when_the_runtime_is_dropped() {
     let (runtime, hanging, _model) = stuck().await;
     let (worked_on, mut heard) = live();
     let task = runtime.submit(said().live(worked_on)).await.unwrap();
@@ -194,7 +194,7 @@ async fn whoever_waits_when_the_runtime_is_dropped_is_told() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_dropped_before_its_worker_ran_leaves_nobody_waiting() {
+async fn a_runtime_dropped_before_its_worker_ran_ends_pending_waits() {
     let (runtime, _hanging, _model) = stuck().await;
     let engine = runtime.engine().clone();
     let task = runtime.submit(said()).await.unwrap();

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use convoke::{
-    EventCursor, ForkPoint, Incoming, MAX_TASKS_PER_PAGE, Map, QuestionAnswer, Runtime, RustTool,
-    StoreChoice, TaskEvent, TaskEventKind, TaskQuery, TaskState, ToolContext, ToolError, UserId,
-    Uuid, Value, json,
+    EventCursor, ForkPoint, IncomingRequest, MAX_TASKS_PER_PAGE, Map, QuestionAnswer, Runtime,
+    RustTool, StoreChoice, TaskEvent, TaskEventKind, TaskQuery, TaskState, ToolContext, ToolError,
+    UserId, Uuid, Value, json,
 };
 use tempfile::TempDir;
 
@@ -99,7 +99,7 @@ async fn till() -> (Runtime, Arc<Shop>, TempDir) {
     (runtime, shop, folder)
 }
 
-async fn until_asked(runtime: &Runtime, user: UserId, incoming: Incoming) -> Uuid {
+async fn until_asked(runtime: &Runtime, user: UserId, incoming: IncomingRequest) -> Uuid {
     let task = runtime.submit(incoming).await.unwrap();
     let waiting = runtime.wait(user, task).await.unwrap();
     assert_eq!(waiting.status, TaskState::InputRequired);
@@ -118,7 +118,10 @@ async fn rest(runtime: &Runtime, task: Uuid, after: EventCursor) -> Vec<TaskEven
 #[tokio::test]
 async fn a_program_follows_answers_and_looks_at_a_task() {
     let (runtime, shop, _folder) = till().await;
-    let task = runtime.submit(Incoming::new(ANN, "Pay.")).await.unwrap();
+    let task = runtime
+        .submit(IncomingRequest::new(ANN, "Pay."))
+        .await
+        .unwrap();
     let mut events = runtime.follow(ANN, task, EventCursor::START).await.unwrap();
     let mut seen = Vec::new();
     let question = loop {
@@ -128,10 +131,7 @@ async fn a_program_follows_answers_and_looks_at_a_task() {
             break question;
         }
     };
-    assert_eq!(
-        question.prompt,
-        r#"pay: may I call shop.pay with {"sum":200}?"#
-    );
+    assert_eq!(question.prompt, "May I call shop.pay with sum 200?");
     assert_eq!(shop.paid(), 0, "nothing is paid before somebody agrees");
     let stands = runtime.task(ANN, task).await.unwrap();
     assert_eq!(stands.info.state, TaskState::InputRequired);
@@ -176,12 +176,18 @@ async fn a_program_lists_tasks_by_state_conversation_and_tag_page_by_page() {
     let conversation = Uuid::from_u128(9);
     let mut tasks = Vec::new();
     for number in 0..5 {
-        let incoming = Incoming::new(ANN, "Pay.").tags([format!("n{number}"), "shop".into()]);
+        let incoming =
+            IncomingRequest::new(ANN, "Pay.").tags([format!("n{number}"), "shop".into()]);
         tasks.push(until_asked(&runtime, ANN, incoming).await);
     }
-    let within = Incoming::new(ANN, "Pay.").conversation(conversation);
+    let within = IncomingRequest::new(ANN, "Pay.").conversation(conversation);
     tasks.push(until_asked(&runtime, ANN, within).await);
-    until_asked(&runtime, BEN, Incoming::new(BEN, "Pay.").tags(["shop"])).await;
+    until_asked(
+        &runtime,
+        BEN,
+        IncomingRequest::new(BEN, "Pay.").tags(["shop"]),
+    )
+    .await;
     let answered = runtime.answer(ANN, tasks[0], None, QuestionAnswer::approve());
     assert_eq!(answered.await.unwrap().status, TaskState::Completed);
 
@@ -204,7 +210,7 @@ async fn a_program_lists_tasks_by_state_conversation_and_tag_page_by_page() {
     let (first, next) = ids(TaskQuery::new().limit(4)).await;
     assert_eq!(first, newest_first[..4]);
     // What comes in between moves nothing.
-    until_asked(&runtime, ANN, Incoming::new(ANN, "Pay.")).await;
+    until_asked(&runtime, ANN, IncomingRequest::new(ANN, "Pay.")).await;
     let cursor = next.unwrap().to_string().parse().unwrap();
     let second = ids(TaskQuery::new().limit(4).after(cursor)).await;
     assert_eq!(second, (newest_first[4..].to_vec(), None));
@@ -218,7 +224,7 @@ async fn a_program_lists_tasks_by_state_conversation_and_tag_page_by_page() {
 #[tokio::test]
 async fn a_program_cancels_a_task() {
     let (runtime, shop, _folder) = till().await;
-    let task = until_asked(&runtime, ANN, Incoming::new(ANN, "Pay.")).await;
+    let task = until_asked(&runtime, ANN, IncomingRequest::new(ANN, "Pay.")).await;
     let endless = "no ".repeat(100_000);
     let refused = runtime.cancel(ANN, task, Some(&endless)).await;
     assert_eq!(refused.unwrap_err().code(), "cancel.reason_long");
@@ -235,7 +241,7 @@ async fn a_program_cancels_a_task() {
     assert_eq!(last.kind, canceled);
     assert_eq!(shop.paid(), 0);
     runtime.cancel(ANN, task, None).await.unwrap();
-    let done = until_asked(&runtime, ANN, Incoming::new(ANN, "Pay.")).await;
+    let done = until_asked(&runtime, ANN, IncomingRequest::new(ANN, "Pay.")).await;
     let answered = runtime.answer(ANN, done, None, QuestionAnswer::approve());
     assert_eq!(answered.await.unwrap().status, TaskState::Completed);
     let late = runtime.cancel(ANN, done, None).await.unwrap_err();
@@ -246,7 +252,7 @@ async fn a_program_cancels_a_task() {
 #[tokio::test]
 async fn a_program_forks_a_task_at_a_step_with_another_state() {
     let (runtime, shop, _folder) = till().await;
-    let task = until_asked(&runtime, ANN, Incoming::new(ANN, "Pay.")).await;
+    let task = until_asked(&runtime, ANN, IncomingRequest::new(ANN, "Pay.")).await;
     let at = runtime.task(ANN, task).await.unwrap().cursor;
     let point = ForkPoint::at(at).set("sum", 7);
     let fork = runtime.fork(ANN, task, point).await.unwrap();
@@ -263,11 +269,11 @@ async fn a_program_forks_a_task_at_a_step_with_another_state() {
 }
 
 #[tokio::test]
-async fn a_fork_goes_on_with_the_app_that_its_task_was_begun_with() {
+async fn a_fork_continues_with_its_tasks_edition() {
     let (folder, shop) = (app("Paid {{ pay }}."), Arc::default());
     let store = || StoreChoice::Sqlite(folder.path().join("store.db"));
     let first = runtime(folder.path(), &shop, store()).await;
-    let task = until_asked(&first, ANN, Incoming::new(ANN, "Pay.")).await;
+    let task = until_asked(&first, ANN, IncomingRequest::new(ANN, "Pay.")).await;
     first.shutdown().await.unwrap();
     drop(first);
     write(folder.path(), "Gone: {{ pay }}.");
@@ -276,7 +282,10 @@ async fn a_fork_goes_on_with_the_app_that_its_task_was_begun_with() {
     let fork = second.fork(ANN, task, ForkPoint::at(at).set("sum", 7));
     let ended = second.wait(ANN, fork.await.unwrap()).await.unwrap();
     assert_eq!(ended.answer.unwrap().text, "Paid 7.");
-    let new = second.submit(Incoming::new(ANN, "Pay.")).await.unwrap();
+    let new = second
+        .submit(IncomingRequest::new(ANN, "Pay."))
+        .await
+        .unwrap();
     second.wait(ANN, new).await.unwrap();
     let ended = second
         .answer(ANN, new, None, QuestionAnswer::approve())
@@ -293,7 +302,7 @@ async fn the_task_of_somebody_else_or_of_another_app_is_not_there() {
     std::fs::write(other.path().join("convoke.json"), config.to_string()).unwrap();
     let shared = StoreChoice::Opened(Arc::clone(till.store()));
     let other = runtime(other.path(), &Arc::default(), shared).await;
-    let task = until_asked(&till, ANN, Incoming::new(ANN, "Pay.")).await;
+    let task = until_asked(&till, ANN, IncomingRequest::new(ANN, "Pay.")).await;
     let missing = Uuid::from_u128(1);
     for (runtime, user, task) in [
         (&till, BEN, task),

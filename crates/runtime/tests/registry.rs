@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use convoke::{
-    EngineError, Incoming, Registry, ReloadOutcome, Runtime, RuntimeBuilder, RuntimeError,
+    EngineError, IncomingRequest, Registry, ReloadOutcome, Runtime, RuntimeBuilder, RuntimeError,
     StoreChoice, TaskState, Value, json, local_user,
 };
 
@@ -90,8 +90,8 @@ async fn until(condition: impl Fn() -> bool) {
     }
 }
 
-fn said() -> Incoming {
-    Incoming::new(local_user(), "Work.")
+fn said() -> IncomingRequest {
+    IncomingRequest::new(local_user(), "Work.")
 }
 
 async fn answer(runtime: &Runtime) -> String {
@@ -127,6 +127,32 @@ async fn apps_of_one_registry_share_the_number_of_tasks_that_run_at_once() {
 }
 
 #[tokio::test]
+async fn an_app_with_many_tasks_leaves_one_permit_to_each_other_app() {
+    let apps = Apps::new();
+    for name in ["one", "two"] {
+        apps.write(name, name, &json!({}));
+    }
+    let builder = apps.builder(&["one", "two"]).concurrent_tasks(3);
+    let registry = builder.build_registry().await.unwrap();
+    let (one, two) = (registry.app("one").unwrap(), registry.app("two").unwrap());
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        tasks.push(one.submit(said()).await.unwrap());
+    }
+    let third = one.task(local_user(), tasks[2]).await.unwrap();
+    assert_eq!(third.info.state, TaskState::Submitted);
+    // None of the first app's tasks ends before the second app has answered.
+    apps.go("two");
+    assert_eq!(answer(&two).await, "two");
+    apps.go("one");
+    for task in tasks {
+        let ended = one.wait(local_user(), task).await.unwrap();
+        assert_eq!(ended.status, TaskState::Completed);
+    }
+    registry.shutdown().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_reloaded_app_starts_new_tasks_while_a_running_one_keeps_what_it_started_with() {
     let apps = Apps::new();
     let config = json!({ "limits": { "edition_idle_seconds": 1, "lease_seconds": 1 } });
@@ -142,6 +168,8 @@ async fn a_reloaded_app_starts_new_tasks_while_a_running_one_keeps_what_it_start
         registry.reload("shop").await.unwrap(),
         ReloadOutcome::Reloaded
     );
+    // A runtime that was taken before starts new tasks with the new edition, too.
+    assert_eq!(answer(&before).await, "new");
     let after = registry.app("shop").unwrap();
     assert_eq!(answer(&after).await, "new");
     assert!(apps.runs("old") && apps.runs("new"));

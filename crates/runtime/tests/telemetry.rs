@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-use convoke::{AgentFields, Incoming, Runtime, RustTool, ToolError, local_user};
+use convoke::{AgentFields, IncomingRequest, Runtime, RustTool, ToolError, local_user};
 use convoke_store::Viewer;
 use convoke_telemetry::TraceContext;
 use convoke_testkit::{RecordedMetrics, Reply, ScriptedModel};
@@ -125,7 +125,7 @@ async fn a_run_tells_its_trace_its_spans_and_its_metrics() {
         .data(data.path())
         .build();
     let runtime = runtime.await.unwrap();
-    let incoming = Incoming::new(local_user(), QUESTION).trace(CALLERS.to_owned());
+    let incoming = IncomingRequest::new(local_user(), QUESTION).trace(CALLERS.to_owned());
     let ended = runtime.ask(incoming).await.unwrap();
     assert_eq!(ended.answer.unwrap().text, "42, Ada.");
     let task = ended.facts.id;
@@ -175,6 +175,43 @@ async fn a_run_tells_its_trace_its_spans_and_its_metrics() {
     assert!(told("gen_ai.usage.input_tokens").is_some());
     assert_described_without_words(&spans);
     assert_measured(&recorded);
+}
+
+#[tokio::test]
+async fn an_agent_without_telemetry_has_no_spans_and_no_metrics_of_its_own() {
+    let recorded = RecordedMetrics::install().unwrap();
+    let spans = Spans::default();
+    let ours = filter_fn(|metadata| metadata.target().starts_with("convoke"));
+    registry().with(spans.clone().with_filter(ours)).init();
+    let of_agent = || {
+        let metrics = [
+            "gen_ai.client.operation.duration",
+            "gen_ai.client.token.usage",
+        ];
+        let measured = metrics.map(|name| recorded.of(name).len());
+        let calls = recorded.labels_of("convoke.call.duration");
+        let asked = calls.iter().filter(|labels| labels[0] == "model").count();
+        (spans.of("chat").len(), measured, asked)
+    };
+    for (enable_telemetry, expected) in [(false, (0, [0, 0], 0)), (true, (1, [1, 2], 1))] {
+        let model = ScriptedModel::start([Reply::text("Hello.")]).await.unwrap();
+        let agent: AgentFields = serde_json::from_value(json!({
+            "name": "clerk",
+            "role": "Answers.",
+            "system_prompt": "You are a clerk.",
+            "llm_config": { "endpoint": model.endpoint(), "model": "scripted" },
+            "limits": { "enable_telemetry": enable_telemetry },
+        }))
+        .unwrap();
+        let data = tempfile::tempdir().unwrap();
+        let runtime = Runtime::builder().agent(agent).data(data.path()).build();
+        let runtime = runtime.await.unwrap();
+        assert_eq!(runtime.run(QUESTION).await.unwrap().text, "Hello.");
+        runtime.shutdown().await.unwrap();
+        assert_eq!(of_agent(), expected, "{enable_telemetry}");
+        // The trace goes on all the same.
+        assert!(model.requests()[0].headers.contains_key("traceparent"));
+    }
 }
 
 /// The page has every attribute, and none of them has a word of what was said.

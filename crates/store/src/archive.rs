@@ -1,4 +1,4 @@
-//! A task with all that is its own, on its way from one store to another.
+//! Archives: complete tasks for transfer between stores.
 
 use convoke_model::Channel;
 use jiff::Timestamp;
@@ -10,14 +10,14 @@ use crate::journal::{Entry, NewEntry, NewMessage, StoredMessage, text_of};
 use crate::state::StateWriter;
 use crate::task::TaskRecord;
 
-/// Everything that a store keeps of one task.
+/// All stored data of one task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Archive {
-    /// The row. Its ordinal is the store's own, and so is who holds it.
+    /// The row. Ordinal and worker are local to the store.
     pub record: TaskRecord,
-    /// The owner's key for it.
+    /// The idempotency key.
     pub key: Option<String>,
-    /// The hash of what was asked under it.
+    /// The hash of the request.
     pub fingerprint: Option<String>,
     /// The conversation that it belongs to.
     pub conversation: Option<ArchivedConversation>,
@@ -25,59 +25,63 @@ pub struct Archive {
     pub entries: Vec<Entry>,
     /// All messages, each with the entry that added it.
     pub messages: Vec<StoredMessage>,
-    /// All that came into its inbox.
+    /// All signals in its inbox.
     pub signals: Vec<ArchivedSignal>,
-    /// The blobs that it names, by their hashes.
+    /// The blobs that it names, in the order of their hashes.
     pub blobs: Vec<Blob>,
 }
 
-/// A conversation without what was said in it.
+/// A conversation without its messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchivedConversation {
     /// The channel it began on.
     pub channel: Channel,
-    /// When the first message came.
+    /// When the first message was stored.
     pub created_at: Timestamp,
-    /// When the last one came or went.
+    /// When the last message was stored.
     pub updated_at: Timestamp,
 }
 
-/// Something that came into a task's inbox.
+/// A signal in a task's inbox.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArchivedSignal {
     /// The sender's key.
     pub key: String,
-    /// What it is.
+    /// Its kind.
     pub kind: String,
-    /// What it says.
+    /// Its payload.
     pub payload: Value,
-    /// When the store took it.
+    /// When the store accepted it.
     pub at: Timestamp,
-    /// Whether the task has taken it in.
+    /// Whether the task has consumed it.
     pub consumed: bool,
 }
 
-/// What became of a task that was to be brought in.
+/// The result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Imported {
-    /// It is here now.
+    /// The task was imported.
     Created,
-    /// A task with its id, or with its owner's key, was here already and is left as it was.
+    /// A task with this id, or with this owner's key, exists already and is unchanged.
     Existing,
 }
 
 impl Archive {
-    /// The entries as they are written, each with the messages that it added.
+    /// The entries to write, each with its messages.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (NewEntry, Vec<NewMessage>)> {
         let mut states = StateWriter::default();
         self.entries.iter().map(move |entry| {
-            let added = self.messages.iter().filter(|said| said.seq == entry.seq);
-            let messages = added.map(|said| NewMessage::new(&said.message, said.spoken));
+            let added = self
+                .messages
+                .iter()
+                .filter(|stored| stored.seq == entry.seq);
+            let messages =
+                added.map(|stored| NewMessage::new(&stored.message, stored.in_conversation));
             let entry = NewEntry {
                 at: entry.at,
                 kind: entry.kind.clone().into(),
                 event: text_of(&entry.event),
-                state: states.write(entry.state.as_str().to_owned()),
+                state: states.write_text(entry.state.as_str().to_owned()),
             };
             (entry, messages.collect())
         })

@@ -1,4 +1,4 @@
-//! Large values, which are kept beside the journal under the SHA-256 of their content.
+//! Blobs: large values stored beside the journal under the SHA-256 of their content.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub const BLOB_BYTES: u64 = 64 * 1024 * 1024;
 /// Default limit of the bytes of a value within the journal.
 pub const INLINE_BYTES: usize = 64 * 1024;
 
-/// A value that is to be kept. To make one takes the time to hash it.
+/// A value with its hash. Creating one takes time proportional to its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
     hash: BlobHash,
@@ -21,7 +21,7 @@ pub struct Blob {
 }
 
 impl Blob {
-    /// A blob of at most so many bytes.
+    /// A blob of at most `limit` bytes.
     pub fn new(content: Arc<[u8]>, limit_bytes: u64) -> Result<Self, StoreError> {
         let bytes = content.len() as u64;
         if bytes > limit_bytes {
@@ -38,17 +38,17 @@ impl Blob {
         }
     }
 
-    /// Its name.
+    /// Its hash.
     pub fn hash(&self) -> BlobHash {
         self.hash
     }
 
-    /// All of it.
+    /// Its content.
     pub fn content(&self) -> &Arc<[u8]> {
         &self.content
     }
 
-    /// Its name and size.
+    /// Its hash and size.
     pub fn info(&self) -> BlobInfo {
         BlobInfo {
             hash: self.hash,
@@ -57,25 +57,25 @@ impl Blob {
     }
 }
 
-/// The name of a content.
+/// The hash of a content.
 pub(crate) fn hash_of(content: &[u8]) -> BlobHash {
     BlobHash::of_digest(Sha256::digest(content).into())
 }
 
-/// The name and size of a blob.
+/// The hash and size of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BlobInfo {
     /// The SHA-256 of its content.
     pub hash: BlobHash,
-    /// How long it is.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 /// A part of a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobRange {
-    /// How long the whole blob is.
+    /// The size of the whole blob, in bytes.
     pub bytes: u64,
-    /// What lies in the range. Shorter than asked for only where the blob ends.
+    /// The bytes in the range. Shorter than requested only at the end of the blob.
     pub content: Vec<u8>,
 }

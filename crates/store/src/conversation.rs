@@ -1,27 +1,27 @@
-//! Conversations: who speaks with the assistant, where, and what was said.
+//! Conversations: their users, channels and messages.
 
 use convoke_model::{Channel, Message};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A conversation and the newest part of what was said in it.
+/// A conversation with its newest messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConversationRecord {
     /// Its id.
     pub id: Uuid,
-    /// The user whose conversation it is.
+    /// The owner.
     pub owner: Uuid,
-    /// The app that it is held with.
+    /// The app.
     pub app: String,
     /// The channel it began on.
     pub channel: Channel,
-    /// When the first message came.
+    /// When the first message was stored.
     pub created_at: Timestamp,
-    /// When the last one came or went.
+    /// When the last message was stored.
     pub updated_at: Timestamp,
-    /// What was said, oldest first, as many as were asked for.
+    /// The newest messages, oldest first, up to the requested number.
     pub messages: Vec<Message>,
-    /// How many older messages there are.
+    /// The number of older messages.
     pub older: usize,
 }

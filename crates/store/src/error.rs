@@ -1,27 +1,27 @@
-//! What can go wrong, split by what the caller does next.
+//! Errors, classified by what the caller does next.
 
 use rusqlite::ErrorCode;
 use uuid::Uuid;
 
-/// Why a store call did not do what it was asked.
+/// An error of a store call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Somebody else owns the task now, or it has ended: drop it and do nothing more for it.
+    /// Another worker owns the task, or it has ended. Stop working on it.
     #[error("task {task} is no longer this worker's to write")]
     Fenced {
-        /// The task in question.
+        /// The task.
         task: Uuid,
     },
-    /// The conversation belongs to somebody else. Told to a client as not found.
+    /// The conversation belongs to another user or app. Clients see it as not found.
     #[error("conversation {conversation} does not exist")]
     ForeignConversation {
-        /// The conversation in question.
+        /// The conversation.
         conversation: Uuid,
     },
-    /// A task with this id exists and is not the one that was submitted.
+    /// Another task with this id exists.
     #[error("task id {task} is already taken")]
     IdTaken {
-        /// The id in question.
+        /// The id.
         task: Uuid,
     },
     /// The file or database was written by a newer Convoke.
@@ -34,38 +34,37 @@ pub enum StoreError {
         /// The newest version known here.
         known: i64,
     },
-    /// A value is larger than a blob may be. Nothing of it is kept.
+    /// A value exceeds the size limit of a blob. Nothing was stored.
     #[error("a blob has at most {limit_bytes} bytes, and this one has {bytes}")]
     BlobTooLarge {
-        /// How long it is.
+        /// Its size in bytes.
         bytes: u64,
-        /// How long it may be.
+        /// The limit in bytes.
         limit_bytes: u64,
     },
-    /// The key stands for another request of the same owner.
+    /// The key was used for another request of the same owner.
     #[error("the key was used before, for another request: task {task}")]
     KeyReused {
         /// The task that was submitted under it.
         task: Uuid,
     },
-    /// A stored value cannot be read. Only the task it belongs to is affected: set that task aside and go on.
+    /// A stored value cannot be read. Only its task is affected: set it aside and continue.
     #[error("a stored value cannot be read: {0}")]
     Corrupt(String),
-    /// The store cannot be used right now, and nothing of the call happened. The same call may work later.
+    /// The store is unavailable, and the call had no effect. It may succeed later.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// The store failed during a commit: the call may have happened or not. Read back before writing again: of a task,
-    /// its epoch and sequence tell.
+    /// The store failed during a commit: the call may have taken effect. Read back before writing again; a task's epoch
+    /// and sequence show it.
     #[error("the store failed during a commit, and the outcome is unknown: {0}")]
     Uncertain(String),
-    /// There is no room left, on the disk or in the database, and nothing of the call happened. It works again once
-    /// somebody has made room.
+    /// The disk or the database is full, and the call had no effect. It succeeds once space is available.
     #[error("the store is full: {0}")]
     Full(String),
-    /// The file or database is damaged as a whole, or is none. No call works until somebody has restored it.
+    /// The file or database is damaged as a whole, or is not one. All calls fail until it is restored.
     #[error("the store is damaged: {0}")]
     Broken(String),
-    /// The store is open for reading only. No change works until it is opened where it can be written.
+    /// The store is open for reading only. All changes fail.
     #[error("the store is open for reading only")]
     ReadOnly,
 }
@@ -89,7 +88,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the same call may work later without anybody changing it: whoever holds a task waits and tries again.
+    /// Whether the same call may succeed later. Owners of tasks wait and retry.
     pub fn is_outage(&self) -> bool {
         matches!(
             self,
@@ -144,9 +143,12 @@ mod tests {
             (ffi::SQLITE_NOTADB, "store.broken", false),
             (ffi::SQLITE_READONLY, "store.read_only", false),
         ];
-        for (code, told, is_outage) in expected {
+        for (code, expected_code, is_outage) in expected {
             let error = from_sqlite(code);
-            assert_eq!((error.code(), error.is_outage()), (told, is_outage));
+            assert_eq!(
+                (error.code(), error.is_outage()),
+                (expected_code, is_outage)
+            );
         }
         let unknown = StoreError::Uncertain("the disk went away".into());
         assert!(unknown.is_outage(), "it can be read back later");

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::blob::INLINE_BYTES;
 use crate::state::StateText;
 
-/// What a worker must show to write: the claim's epoch and the sequence it last saw.
+/// The precondition of an append: the claim's epoch and the last sequence that the worker knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
     /// The task.
@@ -23,23 +24,23 @@ pub struct Fence {
     pub seq: u64,
 }
 
-/// One step of a task: what happened, and the state it led to without the messages, which are rows
-/// of their own. So any point can be read without replaying the ones before it.
+/// One step of a task: the event, and the state after it without the messages. Any point can be read without replaying
+/// the ones before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Numbered from 1 without gaps.
     pub seq: u64,
-    /// When it happened, by the engine's clock.
+    /// The time of the event, by the engine's clock.
     pub at: Timestamp,
-    /// What happened, in a word, for people and queries.
+    /// The name of the event, for people and queries.
     pub kind: String,
-    /// What happened, in full.
+    /// The event.
     pub event: Value,
     /// The state after it.
     pub state: StateText,
 }
 
-/// What happened in one step, without the state after it.
+/// An entry without the state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JournalEvent {
     /// As in [`Entry`].
@@ -52,67 +53,70 @@ pub struct JournalEvent {
     pub event: Value,
 }
 
-/// An entry on its way in; the store numbers it.
+/// A new entry. The store numbers it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEntry {
-    /// When it happened.
+    /// The time of the event.
     pub at: Timestamp,
-    /// What happened, in a word.
+    /// The name of the event.
     pub kind: Cow<'static, str>,
-    /// What happened, in full, as JSON text: it is written as it comes and never looked into.
+    /// The event as JSON text, which the store does not parse.
     pub event: String,
     /// The state after it, as JSON text, or as a [`StateWriter`](crate::StateWriter) writes it.
     pub state: String,
 }
 
-/// A message on its way in. It is written once, with the entry that adds it, whatever becomes of the
-/// task.
+/// A new message, written once with the entry that adds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {
     /// The message, as JSON text.
     pub message: String,
-    /// Whether it was said to or by the user, and so belongs to the conversation.
-    pub spoken: bool,
+    /// Whether it is to or from the user, and so part of the conversation.
+    pub in_conversation: bool,
     /// The blobs that it carries.
     pub blobs: Vec<BlobHash>,
 }
 
 impl NewMessage {
-    /// A message that was said to or by the user.
-    pub fn spoken(message: &Message) -> Self {
+    /// A message to or from the user.
+    pub fn in_conversation(message: &Message) -> Self {
         Self::new(message, true)
     }
 
-    /// A message that the user never sees.
-    pub fn unspoken(message: &Message) -> Self {
+    /// A message that is not part of the conversation.
+    pub fn internal(message: &Message) -> Self {
         Self::new(message, false)
     }
 
-    /// A message, spoken or not.
-    pub fn new(message: &Message, spoken: bool) -> Self {
+    /// A message that is part of the conversation or not.
+    pub fn new(message: &Message, in_conversation: bool) -> Self {
         Self {
             message: text_of(message),
-            spoken,
+            in_conversation,
             blobs: message.parts.iter().filter_map(Part::blob).collect(),
         }
     }
 }
 
 thread_local! {
-    /// Where texts are written before they get exactly the room that they need.
+    /// Reused buffer for serialization, so that results are allocated at their exact size.
     static DRAFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A plain value as JSON text. Writing our own types cannot fail; should it ever, the journal says so
-/// instead of lying.
+/// A value as JSON text. Serializing our own types cannot fail; if it does, the text contains the error.
 pub fn text_of(value: &impl Serialize) -> String {
     DRAFT.with_borrow_mut(|draft| {
         draft.clear();
         match serde_json::to_writer(&mut *draft, value) {
             Ok(()) => String::from_utf8(draft.clone()).unwrap_or_default(),
-            Err(error) => serde_json::json!({ "unwritable": error.to_string() }).to_string(),
+            Err(error) => unwritable(&error),
         }
     })
+}
+
+/// Replaces a value that cannot be serialised, in the journal.
+pub(crate) fn unwritable(error: &serde_json::Error) -> String {
+    serde_json::json!({ "unwritable": error.to_string() }).to_string()
 }
 
 /// A message of a task, with the entry that added it.
@@ -121,58 +125,71 @@ pub struct StoredMessage {
     /// The sequence of the entry that added it.
     pub seq: u64,
     /// Whether it belongs to the conversation.
-    pub spoken: bool,
+    #[serde(rename = "spoken")]
+    pub in_conversation: bool,
     /// The message.
     pub message: Message,
 }
 
-/// What becomes of the lease.
+/// What happens to the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseAction {
-    /// The worker goes on with the task.
+    /// The worker continues.
     Keep,
-    /// The worker gives the task up. It is ready again when a signal comes or the time has passed.
+    /// The worker releases the task. It is ready again after a signal or after the delay.
     Release {
-        /// How long until it is ready by itself, by the store's clock. `None`: only a signal makes it ready.
+        /// Delay until it is ready, by the store's clock. `None`: only a signal makes it ready.
         wake_in: Option<Duration>,
     },
 }
 
-/// All that one append changes.
+/// The changes of one append.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
-    /// The steps, at least one.
+    /// The entries, at least one.
     pub entries: Vec<NewEntry>,
     /// The messages that the last of them added.
     pub messages: Vec<NewMessage>,
-    /// Signals that the steps have taken in.
+    /// Signals that the entries consumed.
     pub consumed: Vec<i64>,
-    /// Where the task stands now, if that is not where it stood before. Most steps of a task change
-    /// its journal only, and cost the less for it.
+    /// The new status, if it changed. Most appends change only the journal and leave the task's row alone.
     pub standing: Option<StatusUpdate>,
-    /// Values of more bytes in the entries and messages are kept beside the journal, each once.
+    /// Larger values, in bytes, are stored as blobs beside the journal.
     pub inline_bytes: usize,
 }
 
-/// Where a task stands, as its row tells without its journal.
+impl Batch {
+    /// Entries with the messages that the last of them added, and nothing else.
+    pub(crate) fn of(entries: Vec<NewEntry>, messages: Vec<NewMessage>) -> Self {
+        Self {
+            entries,
+            messages,
+            consumed: Vec::new(),
+            standing: None,
+            inline_bytes: INLINE_BYTES,
+        }
+    }
+}
+
+/// The status in a task's row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusUpdate {
-    /// The public state. A final one gives up the lease whatever `hold` says.
+    /// The public state. A final one releases the lease, whatever `hold` says.
     pub status: TaskState,
-    /// The finer step, if any.
+    /// The stage, if any.
     pub stage: Option<Stage>,
-    /// Whether the worker keeps the task.
+    /// What happens to the lease.
     pub hold: LeaseAction,
     /// The text of the answer, once there is one.
     pub result: Option<String>,
     /// What went wrong, for an operator.
     pub error: Option<String>,
-    /// Whether there was progress. A task that is claimed again and again without any is poisoned.
+    /// Whether there was progress. A task that is claimed repeatedly without progress is set aside.
     pub progress: bool,
 }
 
 impl StatusUpdate {
-    /// Whether the worker lets go of the task.
+    /// Whether the lease is released.
     pub fn rests(&self) -> bool {
         self.status.is_final() || self.hold != LeaseAction::Keep
     }

@@ -1,7 +1,7 @@
 //! The journal's port and its backends.
 //!
-//! A task is a row that says who owns it and where it stands, and an append-only list of entries,
-//! each with the messages that it added. The port's promises:
+//! A task is a row with its owner and status, and an append-only list of entries, each with the messages that it added.
+//! The port's guarantees:
 //!
 //! - **Complete, fail and pause are all an append with a status.** There is no second way to change
 //!   a task, so there is no second way to get it wrong.
@@ -29,9 +29,12 @@ mod blob;
 mod conversation;
 mod definition;
 mod delta;
+mod draft;
 mod error;
+mod growing;
 mod journal;
 mod memory;
+mod page;
 mod signal;
 pub mod sqlite;
 mod state;
@@ -53,61 +56,61 @@ pub use blob::{BLOB_BYTES, Blob, BlobInfo, BlobRange, INLINE_BYTES};
 pub use conversation::ConversationRecord;
 pub use definition::Definition;
 pub use error::StoreError;
+pub use growing::{GrowingList, GrowingMap};
 pub use journal::{
     Batch, Entry, Fence, JournalEvent, LeaseAction, NewEntry, NewMessage, StatusUpdate,
     StoredMessage, text_of,
 };
 pub use memory::{MemoryLimits, MemoryStore};
+pub use page::{Page, PageCursor, TaskPage};
 pub use signal::{NewSignal, Signal, SignalKind, SignalReceipt, UnknownSignalKind};
-pub use sqlite::SqliteStore;
+pub use sqlite::{SqliteOptions, SqliteStore};
 pub use state::{StateText, StateWriter};
 pub use task::{
-    Claim, Claimed, ClaimedTask, FIRST_EPOCH, Filter, Lease, LoadedTask, NewTask, Page, PageCursor,
-    RenewedLease, SUMMARY_CHARACTERS, Submission, Sweep, SweepReport, TaskPage, TaskRecord,
-    TaskSummary,
+    Claim, Claimed, ClaimedTask, FIRST_EPOCH, Filter, Lease, LoadedTask, NewTask, RenewedLease,
+    SUMMARY_CHARACTERS, Submission, Sweep, SweepReport, TaskRecord, TaskSummary,
 };
 pub use viewer::Viewer;
 pub use watch::{Hint, Scope};
 
-/// What a store call gives back, once it is durable.
+/// The result of a store call, once it is durable.
 pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
 
-/// A durable place for tasks, their journals and their conversations. See the crate's documentation for what every
-/// implementation promises.
+/// Durable storage for tasks, journals and conversations. The crate's documentation lists what every implementation
+/// guarantees.
 pub trait Store: Send + Sync + 'static {
     /// The store's time.
     fn now(&self) -> StoreFuture<Timestamp>;
 
     /// Accepts a task, or finds the one that the same owner submitted to the same app under the same key. The worker
-    /// that the task names holds it from the start, unless it has to wait its turn in its conversation. A conversation
-    /// of another owner or another app is refused as one that does not exist.
-    /// A trusted definition replaces an untrusted one with the same hash.
+    /// that the task names holds its lease from the start, unless the task has to wait for others of its conversation.
+    /// A conversation of another owner or app is an error, as one that does not exist. A trusted definition replaces an
+    /// untrusted one with the same hash.
     fn submit(&self, task: NewTask) -> StoreFuture<Submission>;
 
-    /// Takes ownership of tasks that are ready, and raises their epochs in the same step. At most one task of a
-    /// conversation is held at a time: the one that was at work goes on first, then the earliest that is ready. A task
-    /// that waits for a person or a timer keeps no other one waiting, and takes its turn once it is ready.
+    /// Takes ownership of ready tasks, and raises their epochs in the same step. At most one task of a conversation is
+    /// owned at a time: the one that was running comes first, then the earliest ready one. A task that waits for a
+    /// person or a timer does not block others, and is queued again when it is ready.
     fn claim(&self, claim: Claim) -> StoreFuture<Claimed>;
 
-    /// Adds entries and messages to a task's journal and sets where it stands, all or nothing.
-    /// Gives the new sequence.
+    /// Atomically adds entries and messages to a task's journal and updates its status. Returns the new sequence.
     fn append(&self, fence: Fence, batch: Arc<Batch>) -> StoreFuture<u64>;
 
-    /// Prolongs leases, and says of each whether it is still held and whether signals wait. A lease that ran out is
-    /// prolonged too, unless somebody else has claimed the task since.
+    /// Renews leases, and reports for each whether it is still held and whether signals are pending. An expired lease
+    /// is renewed too, unless another worker has claimed the task since.
     fn renew(&self, fences: Vec<Fence>, lease: Duration) -> StoreFuture<Vec<RenewedLease>>;
 
-    /// Puts an answer, a cancellation or the like into a task's inbox. Needs no lease. A task that the viewer cannot see
-    /// is unknown.
+    /// Adds a signal, such as an answer or a cancellation, to a task's inbox. Needs no lease. A task that the viewer
+    /// cannot see is unknown.
     fn signal(&self, viewer: &Viewer, signal: NewSignal) -> StoreFuture<SignalReceipt>;
 
     /// A task's row.
     fn task(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<TaskRecord>>;
 
-    /// A task's row and its newest entry, read at one moment.
+    /// A task's row and its newest entry, from one snapshot.
     fn newest(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>>;
 
-    /// A task with its entries from sequence `from` on, all its messages and its waiting signals, read at one moment.
+    /// A task with its entries from sequence `from` on, all messages and pending signals, from one snapshot.
     fn load(&self, viewer: &Viewer, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>>;
 
     /// A range of a task's entries, oldest first.
@@ -118,7 +121,7 @@ pub trait Store: Send + Sync + 'static {
         seqs: RangeInclusive<u64>,
     ) -> StoreFuture<Vec<Entry>>;
 
-    /// The same without the states, which are the larger part.
+    /// A range of a task's entries without their states, which are the larger part.
     fn events(
         &self,
         viewer: &Viewer,
@@ -126,17 +129,16 @@ pub trait Store: Send + Sync + 'static {
         seqs: RangeInclusive<u64>,
     ) -> StoreFuture<Vec<JournalEvent>>;
 
-    /// Signals that a task has not taken in yet, in the order in which they came.
+    /// A task's pending signals, in order of arrival.
     fn signals(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Vec<Signal>>;
 
-    /// Tasks that fit a filter, newest first.
+    /// Tasks that match a filter, newest first.
     fn query(&self, viewer: &Viewer, filter: Filter, page: Page) -> StoreFuture<TaskPage>;
 
-    /// How many tasks fit a filter. Counting stops at `at_most`, which bounds the cost.
+    /// The number of tasks that match a filter. Counting stops at `at_most`, which bounds the cost.
     fn count(&self, viewer: &Viewer, filter: Filter, at_most: usize) -> StoreFuture<usize>;
 
-    /// A conversation, and the newest `limit` messages that were spoken in it before the given task
-    /// (or at all), oldest first.
+    /// A conversation with its newest `limit` messages, oldest first; with `before`, only messages before that task.
     fn conversation(
         &self,
         viewer: &Viewer,
@@ -145,18 +147,18 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> StoreFuture<Option<ConversationRecord>>;
 
-    /// Conversations without their messages, the one spoken in last first.
+    /// Conversations without their messages, most recently updated first.
     fn conversations(&self, viewer: &Viewer, limit: usize) -> StoreFuture<Vec<ConversationRecord>>;
 
-    /// The app's files that tasks started with, by their hash. It is kept while a task names it. It holds no user's data.
+    /// The definition with this hash. Stored while a task refers to it. Contains no user data.
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>>;
 
-    /// Keeps a blob beside a task's journal, and notes that the task names it. An entry that refers to the blob is
-    /// appended after this call. Gives whether the viewer sees such a task; without one nothing is kept.
+    /// Stores a blob for a task. Must precede the entry that refers to the blob. Returns whether the viewer sees the
+    /// task; otherwise nothing is stored.
     fn put_blob(&self, viewer: &Viewer, task: Uuid, blob: Blob) -> StoreFuture<bool>;
 
-    /// A range of a blob that the task names. Reading goes on from where one range ended to the next, so that no reader
-    /// has to hold all of a blob.
+    /// A range of a blob that the task names. A reader gets a blob in consecutive ranges, so it need not hold all of
+    /// it.
     fn blob(
         &self,
         viewer: &Viewer,
@@ -165,17 +167,17 @@ pub trait Store: Send + Sync + 'static {
         range: Range<u64>,
     ) -> StoreFuture<Option<BlobRange>>;
 
-    /// The blobs that a task names, by their hashes.
+    /// The blobs that a task names, in the order of their hashes.
     fn blobs(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Vec<BlobInfo>>;
 
-    /// A task with everything that belongs to it, to be moved to another store.
+    /// Exports a task with all its data, for transfer to another store.
     fn take_out(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<Archive>>;
 
-    /// Lets a definition run here. Gives whether there is such a definition.
+    /// Marks a definition as trusted. Returns whether it exists.
     fn trust(&self, hash: &str) -> StoreFuture<bool>;
 
-    /// Adds a task as it was taken out, with the definition that it started with. Nobody holds it. A definition
-    /// that is new here is kept as untrusted, whatever it says itself.
+    /// Imports an exported task, without a lease, and its definition. A new definition is stored as untrusted, whatever
+    /// its own flag says.
     fn bring_in(&self, archive: Archive, definition: Option<Definition>) -> StoreFuture<Imported>;
 
     /// A hint that something in the scope may have changed.

@@ -1,11 +1,11 @@
-//! The store in memory: for tests, for runs that need no durability, and as the plain reference that
-//! every other backend is compared with. Clear before fast.
+//! The store in memory: for tests, for runs without durability, and as the reference implementation that other backends
+//! are compared with. Clarity before speed.
 
 mod archive;
 mod blobs;
 mod claim;
 mod conversation;
-mod kept;
+mod stored_task;
 mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -23,24 +23,26 @@ use crate::blob::{Blob, BlobInfo, BlobRange};
 use crate::conversation::ConversationRecord;
 use crate::definition::Definition;
 use crate::error::StoreError;
-use crate::journal::{Batch, Entry, Fence, JournalEvent, NewEntry, NewMessage, StatusUpdate};
+use crate::journal::{Batch, Entry, Fence, JournalEvent, StatusUpdate};
+use crate::page::{Page, TaskPage};
 use crate::signal::{NewSignal, Signal, SignalReceipt};
 use crate::task::{
-    Claim, Claimed, FIRST_EPOCH, Filter, LoadedTask, NewTask, Page, PageCursor, RenewedLease,
-    Submission, Sweep, SweepReport, TaskPage, TaskRecord, TaskSummary, later,
+    Claim, Claimed, FIRST_EPOCH, Filter, LoadedTask, NewTask, RenewedLease, Submission, Sweep,
+    SweepReport, TaskRecord, TaskSummary, later,
 };
 use crate::viewer::Viewer;
 use crate::watch::{Hint, Hints, Scope};
 use crate::{Store, StoreFuture};
-use blobs::KeptBlob;
+use blobs::StoredBlob;
 use conversation::Conversation;
+use stored_task::BatchPart;
 
-/// How much a store in memory keeps, which is no place to keep everything.
+/// Limits of a store in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// Of so many of the newest ended tasks, all is kept.
+    /// Number of newest ended tasks whose journals are stored.
     pub journals: usize,
-    /// Of so many, where they stand and what was spoken.
+    /// Number of newest ended tasks whose status and conversation messages are stored.
     pub tasks: usize,
 }
 
@@ -64,21 +66,21 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Inner {
     keep: MemoryLimits,
-    /// By ordinal, which is the order of submission.
+    /// By ordinal, the order of submission.
     tasks: BTreeMap<u64, StoredTask>,
-    /// Those that have not ended.
+    /// Tasks that have not ended.
     live: BTreeSet<u64>,
-    /// Those that have, the oldest first.
+    /// Ended tasks, oldest first.
     ended: VecDeque<u64>,
     ordinals: HashMap<Uuid, u64>,
-    /// Those that were started by another task, by that task.
+    /// Children by parent.
     children: HashMap<Uuid, Vec<u64>>,
-    /// By app and owner.
+    /// Tasks by app, owner and key.
     keys: HashMap<(String, Uuid, String), Uuid>,
     conversations: BTreeMap<Uuid, Conversation>,
     definitions: HashMap<String, Arc<Definition>>,
-    blobs: BTreeMap<BlobHash, KeptBlob>,
-    /// Counted, not derived, so that neither is ever given out twice.
+    blobs: BTreeMap<BlobHash, StoredBlob>,
+    /// Counters, so that no ordinal or signal id is assigned twice.
     submitted: u64,
     signals: i64,
 }
@@ -88,10 +90,10 @@ struct StoredTask {
     record: TaskRecord,
     key: Option<String>,
     fingerprint: Option<String>,
-    /// As they came in, one after the other up to the newest; they are read only when asked for.
-    entries: Vec<NewEntry>,
-    /// As they came in, with the sequence of the entry that added each.
-    messages: Vec<(u64, NewMessage)>,
+    /// Unparsed, in order; the newest is last.
+    entries: Vec<BatchPart>,
+    /// Unparsed, with the sequence of the entry that added each.
+    messages: Vec<(u64, BatchPart)>,
     inbox: Vec<StoredSignal>,
 }
 
@@ -103,12 +105,12 @@ struct StoredSignal {
 }
 
 impl MemoryStore {
-    /// An empty store that tells leases by this clock.
+    /// An empty store. Leases are judged by this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self::keeping(MemoryLimits::default(), clock)
     }
 
-    /// The same, keeping more or less of what has ended.
+    /// An empty store with these limits.
     pub fn keeping(keep: MemoryLimits, clock: Arc<dyn Clock>) -> Self {
         let inner = Inner {
             keep,
@@ -121,7 +123,7 @@ impl MemoryStore {
         }
     }
 
-    /// Does the work at the time of the call, as the port promises, and hands over its result.
+    /// Runs an operation immediately, as the port requires, and returns its result as a future.
     fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Inner, Timestamp) -> Result<T, StoreError>,
@@ -159,7 +161,12 @@ impl Store for MemoryStore {
     fn claim(&self, claim: Claim) -> StoreFuture<Claimed> {
         self.with(|inner, now| {
             let tasks = inner.claim(&claim, now)?;
-            Ok(Claimed { now, tasks })
+            let next_ready_in = inner.next_ready_in(&claim, now);
+            Ok(Claimed {
+                now,
+                tasks,
+                next_ready_in,
+            })
         })
     }
 
@@ -169,6 +176,9 @@ impl Store for MemoryStore {
                 Ok((seq, scopes)) => (Ok(seq), scopes),
                 Err(error) => (Err(error), Vec::new()),
             });
+        if appended.is_ok() {
+            self.hints.tell(Scope::Task(fence.task));
+        }
         self.tell(scopes);
         std::future::ready(appended).boxed()
     }
@@ -196,29 +206,29 @@ impl Store for MemoryStore {
     }
 
     fn task(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<TaskRecord>> {
-        self.with(|inner, _| Ok(inner.seen(viewer, task).map(|kept| kept.record.clone())))
+        self.with(|inner, _| Ok(inner.seen(viewer, task).map(|stored| stored.record.clone())))
     }
 
     fn newest(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Option<(TaskRecord, Entry)>> {
         self.with(|inner, _| {
-            let Some(kept) = inner.seen(viewer, task) else {
+            let Some(stored) = inner.seen(viewer, task) else {
                 return Ok(None);
             };
-            let entry = kept.entries(kept.record.seq..=u64::MAX)?.pop();
-            Ok(entry.map(|entry| (kept.record.clone(), entry)))
+            let entry = stored.entries(stored.record.seq..=u64::MAX)?.pop();
+            Ok(entry.map(|entry| (stored.record.clone(), entry)))
         })
     }
 
     fn load(&self, viewer: &Viewer, task: Uuid, from: u64) -> StoreFuture<Option<LoadedTask>> {
         self.with(|inner, _| {
-            let Some(kept) = inner.seen(viewer, task) else {
+            let Some(stored) = inner.seen(viewer, task) else {
                 return Ok(None);
             };
             Ok(Some(LoadedTask {
-                record: kept.record.clone(),
-                entries: kept.entries(from..=u64::MAX)?,
-                messages: kept.messages()?,
-                signals: kept.waiting(),
+                record: stored.record.clone(),
+                entries: stored.entries(from..=u64::MAX)?,
+                messages: stored.messages()?,
+                signals: stored.waiting(),
             }))
         })
     }
@@ -230,8 +240,8 @@ impl Store for MemoryStore {
         seqs: RangeInclusive<u64>,
     ) -> StoreFuture<Vec<Entry>> {
         self.with(|inner, _| {
-            let kept = inner.seen(viewer, task);
-            kept.map_or_else(|| Ok(Vec::new()), |kept| kept.entries(seqs))
+            let stored = inner.seen(viewer, task);
+            stored.map_or_else(|| Ok(Vec::new()), |stored| stored.entries(seqs))
         })
     }
 
@@ -242,34 +252,27 @@ impl Store for MemoryStore {
         seqs: RangeInclusive<u64>,
     ) -> StoreFuture<Vec<JournalEvent>> {
         self.with(|inner, _| {
-            let kept = inner.seen(viewer, task);
-            kept.map_or_else(|| Ok(Vec::new()), |kept| kept.events(&seqs))
+            let stored = inner.seen(viewer, task);
+            stored.map_or_else(|| Ok(Vec::new()), |stored| stored.events(&seqs))
         })
     }
 
     fn signals(&self, viewer: &Viewer, task: Uuid) -> StoreFuture<Vec<Signal>> {
         self.with(|inner, _| {
-            let kept = inner.seen(viewer, task);
-            Ok(kept.map(StoredTask::waiting).unwrap_or_default())
+            let stored = inner.seen(viewer, task);
+            Ok(stored.map(StoredTask::waiting).unwrap_or_default())
         })
     }
 
     fn query(&self, viewer: &Viewer, filter: Filter, page: Page) -> StoreFuture<TaskPage> {
         self.with(|inner, _| {
-            let mut tasks: Vec<_> = inner
-                .fitting(viewer, &filter)
-                .filter(|record| page.after.is_none_or(|after| record.ordinal < after.0))
-                .take(page.limit + 1)
-                .map(TaskSummary::from)
-                .collect();
-            let more = tasks.len() > page.limit;
-            tasks.truncate(page.limit);
-            let next = if more {
-                tasks.last().map(|task| PageCursor(task.ordinal))
-            } else {
-                None
-            };
-            Ok(TaskPage { tasks, next })
+            let found = inner.fitting(viewer, &filter).filter(|record| {
+                page.before_ordinal()
+                    .is_none_or(|before| record.ordinal < before)
+            });
+            let found = found.take(page.tasks_to_read());
+            let found = found.map(|record| (record.ordinal, Some(TaskSummary::from(record))));
+            Ok(page.collect(found.collect()))
         })
     }
 
@@ -307,7 +310,7 @@ impl Store for MemoryStore {
     }
 
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>> {
-        self.with(|inner, _| Ok(inner.definitions.get(hash).map(|kept| (**kept).clone())))
+        self.with(|inner, _| Ok(inner.definitions.get(hash).map(|stored| (**stored).clone())))
     }
 
     fn trust(&self, hash: &str) -> StoreFuture<bool> {
@@ -357,23 +360,23 @@ impl Store for MemoryStore {
 }
 
 impl Inner {
-    fn kept(&self, task: Uuid) -> Option<&StoredTask> {
+    fn stored(&self, task: Uuid) -> Option<&StoredTask> {
         self.tasks.get(self.ordinals.get(&task)?)
     }
 
-    /// A task, if it is there and the viewer sees it.
+    /// A task that the viewer sees.
     fn seen(&self, viewer: &Viewer, task: Uuid) -> Option<&StoredTask> {
-        self.kept(task)
-            .filter(|kept| viewer.sees_task(&kept.record))
+        self.stored(task)
+            .filter(|stored| viewer.sees_task(&stored.record))
     }
 
-    /// Tasks that the viewer sees and that fit, newest first.
+    /// Tasks that the viewer sees and that match, newest first.
     fn fitting(&self, viewer: &Viewer, filter: &Filter) -> impl Iterator<Item = &TaskRecord> {
-        let records = self.tasks.values().rev().map(|kept| &kept.record);
+        let records = self.tasks.values().rev().map(|stored| &stored.record);
         records.filter(move |record| viewer.sees_task(record) && filter.fits(record))
     }
 
-    fn kept_mut(&mut self, task: Uuid) -> Option<&mut StoredTask> {
+    fn stored_mut(&mut self, task: Uuid) -> Option<&mut StoredTask> {
         self.tasks.get_mut(self.ordinals.get(&task)?)
     }
 
@@ -381,8 +384,8 @@ impl Inner {
         if let Some(key) = &task.key
             && let Some(existing) = self.keys.get(&(task.app.clone(), task.owner, key.clone()))
         {
-            let known = self.kept(*existing);
-            let fingerprint = known.and_then(|kept| kept.fingerprint.as_deref());
+            let known = self.stored(*existing);
+            let fingerprint = known.and_then(|stored| stored.fingerprint.as_deref());
             return task.existing(*existing, fingerprint);
         }
         if self.ordinals.contains_key(&task.id) {
@@ -421,7 +424,7 @@ impl Inner {
             result: None,
             error: None,
         };
-        let mut kept = StoredTask {
+        let mut stored = StoredTask {
             record,
             key: task.key,
             fingerprint: task.fingerprint,
@@ -430,64 +433,69 @@ impl Inner {
             inbox: Vec::new(),
         };
         self.keep(task.definition);
-        kept.write(vec![task.entry], task.messages);
+        stored.write(&Arc::new(Batch::of(vec![task.entry], task.messages)));
         let lease = task
             .hold
-            .filter(|_| task.not_before.is_none() && !self.waits_its_turn(&kept.record, now));
+            .filter(|_| task.not_before.is_none() && !self.waits_its_turn(&stored.record, now));
         let held = lease.is_some();
         if let Some(lease) = lease {
-            kept.record.epoch = FIRST_EPOCH;
-            kept.record.status = TaskState::Working;
-            kept.record.worker = Some(lease.worker.to_string());
-            kept.record.ready_at = Some(later(now, lease.time));
-            kept.record.started_at = Some(now);
+            stored.record.epoch = FIRST_EPOCH;
+            stored.record.status = TaskState::Working;
+            stored.record.worker = Some(lease.worker.to_string());
+            stored.record.ready_at = Some(later(now, lease.time));
+            stored.record.started_at = Some(now);
         }
-        let carried: Vec<_> = kept.messages.iter().map(|(_, new)| new.clone()).collect();
-        self.insert(kept);
+        let carried = stored.messages.iter();
+        let carried = carried.flat_map(|(_, part)| &part.message().blobs);
+        let carried: Vec<_> = carried.copied().collect();
+        self.insert(stored);
         for blob in &task.blobs {
             self.keep_blob(ordinal, blob);
         }
         self.name_carried(ordinal, &carried);
-        let parent = task.parent.and_then(|parent| self.kept(parent));
+        let parent = task.parent.and_then(|parent| self.stored(parent));
         if parent.is_some_and(|parent| parent.record.status.is_final()) {
             self.signal(NewSignal::parent_ended(task.id), now);
         }
         Ok(Submission::Created { id: task.id, held })
     }
 
+    /// Adds a batch. Returns the new sequence, and what changed besides the task itself.
     fn append(
         &mut self,
         fence: Fence,
-        batch: &Batch,
+        batch: &Arc<Batch>,
         now: Timestamp,
     ) -> Result<(u64, Vec<Scope>), StoreError> {
         let fenced = StoreError::Fenced { task: fence.task };
-        let kept = self.kept_mut(fence.task).ok_or(fenced.clone())?;
-        let record = &kept.record;
+        let stored = self.stored_mut(fence.task).ok_or(fenced.clone())?;
+        let record = &stored.record;
         if record.epoch != fence.epoch || record.seq != fence.seq || record.status.is_final() {
             return Err(fenced);
         }
-        let spoken = batch.messages.iter().any(|message| message.spoken);
-        kept.write(batch.entries.clone(), batch.messages.clone());
-        for kept in &mut kept.inbox {
-            kept.consumed |= batch.consumed.contains(&kept.signal.id);
+        let in_conversation = batch.messages.iter().any(|message| message.in_conversation);
+        stored.write(batch);
+        for stored in &mut stored.inbox {
+            stored.consumed |= batch.consumed.contains(&stored.signal.id);
         }
         let rests = batch.standing.as_ref().is_some_and(StatusUpdate::rests);
         if let Some(standing) = &batch.standing {
-            kept.stand(standing, now);
+            stored.stand(standing, now);
         }
-        let record = &kept.record;
+        let record = &stored.record;
         let (seq, conversation, ordinal) = (record.seq, record.conversation, record.ordinal);
         let ends = record.status.is_final();
-        self.name_carried(ordinal, &batch.messages);
-        let mut scopes = vec![Scope::Task(fence.task)];
+        let carried = batch.messages.iter().flat_map(|message| &message.blobs);
+        let carried: Vec<_> = carried.copied().collect();
+        self.name_carried(ordinal, &carried);
+        let mut scopes = Vec::new();
         if rests {
             scopes.push(Scope::Rest(fence.task));
             if !ends || conversation.is_some() {
                 scopes.push(Scope::Work);
             }
         }
-        if spoken
+        if in_conversation
             && let Some(conversation) = conversation.and_then(|id| self.conversations.get_mut(&id))
         {
             conversation.updated_at = now;
@@ -500,13 +508,13 @@ impl Inner {
         Ok((seq, scopes))
     }
 
-    /// Tells every child that has not ended that its parent has. Gives what may have changed for others.
+    /// Sends a cancellation to every running child of an ended task. Returns the changed scopes.
     fn call_off_children(&mut self, parent: Uuid, now: Timestamp) -> Vec<Scope> {
         let children = self.children.get(&parent).into_iter().flatten();
         let live = children.filter(|ordinal| self.live.contains(ordinal));
         let live: Vec<_> = live
             .filter_map(|ordinal| self.tasks.get(ordinal))
-            .map(|kept| kept.record.id)
+            .map(|stored| stored.record.id)
             .collect();
         let mut scopes = Vec::new();
         for child in live {
@@ -516,12 +524,12 @@ impl Inner {
         scopes
     }
 
-    /// Adds a task that is not there yet.
-    fn insert(&mut self, kept: StoredTask) {
-        let record = &kept.record;
+    /// Adds a new task.
+    fn insert(&mut self, stored: StoredTask) {
+        let record = &stored.record;
         let (id, ordinal) = (record.id, record.ordinal);
         self.ordinals.insert(id, ordinal);
-        if let Some(key) = kept.unique_key() {
+        if let Some(key) = stored.unique_key() {
             self.keys.insert(key, id);
         }
         let open = !record.status.is_final();
@@ -540,30 +548,30 @@ impl Inner {
         if let Some(parent) = record.parent {
             self.children.entry(parent).or_default().push(ordinal);
         }
-        self.tasks.insert(ordinal, kept);
+        self.tasks.insert(ordinal, stored);
     }
 
-    /// Notes that a task has ended.
+    /// Records the end of a task.
     fn note_end(&mut self, ordinal: u64) {
         self.live.remove(&ordinal);
         self.ended.push_back(ordinal);
-        let kept = self.tasks.get(&ordinal);
-        let conversation = kept.and_then(|kept| kept.record.conversation);
+        let stored = self.tasks.get(&ordinal);
+        let conversation = stored.and_then(|stored| stored.record.conversation);
         if let Some(conversation) = conversation.and_then(|id| self.conversations.get_mut(&id)) {
             conversation.open.remove(&ordinal);
         }
     }
 
-    /// Of the ended tasks only the newest stay, and only the newest of those with their journals.
+    /// Applies the limits to ended tasks: removes the oldest journals and tasks.
     fn forget_oldest(&mut self) {
         let past = self
             .ended
             .len()
             .checked_sub(self.keep.journals.saturating_add(1));
         let past = past.and_then(|index| self.ended.get(index));
-        if let Some(kept) = past.and_then(|ordinal| self.tasks.get_mut(ordinal)) {
-            kept.forget_journal();
-            let ordinal = kept.record.ordinal;
+        if let Some(stored) = past.and_then(|ordinal| self.tasks.get_mut(ordinal)) {
+            stored.forget_journal();
+            let ordinal = stored.record.ordinal;
             self.release_blobs(ordinal);
         }
         while self.ended.len() > self.keep.tasks {
@@ -575,12 +583,12 @@ impl Inner {
     }
 
     fn remove(&mut self, ordinal: u64) {
-        let Some(kept) = self.tasks.remove(&ordinal) else {
+        let Some(stored) = self.tasks.remove(&ordinal) else {
             return;
         };
         self.release_blobs(ordinal);
-        self.ordinals.remove(&kept.record.id);
-        if let Some(parent) = kept.record.parent
+        self.ordinals.remove(&stored.record.id);
+        if let Some(parent) = stored.record.parent
             && let Some(children) = self.children.get_mut(&parent)
         {
             children.retain(|child| *child != ordinal);
@@ -588,10 +596,10 @@ impl Inner {
                 self.children.remove(&parent);
             }
         }
-        if let Some(key) = kept.unique_key() {
+        if let Some(key) = stored.unique_key() {
             self.keys.remove(&key);
         }
-        if let Some(id) = kept.record.conversation
+        if let Some(id) = stored.record.conversation
             && let Some(conversation) = self.conversations.get_mut(&id)
         {
             conversation.tasks.remove(&ordinal);
@@ -608,29 +616,29 @@ impl Inner {
             held: false,
             signalled: false,
         };
-        if let Some(kept) = self.kept_mut(fence.task)
-            && kept.record.epoch == fence.epoch
-            && kept.record.worker.is_some()
+        if let Some(stored) = self.stored_mut(fence.task)
+            && stored.record.epoch == fence.epoch
+            && stored.record.worker.is_some()
         {
-            kept.record.ready_at = Some(until);
+            stored.record.ready_at = Some(until);
             renewed.held = true;
-            renewed.signalled = kept.is_signalled();
+            renewed.signalled = stored.is_signalled();
         }
         renewed
     }
 
     fn signal(&mut self, signal: NewSignal, now: Timestamp) -> SignalReceipt {
         let id = self.signals + 1;
-        let Some(kept) = self.kept_mut(signal.task) else {
+        let Some(stored) = self.stored_mut(signal.task) else {
             return SignalReceipt::Unknown;
         };
-        if kept.inbox.iter().any(|earlier| earlier.key == signal.key) {
+        if stored.inbox.iter().any(|earlier| earlier.key == signal.key) {
             return SignalReceipt::Duplicate;
         }
-        if kept.record.status.is_final() {
+        if stored.record.status.is_final() {
             return SignalReceipt::Ended;
         }
-        kept.inbox.push(StoredSignal {
+        stored.inbox.push(StoredSignal {
             signal: Signal {
                 id,
                 kind: signal.kind.word().to_owned(),
@@ -640,8 +648,8 @@ impl Inner {
             key: signal.key,
             consumed: false,
         });
-        if kept.record.worker.is_none() {
-            kept.record.ready_at = Some(now);
+        if stored.record.worker.is_none() {
+            stored.record.ready_at = Some(now);
         }
         self.signals = id;
         SignalReceipt::Accepted

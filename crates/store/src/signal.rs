@@ -1,4 +1,4 @@
-//! A task's inbox: what people and other tasks tell it while it runs or waits.
+//! A task's inbox: signals from people and other tasks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// What a task can be told. A store keeps it as a word.
+/// The kind of a signal. Stored as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SignalKind {
     /// An answer to a question.
     Answer,
-    /// The task is to end.
+    /// Cancels the task.
     Cancel,
 }
 
 impl SignalKind {
     const ALL: [Self; 2] = [Self::Answer, Self::Cancel];
 
-    /// The word that a store keeps.
+    /// The stored text.
     pub fn word(self) -> &'static str {
         match self {
             Self::Answer => "answer",
@@ -46,7 +46,7 @@ impl FromStr for SignalKind {
     }
 }
 
-/// A word that names no signal.
+/// An unknown signal kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no signal; a task takes `answer` and `cancel`")]
 pub struct UnknownSignalKind(String);
@@ -58,21 +58,21 @@ impl UnknownSignalKind {
     }
 }
 
-/// A signal on its way in.
+/// A new signal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSignal {
-    /// The task it is for.
+    /// The receiving task.
     pub task: Uuid,
-    /// What it is.
+    /// Its kind.
     pub kind: SignalKind,
-    /// What it says.
+    /// Its payload.
     pub payload: Value,
-    /// The sender's key; the same key again is the same signal.
+    /// Idempotency key: a second signal with the same key is ignored.
     pub key: String,
 }
 
 impl NewSignal {
-    /// What a store puts into the inbox of every child of a task that ends.
+    /// The cancellation that a store sends to every child of a task that ends.
     pub(crate) fn parent_ended(child: Uuid) -> Self {
         Self {
             task: child,
@@ -83,27 +83,27 @@ impl NewSignal {
     }
 }
 
-/// A signal that waits to be taken in.
+/// A signal that is not consumed yet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Signal {
-    /// Its number within the store; signals of a task are taken in by this order.
+    /// Its number within the store. A task consumes signals in this order.
     pub id: i64,
-    /// What it is: the word of a [`SignalKind`], or of a kind that another version wrote.
+    /// The text of a [`SignalKind`], or of a kind of another version.
     pub kind: String,
-    /// What it says.
+    /// Its payload.
     pub payload: Value,
-    /// When the store took it.
+    /// When the store accepted it.
     pub at: Timestamp,
 }
 
-/// What became of a signal.
+/// The result of sending a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignalReceipt {
-    /// It is in the inbox.
+    /// It was added to the inbox.
     Accepted,
-    /// It was there already, under the same key.
+    /// A signal with this key exists already.
     Duplicate,
-    /// The task has ended and takes no more.
+    /// The task has ended.
     Ended,
     /// There is no such task.
     Unknown,

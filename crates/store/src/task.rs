@@ -1,8 +1,5 @@
-//! Tasks as the store keeps them, and the questions that can be asked about them.
+//! Task records, submissions, claims and filters.
 
-use std::fmt;
-use std::num::ParseIntError;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,54 +14,54 @@ use crate::error::StoreError;
 use crate::journal::{Entry, Fence, NewEntry, NewMessage, StoredMessage};
 use crate::signal::Signal;
 
-/// A task on its way in, with the first entry of its journal.
+/// A new task, with the first entry of its journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewTask {
-    /// Minted by the caller.
+    /// Created by the caller.
     pub id: Uuid,
-    /// The same key of the same owner in the same app is the same task.
+    /// Idempotency key: the same key of the same owner in the same app is the same task.
     pub key: Option<String>,
-    /// A hash of what is asked under the key. The key with another hash is refused.
+    /// A hash of the request. The same key with another hash is an error.
     pub fingerprint: Option<String>,
-    /// The user whose task it is.
+    /// The owner.
     pub owner: Uuid,
     /// The conversation it belongs to, if any. It is created with its first task.
     pub conversation: Option<Uuid>,
-    /// Where the request came in.
+    /// The channel of the request.
     pub channel: Channel,
     /// The app that runs it.
     pub app: String,
-    /// That app as it is now. It is kept with the task.
+    /// The app's current definition, stored with the task.
     pub definition: Arc<Definition>,
-    /// What is to be done, in a line.
+    /// A summary of the request, in one line.
     pub description: String,
-    /// The task that started this one, if any.
+    /// The parent task, if any.
     pub parent: Option<Uuid>,
-    /// When the best partial answer must go out.
+    /// The deadline, at which the best partial answer is sent.
     pub deadline: Timestamp,
-    /// How long nobody works on it, by the store's clock. It then keeps no other task of its conversation waiting.
+    /// Delay of its start, by the store's clock. Meanwhile it does not block other tasks of its conversation.
     pub not_before: Option<Duration>,
-    /// How long to keep it once ended, where it has a wish of its own.
+    /// Days to store it after its end, if it overrides the policy.
     pub retention_days: Option<u32>,
-    /// Words that retention and people find it by.
+    /// Tags for the retention policy and for filters.
     pub tags: Vec<String>,
-    /// The trace that the request belongs to, as W3C trace context writes it (`traceparent`).
+    /// The trace of the request, as a W3C `traceparent`.
     pub trace: Option<String>,
-    /// The finer step that it begins with.
+    /// Its first stage.
     pub stage: Option<Stage>,
     /// The journal's first entry.
     pub entry: NewEntry,
     /// The messages it starts with.
     pub messages: Vec<NewMessage>,
-    /// The blobs that come with them. Those of earlier tasks are there already.
+    /// New blobs of these messages. Those of earlier tasks are stored already.
     pub blobs: Vec<Blob>,
-    /// The worker that goes to work on it at once, unless it has to wait its turn. Otherwise it
-    /// waits for whoever claims it.
+    /// The worker that gets the lease, unless the task has to wait for others of its conversation. `None`: it waits for
+    /// a claim.
     pub hold: Option<Lease>,
 }
 
 impl NewTask {
-    /// What becomes of a task whose key is taken. A task of an older file has no fingerprint.
+    /// The result for a task whose key exists. A task of an older file has no fingerprint.
     pub(crate) fn existing(
         &self,
         task: Uuid,
@@ -77,23 +74,23 @@ impl NewTask {
     }
 }
 
-/// Who holds a task, and for how long unless that is renewed.
+/// The owner of a task, and the duration of its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The worker's id.
     pub worker: Arc<str>,
-    /// How long.
+    /// The duration.
     pub time: Duration,
 }
 
 /// Whether a submitted task is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Submission {
-    /// It is now the store's.
+    /// It was stored.
     Created {
         /// Its id.
         id: Uuid,
-        /// Whether the worker that was named holds it, under the epoch [`FIRST_EPOCH`].
+        /// Whether the named worker holds the lease, with the epoch [`FIRST_EPOCH`].
         held: bool,
     },
     /// The owner submitted it before, under the same key.
@@ -117,50 +114,49 @@ impl Submission {
 pub struct TaskRecord {
     /// Its id.
     pub id: Uuid,
-    /// The order of submission within the store; pages are cut by it.
+    /// The order of submission within the store, and the order of pages.
     pub ordinal: u64,
-    /// The user whose task it is.
+    /// The owner.
     pub owner: Uuid,
     /// The conversation it belongs to.
     pub conversation: Option<Uuid>,
-    /// Where the request came in.
+    /// The channel of the request.
     pub channel: Channel,
     /// The app that runs it.
     pub app: String,
     /// The content hash of that app.
     pub definition: String,
-    /// What is to be done.
+    /// A summary of the request.
     pub description: String,
-    /// The task that started this one.
+    /// The parent task.
     pub parent: Option<Uuid>,
-    /// Where it stands.
+    /// Its public state.
     pub status: TaskState,
-    /// The finer step.
+    /// Its stage.
     pub stage: Option<Stage>,
-    /// How often it was claimed in all.
+    /// The number of claims.
     pub epoch: u64,
     /// The sequence of its newest entry.
     pub seq: u64,
-    /// Who holds it.
+    /// The worker that holds the lease.
     pub worker: Option<String>,
     /// When it can be claimed: a lease's end, a wake-up time, or never.
     pub ready_at: Option<Timestamp>,
     /// Claims since the last progress.
     pub claims: u32,
-    /// When it was submitted: the time of its first entry, so that whoever reads it back counts from the
-    /// same moment as whoever wrote it.
+    /// When it was submitted: the time of its first entry.
     pub created_at: Timestamp,
     /// When it was first claimed.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub completed_at: Option<Timestamp>,
-    /// When the best partial answer must go out.
+    /// The deadline, at which the best partial answer is sent.
     pub deadline: Timestamp,
-    /// How long to keep it once ended.
+    /// Days to store it after its end.
     pub retention_days: Option<u32>,
-    /// Words to find it by.
+    /// Its tags.
     pub tags: Vec<String>,
-    /// The trace that the request belongs to.
+    /// The trace of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
     /// The text of the answer.
@@ -169,10 +165,10 @@ pub struct TaskRecord {
     pub error: Option<String>,
 }
 
-/// The most characters of a text in a [`TaskSummary`].
+/// Limit of a text in a [`TaskSummary`], in characters.
 pub const SUMMARY_CHARACTERS: usize = 200;
 
-/// A task in a list. It holds no payload: texts are cut to [`SUMMARY_CHARACTERS`].
+/// A task in a list, without payload: texts are cut to [`SUMMARY_CHARACTERS`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskSummary {
     /// As in [`TaskRecord`].
@@ -189,7 +185,7 @@ pub struct TaskSummary {
     pub app: String,
     /// As in [`TaskRecord`].
     pub definition: String,
-    /// The beginning of what is to be done.
+    /// The start of the request's summary.
     pub description: String,
     /// As in [`TaskRecord`].
     pub parent: Option<Uuid>,
@@ -211,9 +207,9 @@ pub struct TaskSummary {
     pub retention_days: Option<u32>,
     /// As in [`TaskRecord`].
     pub tags: Vec<String>,
-    /// The beginning of the answer's text.
+    /// The start of the answer.
     pub result: Option<String>,
-    /// The beginning of what went wrong.
+    /// The start of the error.
     pub error: Option<String>,
 }
 
@@ -245,7 +241,7 @@ impl From<&TaskRecord> for TaskSummary {
     }
 }
 
-/// Who wants work, how much, and for how long.
+/// A request for ready tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The worker's id.
@@ -254,22 +250,25 @@ pub struct Claim {
     pub apps: Vec<String>,
     /// Definitions of these apps that it cannot run.
     pub except: Vec<String>,
-    /// How long a claim holds unless renewed.
+    /// Duration of the leases.
     pub lease: Duration,
-    /// How many tasks at most.
+    /// Limit of tasks.
     pub limit: usize,
 }
 
-/// What a claim gave.
+/// The result of a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claimed {
     /// The store's time, by which leases and due times are judged.
     pub now: Timestamp,
-    /// The tasks that are now the worker's.
+    /// The claimed tasks.
     pub tasks: Vec<ClaimedTask>,
+    /// When the next task of these apps becomes ready without a signal: one whose timer is due then, or whose lease
+    /// expires. Absent if no task waits for its time.
+    pub next_ready_in: Option<Duration>,
 }
 
-/// A task that is now the worker's, with all it needs to go on.
+/// A claimed task, with all data to continue it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaimedTask {
     /// The task as claimed.
@@ -278,12 +277,12 @@ pub struct ClaimedTask {
     pub entry: Entry,
     /// All messages so far.
     pub messages: Vec<StoredMessage>,
-    /// Signals not yet taken in.
+    /// Pending signals.
     pub signals: Vec<Signal>,
 }
 
 impl ClaimedTask {
-    /// What the worker shows when it writes.
+    /// The fence for appends under this claim.
     pub fn fence(&self) -> Fence {
         Fence {
             task: self.record.id,
@@ -293,14 +292,14 @@ impl ClaimedTask {
     }
 }
 
-/// What became of a lease that was to be prolonged.
+/// The result of renewing a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenewedLease {
     /// The task.
     pub task: Uuid,
-    /// Whether it is still the worker's.
+    /// Whether the worker still holds it.
     pub held: bool,
-    /// Whether signals wait to be taken in.
+    /// Whether signals are pending.
     pub signalled: bool,
 }
 
@@ -309,15 +308,15 @@ pub struct RenewedLease {
 pub struct LoadedTask {
     /// The row.
     pub record: TaskRecord,
-    /// Entries from the sequence asked for.
+    /// Entries from the requested sequence on.
     pub entries: Vec<Entry>,
     /// All messages.
     pub messages: Vec<StoredMessage>,
-    /// Signals not yet taken in.
+    /// Pending signals.
     pub signals: Vec<Signal>,
 }
 
-/// Which tasks. Every part that is set must fit.
+/// A filter of tasks. Every set part must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// One of these states; empty for any.
@@ -334,60 +333,14 @@ pub struct Filter {
     pub tag: Option<String>,
 }
 
-/// A place in a list of tasks: right after a task. It stays right when tasks come and go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct PageCursor(pub(crate) u64);
-
-impl fmt::Display for PageCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for PageCursor {
-    type Err = ParseIntError;
-
-    fn from_str(text: &str) -> Result<Self, ParseIntError> {
-        text.parse().map(Self)
-    }
-}
-
-/// Which part of a long list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
-    /// Only tasks after this place.
-    pub after: Option<PageCursor>,
-    /// How many at most.
-    pub limit: usize,
-}
-
-impl Default for Page {
-    fn default() -> Self {
-        Self {
-            after: None,
-            limit: 50,
-        }
-    }
-}
-
-/// A page of tasks, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TaskPage {
-    /// The tasks.
-    pub tasks: Vec<TaskSummary>,
-    /// Where the next page begins, if there is more.
-    pub next: Option<PageCursor>,
-}
-
-/// Which ended tasks are removed.
+/// Removes ended tasks whose retention is over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
-    /// Tasks of this app alone.
+    /// The app.
     pub app: String,
-    /// How long they are kept.
+    /// The retention policy.
     pub policy: RetentionPolicy,
-    /// Only tells what would be removed.
+    /// Only report what would be removed.
     pub dry_run: bool,
 }
 
@@ -399,7 +352,7 @@ pub struct SweepReport {
 }
 
 impl Filter {
-    /// Whether a task fits.
+    /// Whether a task matches.
     pub fn fits(&self, record: &TaskRecord) -> bool {
         (self.states.is_empty() || self.states.contains(&record.status))
             && self.owner.is_none_or(|owner| record.owner == owner)
@@ -417,17 +370,17 @@ impl Filter {
     }
 }
 
-/// What the record of a task that cannot be read says is wrong with it.
+/// The error of a task that was set aside because it cannot be read.
 pub(crate) fn unreadable(cause: &str) -> String {
     format!("set aside: the task cannot be read: {cause}")
 }
 
-/// The store's time after a while, such as when a lease taken now runs out.
+/// `now` plus a duration, such as the end of a new lease.
 pub(crate) fn later(now: Timestamp, by: Duration) -> Timestamp {
     now.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// What decides how long an ended task is kept.
+/// The data that retention depends on.
 #[derive(Debug)]
 pub(crate) struct EndedTask<'a> {
     pub(crate) at: Timestamp,
@@ -437,7 +390,7 @@ pub(crate) struct EndedTask<'a> {
 }
 
 impl<'a> EndedTask<'a> {
-    /// Nothing of a task that has not ended.
+    /// `None` for a task that has not ended.
     pub(crate) fn of(record: &'a TaskRecord) -> Option<Self> {
         Some(Self {
             at: record.completed_at?,
@@ -448,22 +401,11 @@ impl<'a> EndedTask<'a> {
     }
 }
 
-/// Whether an ended task's time is over.
+/// Whether an ended task's retention is over.
 pub(crate) fn expired(ended: &EndedTask<'_>, policy: &RetentionPolicy, now: Timestamp) -> bool {
     let days = policy.days_for(ended.retention_days, ended.tags, ended.status);
     ended
         .at
         .checked_add(Duration::from_secs(u64::from(days) * 86_400))
         .is_ok_and(|end| end <= now)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cursor_is_read_back_from_what_it_is_printed_as() {
-        let cursor = PageCursor(17);
-        assert_eq!(cursor.to_string().parse(), Ok(cursor));
-    }
 }

@@ -1,4 +1,4 @@
-//! Who looks at tasks and conversations, and which of them that viewer can see.
+//! Viewers, and which tasks and conversations each can see.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use uuid::Uuid;
 use crate::conversation::ConversationRecord;
 use crate::task::TaskRecord;
 
-/// Whoever reads or signals. A backend makes it part of the query: what a viewer cannot see is missing, with the
-/// same outcome and the same work as what does not exist.
+/// The caller of a read or a signal. Backends make it part of the query: what a viewer cannot see is missing, with the
+/// same result and the same work as what does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Viewer {
     /// A user of one app, as the verified token names them: sees their own tasks and conversations in that app.
@@ -18,7 +18,7 @@ pub enum Viewer {
         /// The app's name.
         app: Arc<str>,
     },
-    /// Whoever runs an app: sees everything of that app.
+    /// The operator of an app: sees everything of that app.
     Operator {
         /// The app's name.
         app: Arc<str>,

@@ -1,5 +1,5 @@
-//! Hints that something changed, so that nobody has to poll often. They are not the truth: a hint
-//! may come without a change, and a change made by another process comes without a hint.
+//! Hints that something changed, which make frequent polling unnecessary. A hint may come without a change, and a
+//! change by another process gives no hint.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// What to be told about.
+/// What a hint is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Anything that may have become ready to be claimed.
+    /// Tasks that may have become ready to be claimed.
     Work,
     /// One task's journal.
     Task(Uuid),
-    /// One task's coming to rest: it has ended, waits for a person or was put down.
+    /// A task that ended, waits for a person, or was released.
     Rest(Uuid),
     /// One task's signals.
     Inbox(Uuid),
 }
 
-/// Tells when something in a scope may have changed.
+/// Resolves when something in a scope may have changed.
 #[derive(Debug)]
 pub struct Hint {
     version: watch::Receiver<u64>,
@@ -30,7 +30,7 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// Waits for the next hint. Never returns once the store is gone.
+    /// Waits for the next hint. Never returns after the store is dropped.
     pub async fn changed(&mut self) {
         if self.version.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -44,23 +44,23 @@ impl Drop for Hint {
     }
 }
 
-/// Gives out hints, and forgets scopes that nobody watches.
+/// Distributes hints. Scopes without watchers are removed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hints(Arc<[ScopeTable; 4]>);
 
 /// The scopes of one kind.
 #[derive(Debug, Default)]
 struct ScopeTable {
-    /// How many there are, so that telling nobody costs nothing.
+    /// The number of watched scopes, so that a hint without watchers is free.
     watched: AtomicUsize,
     senders: Mutex<HashMap<Scope, WatchedScope>>,
 }
 
-/// A scope that somebody watches.
+/// A watched scope.
 #[derive(Debug, Default)]
 struct WatchedScope {
     sender: watch::Sender<u64>,
-    /// Counted under the lock, so that of several who go at once one is the last.
+    /// Counted under the lock, so exactly one of several concurrent drops is the last.
     hints: usize,
 }
 
@@ -89,7 +89,7 @@ impl Hints {
         }
     }
 
-    /// One who watched the scope is about to go.
+    /// Removes a watcher of the scope.
     fn forget(&self, scope: Scope) {
         let rack = self.rack(scope);
         let mut senders = rack.lock();

@@ -185,7 +185,7 @@ async fn tasks_in(store: &SqliteStore) -> usize {
 }
 
 #[tokio::test]
-async fn a_write_ahead_log_that_was_cut_short_is_told_of() {
+async fn a_truncated_write_ahead_log_is_reported() {
     let (_folder, path) = killed(5).await;
     let store = reopened(&path);
     assert_eq!(tasks_in(&store).await, 5, "a kill alone loses nothing");
@@ -235,7 +235,7 @@ async fn a_log_without_its_last_bytes_has_lost_its_last_page() {
 }
 
 #[tokio::test]
-async fn an_index_that_is_not_whole_tells_nothing_of_what_is_lost() {
+async fn an_incomplete_index_reports_no_loss() {
     // Of both copies of the header, or of one: another version, and one that is not ready.
     let not_whole: [(&[usize], &str); 3] = [
         (&[0], "the copies differ"),

@@ -91,10 +91,10 @@ async fn use_value(
         };
         let message = Message::tool("call_1", text, at).unwrap();
         let messages = match step {
-            0 => vec![NewMessage::unspoken(&message)],
+            0 => vec![NewMessage::internal(&message)],
             _ => Vec::new(),
         };
-        let entry = entry(&event, states.write(newest.clone()), at);
+        let entry = entry(&event, states.write_text(newest.clone()), at);
         let batch = batch(entry, messages, step + 1 == STEPS);
         fence.seq = store.append(fence, batch.into()).await.unwrap();
     }
@@ -157,7 +157,7 @@ async fn a_result_of_16_mb_with_its_text_costs_its_own_size_once_and_is_read_bac
 }
 
 #[tokio::test]
-async fn a_value_in_several_tasks_is_kept_once() {
+async fn a_value_in_several_tasks_is_stored_once() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(SimClock::new());
     let store = open(folder.path(), &clock);
@@ -175,7 +175,7 @@ async fn a_value_in_several_tasks_is_kept_once() {
 }
 
 #[tokio::test]
-async fn a_batch_says_from_which_size_on_a_value_is_kept_beside_the_journal() {
+async fn a_batch_sets_the_size_from_which_a_value_is_a_blob() {
     for (inline_bytes, blobs) in [(10_000, 1), (30_000, 0), (0, 1)] {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(SimClock::new());
@@ -225,7 +225,7 @@ async fn what_looks_like_a_reference_is_what_was_said() {
     );
 
     let mut forging = task(2, &clock);
-    forging.messages = vec![NewMessage::spoken(
+    forging.messages = vec![NewMessage::in_conversation(
         &Message::user(reference.to_string(), clock.now()).unwrap(),
     )];
     store.submit(forging).await.unwrap();

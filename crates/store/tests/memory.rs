@@ -104,7 +104,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn of_ended_tasks_the_newest_are_kept() {
+async fn the_newest_ended_tasks_are_stored() {
     let world = World::keeping(2, 2);
     for (id, kept) in [
         (1, vec![1]),
@@ -120,7 +120,7 @@ async fn of_ended_tasks_the_newest_are_kept() {
 }
 
 #[tokio::test]
-async fn of_older_ended_tasks_their_end_and_what_was_spoken_is_kept() {
+async fn older_ended_tasks_store_only_their_end_and_conversation() {
     let world = World::keeping(9, 1);
     world.submit_and_end(1).await;
     assert_eq!(world.counts(1).await, (2, 2));
@@ -129,11 +129,11 @@ async fn of_older_ended_tasks_their_end_and_what_was_spoken_is_kept() {
     assert_eq!(world.counts(2).await, (2, 2));
     let loaded = world.load(1).await;
     assert_eq!(loaded.entries[0].seq, 2);
-    assert!(loaded.messages[0].spoken);
+    assert!(loaded.messages[0].in_conversation);
 }
 
 #[tokio::test]
-async fn the_state_that_is_kept_can_be_read_without_those_before_it() {
+async fn the_stored_state_can_be_read_without_earlier_ones() {
     let world = World::keeping(9, 1);
     let state = |end: &str| {
         let pieces: Vec<_> = (0..2_000).map(|piece| piece.to_string()).collect();
@@ -141,9 +141,9 @@ async fn the_state_that_is_kept_can_be_read_without_those_before_it() {
     };
     let mut states = StateWriter::default();
     let mut submitted = task(1, &world.clock);
-    submitted.entry.state = states.write(state("1"));
+    submitted.entry.state = states.write_text(state("1"));
     world.store.submit(submitted).await.unwrap();
-    let change = states.write(state("2"));
+    let change = states.write_text(state("2"));
     assert!(change.len() < 100, "{change}");
     world.end(world.claim().await, change).await;
     world.submit_and_end(2).await;

@@ -134,7 +134,7 @@ async fn a_step_of_a_long_task_costs_no_more_than_one_of_a_short_task() {
                     event: "{}".into(),
                     state: format!("\"{}\"", "s".repeat(500)),
                 }],
-                messages: vec![NewMessage::unspoken(&message)],
+                messages: vec![NewMessage::internal(&message)],
                 consumed: Vec::new(),
                 standing: None,
                 inline_bytes: convoke_store::INLINE_BYTES,
@@ -185,7 +185,7 @@ async fn a_file_of_the_first_version_keeps_everything() {
 }
 
 #[tokio::test]
-async fn what_tasks_of_an_older_file_were_begun_with_stays_trusted() {
+async fn definitions_of_an_older_file_stay_trusted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let old = rusqlite::Connection::open(&path).unwrap();
@@ -203,7 +203,7 @@ async fn what_tasks_of_an_older_file_were_begun_with_stays_trusted() {
 }
 
 #[tokio::test]
-async fn a_file_can_be_read_without_leave_to_write_it() {
+async fn a_file_can_be_read_without_write_permission() {
     let folder = tempfile::tempdir().unwrap();
     // What an address has a meaning of its own for is part of a name here.
     let path = folder.path().join("a %41?mode=rw#\u{e4}.db");

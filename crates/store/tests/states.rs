@@ -16,7 +16,7 @@ fn text(pieces: &[String]) -> String {
 
 /// How a state is written after another.
 fn written(before: &[String], after: &[String]) -> String {
-    StateWriter::after(&StateText::from(text(before))).write(text(after))
+    StateWriter::after(&StateText::from(text(before))).write_text(text(after))
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_state_is_written_in_full_again_once_the_changes_come_to_its_size() {
         for piece in &mut next[..100] {
             *piece = format!("\"changed in step {step}\"");
         }
-        let stored = writer.write(text(&next));
+        let stored = writer.write_text(text(&next));
         if stored == text(&next) {
             assert!(changes >= full, "after {changes} of {full} bytes");
             written += 1;
@@ -73,11 +73,15 @@ fn a_state_is_written_in_full_again_once_the_changes_come_to_its_size() {
 fn a_state_after_a_short_one_is_written_in_full() {
     let mut writer = StateWriter::default();
     let long = text(&state(300));
-    assert_eq!(writer.write(long.clone()), long, "there is none before it");
-    assert_ne!(writer.write(long.clone()), long);
+    assert_eq!(
+        writer.write_text(long.clone()),
+        long,
+        "there is none before it"
+    );
+    assert_ne!(writer.write_text(long.clone()), long);
     let short = text(&state(3));
-    assert_eq!(writer.write(short.clone()), short);
-    assert_eq!(writer.write(long.clone()), long);
+    assert_eq!(writer.write_text(short.clone()), short);
+    assert_eq!(writer.write_text(long.clone()), long);
 }
 
 #[test]

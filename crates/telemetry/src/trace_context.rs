@@ -106,22 +106,44 @@ fn hexadecimal(digits: &str, length: usize) -> Option<u128> {
     u128::from_str_radix(digits, 16).ok()
 }
 
+/// Writes a number in as many digits as there is room for. A trace is named with every request to a model, and the
+/// formatter of numbers costs several times as much.
+fn write_digits(mut number: u128, room: &mut [u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for digit in room.iter_mut().rev() {
+        *digit = DIGITS[(number & 0xf) as usize];
+        number >>= 4;
+    }
+}
+
+/// Writes ASCII text.
+fn write_ascii(text: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(std::str::from_utf8(text).map_err(|_| fmt::Error)?)
+}
+
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (trace, span) = (self.trace_id(), self.span_id());
-        write!(f, "00-{trace}-{span}-{:02x}", self.flags)
+        let mut text = *b"00-tttttttttttttttttttttttttttttttt-ssssssssssssssss-ff";
+        write_digits(self.trace_id, &mut text[3..35]);
+        write_digits(self.span_id.into(), &mut text[36..52]);
+        write_digits(self.flags.into(), &mut text[53..]);
+        write_ascii(&text, f)
     }
 }
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        let mut text = [0; 32];
+        write_digits(self.0, &mut text);
+        write_ascii(&text, f)
     }
 }
 
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        let mut text = [0; 16];
+        write_digits(self.0.into(), &mut text);
+        write_ascii(&text, f)
     }
 }
 

@@ -21,14 +21,19 @@ const MAX_INPUTS: usize = 100;
 /// Number of mutated inputs.
 const CHANGED_INPUTS: u32 = 400;
 
-/// Runs the body of a fuzz target over its corpus and over mutations of it.
+/// One input of so many, at least, must get as far as the rules of its target. Only inputs with a name of their own count:
+/// most of what a fuzzer has learnt is refused.
+const LEAST_SHARE: usize = 5;
+
+/// Runs the body of a fuzz target over its corpus and over mutations of it. The body says whether an input got as far as
+/// the rules of the target: a body that refuses everything at once finds nothing, and looks like one that finds nothing.
 ///
 /// # Panics
 ///
-/// Panics if the body does, if the corpus is empty or exceeds its limits, or if the process needed more
-/// than 128 MiB.
+/// Panics if the body does, if the corpus is empty or exceeds its limits, if too few of its inputs get as far as the
+/// rules, or if the process needed more than 128 MiB.
 #[expect(clippy::panic, reason = "tests fail by panicking")]
-pub fn replay(target: &str, body: fn(&[u8])) {
+pub fn replay(target: &str, body: fn(&[u8]) -> bool) {
     let corpus = corpus(target);
     assert!(!corpus.is_empty(), "{target} has no corpus");
     assert!(
@@ -36,14 +41,23 @@ pub fn replay(target: &str, body: fn(&[u8])) {
         "{target} keeps {} inputs",
         corpus.len()
     );
+    let (mut named, mut accepted) = (0, 0);
     for (name, input) in &corpus {
         assert!(
             input.len() <= MAX_INPUT_BYTES,
             "{target}/{name} has {} bytes",
             input.len()
         );
-        body(input);
+        let is_accepted = body(input);
+        if !is_learnt(name) {
+            named += 1;
+            accepted += usize::from(is_accepted);
+        }
     }
+    assert!(
+        accepted > 0 && accepted * LEAST_SHARE >= named,
+        "{target}: {accepted} of {named} inputs get as far as the rules"
+    );
     let inputs = corpus.into_iter().map(|(_, input)| input).collect();
     let config = Config {
         cases: CHANGED_INPUTS,
@@ -61,6 +75,11 @@ pub fn replay(target: &str, body: fn(&[u8])) {
     if let Some(peak) = peak_bytes() {
         assert!(peak <= MAX_PEAK_BYTES, "{target} needed {peak} bytes");
     }
+}
+
+/// Whether an input is named by its hash, as a fuzzer names what it learns.
+fn is_learnt(name: &str) -> bool {
+    name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The inputs of a target, by name.

@@ -19,13 +19,13 @@ use uuid::Uuid;
 /// What goes wrong with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It does not happen, and the caller is told so.
+    /// It has no effect, and the caller gets a definite error.
     Unavailable,
     /// It does not happen, because there is no room.
     Full,
-    /// It happens, and the caller is told that nobody knows.
+    /// It takes effect, and the caller gets an uncertain error.
     UncertainDone,
-    /// It does not happen, and the caller is told that nobody knows.
+    /// It has no effect, and the caller gets an uncertain error.
     UncertainUndone,
     /// It happens, and its answer comes late.
     Late(Duration),

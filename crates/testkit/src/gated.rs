@@ -58,5 +58,5 @@ impl<S: Store> Store for GatedStore<S> {
         .boxed()
     }
 
-    crate::passes_on!(inner: now submit claim renew signal task newest load conversation rest);
+    crate::delegate!(inner: now submit claim renew signal task newest load conversation rest);
 }

@@ -2,9 +2,9 @@
 
 mod clock;
 mod corpus;
+mod delegate;
 mod faulty;
 mod gated;
-mod passes_on;
 mod peak_memory;
 mod recorded_metrics;
 mod scripted_model;

@@ -19,4 +19,6 @@ pub struct ToolDescription {
     pub description: String,
     /// The JSON Schema of its arguments, without those that the engine adds itself.
     pub parameters: Arc<Value>,
+    /// The JSON Schema of its results, if it declares one.
+    pub output_schema: Option<Arc<Value>>,
 }

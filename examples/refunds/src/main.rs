@@ -6,8 +6,8 @@ use std::error::Error;
 use convoke::schemars::JsonSchema;
 use convoke::serde::{Deserialize, Serialize};
 use convoke::{
-    EventCursor, ForkPoint, Incoming, QuestionAnswer, Runtime, RuntimeError, RustTool, StoreChoice,
-    TaskEventKind, TaskQuery, TaskState, ToolContext, ToolError, UserId, Uuid, Value,
+    EventCursor, ForkPoint, IncomingRequest, QuestionAnswer, Runtime, RuntimeError, RustTool,
+    StoreChoice, TaskEventKind, TaskQuery, TaskState, ToolContext, ToolError, UserId, Uuid, Value,
 };
 
 const APP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/app");
@@ -99,7 +99,9 @@ async fn serve() -> Result<Outcome, Box<dyn Error>> {
     let user = UserId::parse("123e4567-e89b-12d3-a456-426614174000")?;
     let text = |ended: convoke::TaskOutcome| ended.answer.map(|answer| answer.text.clone());
 
-    let incoming = Incoming::new(user, "A-2").tags(["refund"]).keep_days(90);
+    let incoming = IncomingRequest::new(user, "A-2")
+        .tags(["refund"])
+        .keep_days(90);
     let task = runtime.submit(incoming).await?;
     let question = run_until_question(&runtime, user, task).await?;
     let cursor = runtime.task(user, task).await?.cursor;
@@ -111,7 +113,7 @@ async fn serve() -> Result<Outcome, Box<dyn Error>> {
     let fork = runtime.fork(user, task, point).await?;
     let forked = runtime.wait(user, fork).await?;
 
-    let doubtful = runtime.submit(Incoming::new(user, "A-2")).await?;
+    let doubtful = runtime.submit(IncomingRequest::new(user, "A-2")).await?;
     run_until_question(&runtime, user, doubtful).await?;
     runtime.cancel(user, doubtful, Some("asked twice")).await?;
     let mut events = runtime.follow(user, doubtful, EventCursor::START).await?;

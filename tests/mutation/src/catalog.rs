@@ -16,6 +16,18 @@ pub(crate) struct Mutant {
     pub(crate) replacement: String,
 }
 
+impl Mutant {
+    /// What kind of change it is, for those that are counted only.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.genre {
+            Genre::FnValue => "values that the type of their function does not take",
+            Genre::BinaryOperator if self.replacement == "||" => "conditions that bind with `let`",
+            Genre::BinaryOperator => "operators in constants, or that their types do not have",
+            _ => "patterns that leave a match without an arm",
+        }
+    }
+}
+
 /// What is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Genre {

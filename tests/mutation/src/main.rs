@@ -9,7 +9,7 @@ mod runs;
 mod switches;
 mod tree;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
@@ -103,7 +103,7 @@ fn try_all(folder: &Path, survivors: bool, packages: &[String]) -> Result<()> {
     });
     let limited = limited.collect();
     runner
-        .spread(limited, |mutant| attempt(mutant, true))
+        .spread_wide(limited, |mutant| attempt(mutant, true))
         .into_iter()
         .collect::<Result<Vec<_>>>()?;
     Ok(())
@@ -173,13 +173,17 @@ fn results(folder: &Path) -> Result<HashMap<String, MutantResult>> {
 
 fn print_score(mutants: &[Mutant], results: &HashMap<String, MutantResult>) {
     let mut counts = [0; 4];
+    let mut kinds = BTreeMap::<&str, usize>::new();
     for mutant in mutants {
         let Some(result) = results.get(&mutant.name) else {
             continue;
         };
         counts[result.verdict as usize] += 1;
-        if result.verdict == Verdict::Missed {
-            println!("missed: {}", result.name);
+        match result.verdict {
+            Verdict::Missed => println!("missed: {}", result.name),
+            Verdict::Limit => println!("only a limit: {}", result.name),
+            Verdict::NotBuilt => *kinds.entry(mutant.kind()).or_default() += 1,
+            Verdict::Failed => {}
         }
     }
     let [failed, limit, missed, not_built] = counts;
@@ -187,4 +191,7 @@ fn print_score(mutants: &[Mutant], results: &HashMap<String, MutantResult>) {
         "{} mutants: a failing test notices {failed}, only a time limit {limit}, nothing {missed}. {not_built} more cannot be built.",
         failed + limit + missed
     );
+    for (kind, number) in kinds {
+        println!("not built: {number} {kind}");
+    }
 }

@@ -47,6 +47,9 @@ pub(crate) const MOST_MUTANTS: usize = 8_192;
 /// What every switch begins with, followed by its number and a closing parenthesis.
 pub(crate) const SWITCH: &str = "crate::mutant_switch::on(";
 
+/// What a function with an opaque type of iterator is made to return.
+const NO_ITEMS: &str = "::std::iter::empty()";
+
 /// A file's code with switches, and the mutants that found their place. A mutant has none in what is evaluated at compile time,
 /// and in a condition that binds with `let`.
 pub(crate) fn write(code: &str, mutants: &[&Mutant]) -> Result<(String, BTreeSet<usize>)> {
@@ -165,6 +168,14 @@ impl Finder<'_> {
             return;
         };
         for (id, value) in self.mutants_at(first.start(), Genre::FnValue) {
+            if value == NO_ITEMS {
+                // The function has one type only, so that its own value has to become empty.
+                let (start, end) = range(block.span());
+                self.insert(start + 1, " let items = {".to_owned());
+                let most = format!("if {} {{ 0 }} else {{ usize::MAX }}", switch(id));
+                self.insert(end - 1, format!("}}; items.take({most}) "));
+                continue;
+            }
             let is_unit = matches!(signature.output, syn::ReturnType::Default) && value == "()";
             let value = if is_unit { String::new() } else { value };
             self.insert(

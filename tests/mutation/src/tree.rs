@@ -105,7 +105,7 @@ impl Tree {
         Ok(refused)
     }
 
-    /// The switch nearest before an error, which is the one around it or the one that causes it. A match is not exhaustive
+    /// The switch whose mutant an error lies in, or else the nearest before it, which causes it. A match is not exhaustive
     /// because of a switch after the place that the compiler names.
     fn switch_near(&self, mut span: &Value, not_exhaustive: bool) -> Option<usize> {
         while span["expansion"]["span"].is_object() {
@@ -119,7 +119,13 @@ impl Tree {
                 .ok()?
                 .split_once(&format!("if !{SWITCH}"))?
         } else {
-            std::str::from_utf8(before).ok()?.rsplit_once(SWITCH)?
+            let before = std::str::from_utf8(before).ok()?;
+            let mut around = before.rmatch_indices(SWITCH);
+            let around = around.find(|(start, _)| is_in_block(&before[*start..]));
+            match around {
+                Some((start, _)) => before.split_at_checked(start + SWITCH.len())?,
+                None => before.rsplit_once(SWITCH)?,
+            }
         };
         number.split_once(')')?.0.parse().ok()
     }
@@ -179,6 +185,25 @@ impl Tree {
             .filter_map(|line| serde_json::from_str(line).ok());
         Ok((output.status.success(), messages.collect()))
     }
+}
+
+/// Whether the block after a switch is still open at the end of the code. Braces in texts are in pairs.
+fn is_in_block(code: &str) -> bool {
+    let Some(block) = code.split_once(") { ") else {
+        return false;
+    };
+    let mut open = 1;
+    for byte in block.1.bytes() {
+        match byte {
+            b'{' => open += 1,
+            b'}' => open -= 1,
+            _ => {}
+        }
+        if open == 0 {
+            return false;
+        }
+    }
+    true
 }
 
 /// The root of the crate that a file belongs to.

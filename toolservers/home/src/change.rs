@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::HomeError;
-use crate::name::Place;
+use crate::name::RoomChoice;
 use crate::security::{self, Alarm};
 use crate::{climate, light, media, scene};
 
@@ -14,27 +14,27 @@ use crate::{climate, light, media, scene};
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Change {
     SetLight {
-        place: Place,
+        place: RoomChoice,
         on: Option<bool>,
         brightness: Option<u8>,
     },
     DimLight {
-        place: Place,
+        place: RoomChoice,
         by: i8,
     },
     PlayMusic {
-        place: Place,
+        place: RoomChoice,
         what: String,
     },
     StopMusic {
-        place: Place,
+        place: RoomChoice,
     },
     SetVolume {
-        place: Option<Place>,
+        place: Option<RoomChoice>,
         level: u8,
     },
     SetTemperature {
-        place: Place,
+        place: RoomChoice,
         celsius: f64,
     },
     ActivateScene {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::{HomeError, Refusal};
-use crate::name::{Place, require};
+use crate::name::{RoomChoice, require};
 
 /// Minimum of the target temperature.
 pub const MIN_CELSIUS: f64 = 5.0;
@@ -26,7 +26,7 @@ pub struct Climate {
 }
 
 /// The heating of a place, by room.
-pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Climate>, HomeError> {
+pub(crate) fn list(connection: &Connection, place: &RoomChoice) -> Result<Vec<Climate>, HomeError> {
     if let Some(room) = place.room() {
         require(connection, room, TABLE, "heating")?;
     }
@@ -49,7 +49,7 @@ pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Climate
 /// Sets the target temperature of a place.
 pub(crate) fn set(
     connection: &Connection,
-    place: &Place,
+    place: &RoomChoice,
     celsius: f64,
 ) -> Result<Value, HomeError> {
     let celsius = (celsius * 10.0).round() / 10.0;
@@ -67,6 +67,6 @@ pub(crate) fn set(
 }
 
 /// The heating of a place, as a tool's result.
-pub(crate) fn result(connection: &Connection, place: &Place) -> Result<Value, HomeError> {
+pub(crate) fn result(connection: &Connection, place: &RoomChoice) -> Result<Value, HomeError> {
     Ok(json!({"room": place.name(), "climates": list(connection, place)?}))
 }

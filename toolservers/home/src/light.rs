@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::{HomeError, Refusal};
-use crate::name::{Place, require};
+use crate::name::{RoomChoice, require};
 
 const TABLE: &str = "lights";
 
@@ -19,7 +19,7 @@ pub struct Light {
 }
 
 /// The lights of a place, by room.
-pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Light>, HomeError> {
+pub(crate) fn list(connection: &Connection, place: &RoomChoice) -> Result<Vec<Light>, HomeError> {
     if let Some(room) = place.room() {
         require(connection, room, TABLE, "light")?;
     }
@@ -41,7 +41,7 @@ pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Light>,
 /// except 0, which turns it off.
 pub(crate) fn set(
     connection: &Connection,
-    place: &Place,
+    place: &RoomChoice,
     on: Option<bool>,
     brightness: Option<u8>,
 ) -> Result<Value, HomeError> {
@@ -63,7 +63,7 @@ pub(crate) fn set(
 
 /// Changes the brightness of a place's lights by this step. A light that is off counts as 0, and 0 turns
 /// it off.
-pub(crate) fn dim(connection: &Connection, place: &Place, by: i8) -> Result<Value, HomeError> {
+pub(crate) fn dim(connection: &Connection, place: &RoomChoice, by: i8) -> Result<Value, HomeError> {
     for light in list(connection, place)? {
         let level = if light.on { light.brightness } else { 0 };
         let level = level.saturating_add_signed(by).min(100);
@@ -86,7 +86,7 @@ fn write(
 }
 
 /// The lights of a place, as a tool's result: whether any is on, the highest brightness, and each light.
-pub(crate) fn result(connection: &Connection, place: &Place) -> Result<Value, HomeError> {
+pub(crate) fn result(connection: &Connection, place: &RoomChoice) -> Result<Value, HomeError> {
     let lights = list(connection, place)?;
     let lit = || lights.iter().filter(|light| light.on);
     let brightness = lit().map(|light| light.brightness).max().unwrap_or(0);

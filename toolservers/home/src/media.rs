@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::{HomeError, Refusal};
-use crate::name::{Place, require};
+use crate::name::{RoomChoice, require};
 
 /// The default room for music.
 pub const DEFAULT_PLAYER: &str = "living room";
@@ -26,7 +26,7 @@ pub struct Player {
 }
 
 /// The players of a place, by room.
-pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Player>, HomeError> {
+pub(crate) fn list(connection: &Connection, place: &RoomChoice) -> Result<Vec<Player>, HomeError> {
     if let Some(room) = place.room() {
         require(connection, room, TABLE, "player")?;
     }
@@ -45,7 +45,11 @@ pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Player>
 }
 
 /// Plays something, replacing what is playing.
-pub(crate) fn play(connection: &Connection, place: &Place, what: &str) -> Result<Value, HomeError> {
+pub(crate) fn play(
+    connection: &Connection,
+    place: &RoomChoice,
+    what: &str,
+) -> Result<Value, HomeError> {
     for player in list(connection, place)? {
         write_playing(connection, &player.room, Some(what))?;
     }
@@ -54,7 +58,7 @@ pub(crate) fn play(connection: &Connection, place: &Place, what: &str) -> Result
 }
 
 /// Stops the players of a place, and returns those that were playing.
-pub(crate) fn stop(connection: &Connection, place: &Place) -> Result<Value, HomeError> {
+pub(crate) fn stop(connection: &Connection, place: &RoomChoice) -> Result<Value, HomeError> {
     let mut stopped = list(connection, place)?;
     stopped.retain(|player| player.playing.is_some());
     for player in &stopped {
@@ -66,10 +70,10 @@ pub(crate) fn stop(connection: &Connection, place: &Place) -> Result<Value, Home
 /// Sets the volume of a place; without a place, of all players that are playing, or of the default one.
 pub(crate) fn set_volume(
     connection: &Connection,
-    place: Option<&Place>,
+    place: Option<&RoomChoice>,
     level: u8,
 ) -> Result<Value, HomeError> {
-    let mut players = list(connection, place.unwrap_or(&Place::Everywhere))?;
+    let mut players = list(connection, place.unwrap_or(&RoomChoice::Everywhere))?;
     if place.is_none() {
         let any = players.iter().any(|player| player.playing.is_some());
         players.retain(|player| {

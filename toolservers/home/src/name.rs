@@ -17,12 +17,12 @@ const LEADING: &[&str] = &["a", "at", "in", "my", "on", "our", "the", "to"];
 /// The rooms a call applies to: one room, or all with the device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
-pub(crate) enum Place {
+pub(crate) enum RoomChoice {
     Everywhere,
     Room(String),
 }
 
-impl Place {
+impl RoomChoice {
     /// Parses a spoken place.
     pub(crate) fn read(text: &str) -> Result<Self, Refusal> {
         let name = name(text)?;
@@ -54,8 +54,8 @@ impl Place {
     }
 }
 
-impl From<Place> for String {
-    fn from(place: Place) -> Self {
+impl From<RoomChoice> for String {
+    fn from(place: RoomChoice) -> Self {
         place.name().to_owned()
     }
 }
@@ -140,10 +140,17 @@ mod tests {
     #[test]
     fn everywhere_has_several_spellings() {
         for said in ["all", "Everywhere", "in all rooms"] {
-            assert_eq!(Place::read(said).unwrap(), Place::Everywhere, "{said}");
+            assert_eq!(
+                RoomChoice::read(said).unwrap(),
+                RoomChoice::Everywhere,
+                "{said}"
+            );
         }
-        assert_eq!(Place::read_or_everywhere(None).unwrap(), Place::Everywhere);
-        let hallway = Place::read("hallway").unwrap();
+        assert_eq!(
+            RoomChoice::read_or_everywhere(None).unwrap(),
+            RoomChoice::Everywhere
+        );
+        let hallway = RoomChoice::read("hallway").unwrap();
         assert_eq!(hallway.room(), Some("hallway"));
     }
 }

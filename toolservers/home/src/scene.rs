@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::{HomeError, Refusal};
-use crate::name::Place;
+use crate::name::RoomChoice;
 use crate::security::{self, Alarm};
 use crate::{climate, light, media};
 
@@ -124,14 +124,14 @@ impl Step {
     fn run(self, connection: &Connection) -> Result<(), HomeError> {
         match self {
             Self::Light(room, level) => light::set(connection, &one(room), None, Some(level)),
-            Self::Dark => light::set(connection, &Place::Everywhere, Some(false), None),
+            Self::Dark => light::set(connection, &RoomChoice::Everywhere, Some(false), None),
             Self::Heat(room, celsius) => climate::set(connection, &one(room), celsius),
-            Self::HeatAll(celsius) => climate::set(connection, &Place::Everywhere, celsius),
+            Self::HeatAll(celsius) => climate::set(connection, &RoomChoice::Everywhere, celsius),
             Self::Play(room, what, volume) => {
                 media::set_volume(connection, Some(&one(room)), volume)?;
                 media::play(connection, &one(room), what)
             }
-            Self::Silence => media::stop(connection, &Place::Everywhere),
+            Self::Silence => media::stop(connection, &RoomChoice::Everywhere),
             Self::Lock => security::lock(connection, crate::name::ALL),
             Self::Watch(mode) => security::set_alarm(connection, mode),
         }
@@ -139,8 +139,8 @@ impl Step {
     }
 }
 
-fn one(room: &str) -> Place {
-    Place::Room(room.to_owned())
+fn one(room: &str) -> RoomChoice {
+    RoomChoice::Room(room.to_owned())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::{HomeError, Refusal};
-use crate::name::{ALL, Place, name};
+use crate::name::{ALL, RoomChoice, name};
 use crate::sensor;
 
 /// What the alarm monitors.
@@ -80,7 +80,7 @@ pub struct Security {
 /// The security state of the house.
 pub(crate) fn status(connection: &Connection) -> Result<Security, HomeError> {
     let doors = doors(connection)?;
-    let sensors = sensor::list(connection, &Place::Everywhere)?;
+    let sensors = sensor::list(connection, &RoomChoice::Everywhere)?;
     let rooms = |holds: fn(&sensor::Sensor) -> bool| {
         let found = sensors.iter().filter(|sensor| holds(sensor));
         found.map(|sensor| sensor.room.clone()).collect()

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::HomeError;
-use crate::name::{Place, require};
+use crate::name::{RoomChoice, require};
 
 const TABLE: &str = "sensors";
 
@@ -23,7 +23,7 @@ pub struct Sensor {
 }
 
 /// The measurements of a place, by room.
-pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Sensor>, HomeError> {
+pub(crate) fn list(connection: &Connection, place: &RoomChoice) -> Result<Vec<Sensor>, HomeError> {
     if let Some(room) = place.room() {
         require(connection, room, TABLE, "sensor")?;
     }
@@ -45,6 +45,6 @@ pub(crate) fn list(connection: &Connection, place: &Place) -> Result<Vec<Sensor>
 }
 
 /// The measurements of a place, as a tool's result.
-pub(crate) fn result(connection: &Connection, place: &Place) -> Result<Value, HomeError> {
+pub(crate) fn result(connection: &Connection, place: &RoomChoice) -> Result<Value, HomeError> {
     Ok(json!({"room": place.name(), "sensors": list(connection, place)?}))
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::change::Change;
 use crate::error::{HomeError, Refusal};
 use crate::media::{DEFAULT_PLAYER, what};
-use crate::name::{Place, name};
+use crate::name::{RoomChoice, name};
 use crate::scene;
 use crate::security::Alarm;
 use crate::store::Store;
@@ -69,13 +69,13 @@ impl ToolServer for HomeServer {
     fn run(&self, tool: &str, call: &Call) -> Option<Outcome<Refusal>> {
         Some(match tool {
             "light_status" => self.answer_read(call, |store, AnyRoom { room }| {
-                store.lights(&Place::read_or_everywhere(room.as_deref())?)
+                store.lights(&RoomChoice::read_or_everywhere(room.as_deref())?)
             }),
             "climate_status" => self.answer_read(call, |store, AnyRoom { room }| {
-                store.climates(&Place::read_or_everywhere(room.as_deref())?)
+                store.climates(&RoomChoice::read_or_everywhere(room.as_deref())?)
             }),
             "sensor_status" => self.answer_read(call, |store, AnyRoom { room }| {
-                store.sensors(&Place::read_or_everywhere(room.as_deref())?)
+                store.sensors(&RoomChoice::read_or_everywhere(room.as_deref())?)
             }),
             "media_status" => self.answer_read(call, |store, Nothing {}| store.players()),
             "security_status" => {
@@ -89,7 +89,7 @@ impl ToolServer for HomeServer {
             "play_music" => self.change(call, PlayMusic::change),
             "stop_music" => self.change(call, |AnyRoom { room }| {
                 Ok(Change::StopMusic {
-                    place: Place::read_or_everywhere(room.as_deref())?,
+                    place: RoomChoice::read_or_everywhere(room.as_deref())?,
                 })
             }),
             "set_volume" => self.change(call, SetVolume::change),
@@ -158,7 +158,7 @@ impl SetLight {
     fn change(self) -> Result<Change, Refusal> {
         let brightness = self.brightness.map(|level| percent(level, "brightness"));
         Ok(Change::SetLight {
-            place: Place::read(&self.room)?,
+            place: RoomChoice::read(&self.room)?,
             on: self.on,
             brightness: brightness.transpose()?,
         })
@@ -179,7 +179,7 @@ impl DimLight {
             return Err(Refusal::Step);
         }
         Ok(Change::DimLight {
-            place: Place::read(&self.room)?,
+            place: RoomChoice::read(&self.room)?,
             by,
         })
     }
@@ -196,7 +196,7 @@ struct PlayMusic {
 impl PlayMusic {
     fn change(self) -> Result<Change, Refusal> {
         Ok(Change::PlayMusic {
-            place: Place::read(self.room.as_deref().unwrap_or(DEFAULT_PLAYER))?,
+            place: RoomChoice::read(self.room.as_deref().unwrap_or(DEFAULT_PLAYER))?,
             what: what(&self.what)?,
         })
     }
@@ -213,7 +213,7 @@ struct SetVolume {
 impl SetVolume {
     fn change(self) -> Result<Change, Refusal> {
         Ok(Change::SetVolume {
-            place: self.room.as_deref().map(Place::read).transpose()?,
+            place: self.room.as_deref().map(RoomChoice::read).transpose()?,
             level: percent(self.level, "volume")?,
         })
     }
@@ -230,7 +230,7 @@ struct SetTemperature {
 impl SetTemperature {
     fn change(self) -> Result<Change, Refusal> {
         Ok(Change::SetTemperature {
-            place: Place::read_or_everywhere(self.room.as_deref())?,
+            place: RoomChoice::read_or_everywhere(self.room.as_deref())?,
             celsius: self.celsius,
         })
     }

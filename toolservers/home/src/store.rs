@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::change::Change;
 use crate::error::HomeError;
-use crate::name::Place;
+use crate::name::RoomChoice;
 use crate::schema::MIGRATIONS;
 use crate::security::Security;
 use crate::{climate, light, media, security, seed, sensor};
@@ -34,20 +34,20 @@ impl Store {
         })
     }
 
-    pub(crate) fn lights(&self, place: &Place) -> Result<Value, HomeError> {
+    pub(crate) fn lights(&self, place: &RoomChoice) -> Result<Value, HomeError> {
         light::result(&self.connection, place)
     }
 
-    pub(crate) fn climates(&self, place: &Place) -> Result<Value, HomeError> {
+    pub(crate) fn climates(&self, place: &RoomChoice) -> Result<Value, HomeError> {
         climate::result(&self.connection, place)
     }
 
     pub(crate) fn players(&self) -> Result<Value, HomeError> {
-        let players = media::list(&self.connection, &Place::Everywhere)?;
+        let players = media::list(&self.connection, &RoomChoice::Everywhere)?;
         Ok(json!({"players": players}))
     }
 
-    pub(crate) fn sensors(&self, place: &Place) -> Result<Value, HomeError> {
+    pub(crate) fn sensors(&self, place: &RoomChoice) -> Result<Value, HomeError> {
         sensor::result(&self.connection, place)
     }
 

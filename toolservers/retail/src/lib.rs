@@ -33,6 +33,7 @@ mod space;
 mod spaces;
 mod store;
 mod tools;
+mod unused;
 mod vocabulary;
 mod words;
 

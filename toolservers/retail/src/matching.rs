@@ -1,6 +1,8 @@
 //! Selects the certified query for a question, or none. It does not guess: uncertain questions are
 //! declined.
 
+use std::collections::HashSet;
+
 use convoke_decide::{Entry, LocalDecider, Options};
 
 use crate::error::{Refusal, RetailError};
@@ -9,7 +11,8 @@ use crate::reading::{self, Reading};
 use crate::space::{CertifiedQuery, Space};
 use crate::spaces;
 use crate::store::Message;
-use crate::words::words;
+use crate::unused;
+use crate::words::{number, words};
 
 /// Minimum confidence for running a query. Tests check that questions for other spaces are declined; a
 /// higher value declines more questions that could be answered.
@@ -88,6 +91,8 @@ const OUT_OF_SCOPE: &[&str] = &[
 #[derive(Debug)]
 pub(crate) struct Matcher {
     deciders: Vec<(&'static str, LocalDecider)>,
+    /// The words of all texts that the deciders learn from.
+    known: HashSet<String>,
 }
 
 impl Matcher {
@@ -102,6 +107,7 @@ impl Matcher {
         });
         Ok(Self {
             deciders: deciders.collect::<Result<_, RetailError>>()?,
+            known: known_words(),
         })
     }
 
@@ -128,6 +134,9 @@ impl Matcher {
         let Some((query, base)) = selected else {
             return Err(no_query(space, ""));
         };
+        if unused::is_reversed(&reading, space, query) {
+            return Err(no_query(space, " in that order"));
+        }
         let parameters = base.changed(query, &reading.given_parameters);
         let parameters = parameters.map_err(|unfit| match unfit {
             ParameterError::Refused(refusal) => refusal,
@@ -151,8 +160,36 @@ impl Matcher {
             return None;
         }
         let (_, decider) = self.deciders.iter().find(|(id, _)| *id == space.id)?;
-        let decision = decider.decide(&reading.about);
-        space.query(&decision.chosen()?.entry)
+        let query = |topic: &str| {
+            let decision = decider.decide(topic);
+            let chosen = decision.chosen()?;
+            space.query(&chosen.entry)
+        };
+        // A word that no text has says nothing about the query; whoever reads the answer learns that it was not used.
+        query(&reading.about).or_else(|| query(&self.without_unknown(&reading.about)?))
+    }
+
+    /// The topic without qualifiers of words that no text has, such as "in Germany". `None` if it has none, or has such a
+    /// word elsewhere: that may be what the question is about.
+    fn without_unknown(&self, topic: &str) -> Option<String> {
+        let mut rest: Vec<&str> = Vec::new();
+        let mut in_qualifier = false;
+        let mut changed = false;
+        for word in topic.split(' ') {
+            if self.known.contains(word) {
+                in_qualifier = false;
+                rest.push(word);
+                continue;
+            }
+            let is_led = rest.last().is_some_and(|last| reading::leads(last));
+            // A number changes a question, and "to" says what is to be done.
+            if number(word).is_some() || !(in_qualifier || is_led) || rest.contains(&"to") {
+                return None;
+            }
+            (in_qualifier, changed) = (true, true);
+            reading::drop_leading(&mut rest);
+        }
+        changed.then(|| rest.join(" "))
     }
 }
 
@@ -210,16 +247,32 @@ fn no_query(space: &Space, by: &str) -> Refusal {
     }
 }
 
+/// The words of every example, in and out of scope.
+fn known_words() -> HashSet<String> {
+    let queries = spaces::ALL.iter().flat_map(|space| space.queries);
+    let examples = queries.flat_map(|query| query.examples);
+    let vain = spaces::ALL.iter().flat_map(|space| space.out_of_scope);
+    let texts = examples.chain(vain).chain(OUT_OF_SCOPE);
+    texts.flat_map(|text| words(text)).collect()
+}
+
 fn decider(space: &'static Space) -> Result<LocalDecider, String> {
     let entries: Vec<Entry> = space
         .queries
         .iter()
         .map(|query| entry(space, query))
         .collect();
-    // Questions for other spaces are the most likely ones to decline.
+    // Questions for other spaces are the most likely ones to decline, unless they are for this one as well.
+    let own: HashSet<&str> = space
+        .queries
+        .iter()
+        .flat_map(|query| query.examples)
+        .copied()
+        .collect();
     let elsewhere = spaces::ALL.iter().filter(|other| other.id != space.id);
-    let elsewhere =
-        elsewhere.flat_map(|other| other.queries.iter().flat_map(|query| query.examples));
+    let elsewhere = elsewhere
+        .flat_map(|other| other.queries.iter().flat_map(|query| query.examples))
+        .filter(|example| !own.contains(**example));
     let vain = OUT_OF_SCOPE
         .iter()
         .chain(space.out_of_scope)

@@ -31,6 +31,8 @@ pub(crate) struct Parameters {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warehouse: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) campaign: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<i64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) products: Vec<String>,
@@ -131,6 +133,7 @@ impl Parameters {
             "segment" => text(&self.segment),
             "channel" => text(&self.channel),
             "warehouse" => text(&self.warehouse),
+            "campaign" => text(&self.campaign),
             "limit" => self.limit.map_or(Value::Null, Value::Integer),
             "products" if !self.products.is_empty() => {
                 Value::Text(serde_json::json!(self.products).to_string())
@@ -157,6 +160,9 @@ impl Parameters {
             self.warehouse
                 .as_ref()
                 .map(|warehouse| format!(" in {warehouse}")),
+            self.campaign
+                .as_ref()
+                .map(|campaign| format!(" for {campaign}")),
         ];
         parts.into_iter().flatten().collect()
     }
@@ -185,6 +191,7 @@ impl Parameters {
             Closed::Segment => &mut self.segment,
             Closed::Channel => &mut self.channel,
             Closed::Warehouse => &mut self.warehouse,
+            Closed::Campaign => &mut self.campaign,
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::data::catalogue;
+use crate::data::{campaigns, catalogue};
 use crate::period::{self, Period};
 use crate::space::{Products, Space};
 use crate::vocabulary::{self, Closed};
@@ -132,14 +132,15 @@ pub(crate) struct Reading {
     pub(crate) given_parameters: GivenParameters,
     /// The topic: the question without its parameters, with products replaced by `these products`.
     pub(crate) about: String,
-    /// Words that are not parameters.
-    rest: Vec<String>,
+    /// Words that are not parameters, with their places in the question.
+    rest: Vec<(usize, String)>,
 }
 
 /// What a word was used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WordUse {
     Product,
+    Campaign,
     Category,
     /// Not part of the topic.
     Out,
@@ -152,7 +153,9 @@ pub(crate) fn read(question: &str, space: &Space) -> Reading {
     let words = words(question);
     let mut word_uses: Vec<Option<WordUse>> = vec![None; words.len()];
     let mut given_parameters = GivenParameters::default();
+    // Names come first: a month in one is not a period.
     take_products(&words, &mut word_uses, &mut given_parameters);
+    take_campaigns(&words, &mut word_uses, &mut given_parameters);
     if let Some((range, period)) = period::find(&words, |place| word_uses[place].is_some()) {
         word_uses[range].fill(Some(WordUse::Out));
         given_parameters.period = Some(period);
@@ -161,42 +164,53 @@ pub(crate) fn read(question: &str, space: &Space) -> Reading {
     take_values(&words, &mut word_uses, &mut given_parameters, space);
     let rest = words
         .iter()
-        .zip(&word_uses)
-        .filter(|(_, word_uses)| word_uses.is_none());
+        .enumerate()
+        .filter(|(place, _)| word_uses[*place].is_none());
     Reading {
         about: about(&words, &word_uses),
-        rest: rest.map(|(word, _)| word.clone()).collect(),
+        rest: rest.map(|(place, word)| (place, word.clone())).collect(),
         given_parameters,
     }
 }
 
 impl Reading {
+    /// The words that are not parameters, with their places in the question.
+    pub(crate) fn rest(&self) -> impl Iterator<Item = (usize, &String)> {
+        self.rest.iter().map(|(place, word)| (*place, word))
+    }
+
+    /// The same words without their places.
+    pub(crate) fn into_rest(self) -> impl Iterator<Item = String> {
+        self.rest.into_iter().map(|(_, word)| word)
+    }
+
     /// Whether it contains only changes of parameters.
     pub(crate) fn only_changes(&self) -> bool {
-        let connects = |word: &String| CONNECTING.contains(&word.as_str());
-        !self.given_parameters.is_empty() && self.rest.iter().all(connects)
+        let connects = |(_, word): (usize, &String)| CONNECTING.contains(&word.as_str());
+        !self.given_parameters.is_empty() && self.rest().all(connects)
     }
 
     /// Whether it may be a follow-up, if it is not a question of its own.
     pub(crate) fn may_only_change(&self) -> bool {
-        let known =
-            |word: &String| CONNECTING.contains(&word.as_str()) || NAMING.contains(&word.as_str());
-        !self.given_parameters.is_empty() && self.rest.iter().all(known)
+        let known = |(_, word): (usize, &String)| {
+            CONNECTING.contains(&word.as_str()) || NAMING.contains(&word.as_str())
+        };
+        !self.given_parameters.is_empty() && self.rest().all(known)
     }
 
     /// Whether it refers to products without naming them. For a query that needs products, any pronoun
     /// does; for others, a pronoun may mean customers or carts.
     pub(crate) fn points_at_products(&self, products: Products) -> bool {
-        let pronoun = |word: &String| POINTING.contains(&word.as_str());
-        let named = |pair: &[String]| {
-            matches!(pair[0].as_str(), "these" | "those" | "such")
+        let pronoun = |(_, word): (usize, &String)| POINTING.contains(&word.as_str());
+        let named = |pair: &[(usize, String)]| {
+            matches!(pair[0].1.as_str(), "these" | "those" | "such")
                 && matches!(
-                    pair[1].as_str(),
+                    pair[1].1.as_str(),
                     "products" | "items" | "articles" | "goods"
                 )
         };
         match products {
-            Products::Needed => self.rest.iter().any(pronoun),
+            Products::Needed => self.rest().any(pronoun),
             Products::MayBeNamed => self.rest.windows(2).any(named),
         }
     }
@@ -222,6 +236,30 @@ fn take_products(
             given_parameters.products.push(name);
         }
         place += length;
+    }
+}
+
+/// Takes the full names of campaigns.
+fn take_campaigns(
+    words: &[String],
+    word_uses: &mut [Option<WordUse>],
+    given_parameters: &mut GivenParameters,
+) {
+    for name in campaigns::names() {
+        let parts = crate::words::words(name);
+        for place in 0..words.len() {
+            let range = place..place + parts.len();
+            let is_free = |uses: &[Option<WordUse>]| uses.iter().all(Option::is_none);
+            if words.get(range.clone()) != Some(&parts) || !is_free(&word_uses[range.clone()]) {
+                continue;
+            }
+            word_uses[range].fill(Some(WordUse::Campaign));
+            let values = given_parameters.closed.entry(Closed::Campaign);
+            let values = values.or_default();
+            if !values.contains(&name) {
+                values.push(name);
+            }
+        }
     }
 }
 
@@ -301,7 +339,7 @@ fn about(words: &[String], word_uses: &[Option<WordUse>]) -> String {
     for (place, (word, mark)) in words.iter().zip(word_uses).enumerate() {
         let again = place > 0 && word_uses[place - 1] == *mark;
         match mark {
-            None | Some(WordUse::Kept) => about.push(word),
+            None | Some(WordUse::Kept) => about.push(usual(word)),
             Some(_) if again && *mark != Some(WordUse::Product) => {}
             Some(WordUse::Product) => {
                 let known = about
@@ -312,6 +350,12 @@ fn about(words: &[String], word_uses: &[Option<WordUse>]) -> String {
                     // Several names become one placeholder.
                     Some(last) => about.truncate(last + 1),
                     None => about.extend(THESE_PRODUCTS),
+                }
+            }
+            Some(WordUse::Campaign) => {
+                let noun = words.get(place + 1).map_or("", String::as_str);
+                if !matches!(noun, "campaign" | "campaigns") {
+                    about.push("campaign");
                 }
             }
             Some(WordUse::Category) => {
@@ -335,7 +379,22 @@ fn about(words: &[String], word_uses: &[Option<WordUse>]) -> String {
     about.join(" ")
 }
 
-fn drop_leading(about: &mut Vec<&str>) {
+/// The usual word for a rare one, so that a topic need not be learned with both.
+fn usual(word: &str) -> &str {
+    match word {
+        "thinnest" | "slimmest" | "tiniest" => "smallest",
+        "greatest" | "maximum" => "largest",
+        other => other,
+    }
+}
+
+/// Whether a word means nothing without a value after it.
+pub(crate) fn leads(word: &str) -> bool {
+    LEADING.contains(&word)
+}
+
+/// Drops the words at the end that mean nothing without a value after them.
+pub(crate) fn drop_leading(about: &mut Vec<&str>) {
     while about.last().is_some_and(|last| LEADING.contains(last)) {
         about.pop();
     }

@@ -11,11 +11,13 @@ use serde_json::{Value, json};
 use crate::answer::describe;
 use crate::error::{Failure, MAX_QUERY_LENGTH, Refusal, RetailError};
 use crate::matching::Matcher;
+use crate::reading;
 use crate::running::{Reader, Running};
 use crate::space::{CertifiedQuery, Space};
 use crate::spaces;
 use crate::store::{Finished, Message, Status, Store};
 use crate::tools;
+use crate::unused::unused;
 
 /// Options of the server.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +76,7 @@ impl RetailServer {
         let message = self.store.with(|store| {
             store.begin(space.id, conversation, question, certified.id, &parameters)
         })?;
-        self.answer(certified, message)
+        self.answer(space, certified, message)
     }
 
     /// Answers an earlier question, if its query has ended.
@@ -86,12 +88,17 @@ impl RetailServer {
         let certified = space
             .query(&message.query_id)
             .ok_or_else(|| Failure::Corrupt(format!("there is no query {}", message.query_id)))?;
-        self.answer(certified, message)
+        self.answer(space, certified, message)
     }
 
     /// Runs the query of a message unless it has a result, and returns its state. Queries are read-only,
     /// so a message left by a killed process is simply run again.
-    fn answer(&self, query: &'static CertifiedQuery, message: Message) -> Outcome<Refusal> {
+    fn answer(
+        &self,
+        space: &'static Space,
+        query: &'static CertifiedQuery,
+        message: Message,
+    ) -> Outcome<Refusal> {
         let mut message = message;
         if message.status == Status::Running {
             self.begin(query, &message)?;
@@ -107,7 +114,7 @@ impl RetailServer {
         if message.status == Status::Failed {
             return Err(Refusal::QueryFailed.into());
         }
-        Ok(Answer::done(as_words(query, &message)))
+        Ok(Answer::done(as_words(space, query, &message)))
     }
 
     fn begin(&self, query: &'static CertifiedQuery, message: &Message) -> Result<(), Refusal> {
@@ -129,7 +136,8 @@ impl RetailServer {
     }
 }
 
-fn as_words(query: &CertifiedQuery, message: &Message) -> Value {
+fn as_words(space: &Space, query: &CertifiedQuery, message: &Message) -> Value {
+    let reading = reading::read(&message.question, space);
     let (status, answer, columns, rows) = match &message.result {
         Some(Finished { answer, table }) => (
             "completed",
@@ -145,6 +153,7 @@ fn as_words(query: &CertifiedQuery, message: &Message) -> Value {
         "sql_query": query.sql,
         "query_id": query.id,
         "parameters": message.parameters,
+        "unused": unused(&message.question, &reading, space, query),
         "columns": columns,
         "rows": rows,
         "conversation_id": message.conversation,

@@ -28,6 +28,7 @@ impl Space {
             Closed::Segment => SEGMENTS,
             Closed::Channel => self.channels,
             Closed::Warehouse => WAREHOUSES,
+            Closed::Campaign => &[],
         }
     }
 
@@ -48,6 +49,8 @@ pub(crate) struct CertifiedQuery {
     pub(crate) products: Products,
     /// A value that questions name because the query is about it, such as new customers.
     pub(crate) implies: Option<&'static str>,
+    /// Whether more of what it sorts is worse, as of abandoned carts. "Worst" then means the most.
+    pub(crate) more_is_worse: bool,
     /// Example questions. Their parameters are removed for training.
     pub(crate) examples: &'static [&'static str],
     pub(crate) sentences: &'static [&'static str],
@@ -84,6 +87,7 @@ impl CertifiedQuery {
         period: "last 30 days",
         products: Products::MayBeNamed,
         implies: None,
+        more_is_worse: false,
         examples: &[],
         sentences: &[],
         answer: Sentence {

@@ -37,6 +37,7 @@ pub(crate) enum Status {
 pub(crate) struct Message {
     pub(crate) id: String,
     pub(crate) conversation: String,
+    pub(crate) question: String,
     pub(crate) query_id: String,
     pub(crate) parameters: Parameters,
     pub(crate) status: Status,
@@ -50,7 +51,7 @@ pub(crate) struct Finished {
     pub(crate) table: Table,
 }
 
-const COLUMNS: &str = "id, conversation, query_id, parameters, status, result";
+const COLUMNS: &str = "id, conversation, query_id, parameters, status, result, question";
 
 impl Store {
     /// Opens the file. A new file is created and filled.
@@ -121,6 +122,7 @@ impl Store {
         let message = Message {
             id: new_id(),
             conversation: conversation.map_or_else(new_id, str::to_owned),
+            question: question.to_owned(),
             query_id: query_id.to_owned(),
             parameters: parameters.clone(),
             status: Status::Running,
@@ -195,10 +197,12 @@ fn message(row: &Row<'_>) -> Result<Result<Message, Failure>, rusqlite::Error> {
     let status: String = row.get(4)?;
     let result: Option<String> = row.get(5)?;
     let (id, conversation, query_id) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let question = row.get(6)?;
     Ok((|| {
         Ok(Message {
             id,
             conversation,
+            question,
             query_id,
             parameters: stored(&parameters)?,
             status: match status.as_str() {

@@ -68,6 +68,11 @@ fn answer(space: &Space) -> Value {
         "sql_query": {"type": "string", "description": "The certified SQL, as it was run."},
         "query_id": {"type": "string", "enum": ids},
         "parameters": parameters(space),
+        "unused": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Parts of the question that the answer does not use, as they are spelled there.",
+        },
         "columns": {"type": "array", "items": {"type": "string"}},
         "rows": {
             "type": "array",
@@ -98,6 +103,7 @@ fn parameters(space: &Space) -> Value {
         "region": value(Closed::Region),
         "segment": value(Closed::Segment),
         "warehouse": value(Closed::Warehouse),
+        "campaign": {"type": "string"},
         "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
         "products": {"type": "array", "items": {"type": "string"}},
     });

@@ -8,15 +8,18 @@ pub(crate) enum Closed {
     Segment,
     Channel,
     Warehouse,
+    /// Its values are names, which are taken before everything else.
+    Campaign,
 }
 
 impl Closed {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Category,
         Self::Region,
         Self::Segment,
         Self::Channel,
         Self::Warehouse,
+        Self::Campaign,
     ];
 
     /// Its name in SQL, results and refusals.
@@ -27,6 +30,7 @@ impl Closed {
             Self::Segment => "segment",
             Self::Channel => "channel",
             Self::Warehouse => "warehouse",
+            Self::Campaign => "campaign",
         }
     }
 }

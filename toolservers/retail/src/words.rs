@@ -29,7 +29,13 @@ const NUMBERS: [(&str, i64); 22] = [
 /// Splits a text into lower-case words. An apostrophe inside a word is kept; other punctuation
 /// separates.
 pub(crate) fn words(text: &str) -> Vec<String> {
-    let text = text.replace('\u{2019}', "'").to_lowercase();
+    let words = spelled(text).into_iter();
+    words.map(|word| word.to_lowercase()).collect()
+}
+
+/// The same words as they are spelled in the text.
+pub(crate) fn spelled(text: &str) -> Vec<String> {
+    let text = text.replace('\u{2019}', "'");
     text.split(|character: char| !character.is_alphanumeric() && character != '\'')
         .map(|word| word.trim_matches('\''))
         .filter(|word| !word.is_empty())

@@ -30,9 +30,18 @@ pub trait Refuse: std::error::Error + From<CallProblem> + Send + Sync + 'static 
     /// Stable code, such as `todo.title`.
     fn code(&self) -> &'static str;
 
+    /// Whether an argument is malformed. The answer then says so as its `error_type`.
+    fn is_malformed(&self) -> bool {
+        false
+    }
+
     /// The tool's answer.
     fn to_value(&self) -> Value {
-        json!({"code": self.code(), "message": self.to_string()})
+        let mut value = json!({"code": self.code(), "message": self.to_string()});
+        if self.is_malformed() {
+            value["error_type"] = json!("ValidationError");
+        }
+        value
     }
 }
 

@@ -50,6 +50,13 @@ impl Refuse for Refusal {
     fn code(&self) -> &'static str {
         self.code()
     }
+
+    fn is_malformed(&self) -> bool {
+        matches!(
+            self,
+            Self::UserId | Self::TaskId | Self::Title | Self::Call(CallProblem::Arguments(_))
+        )
+    }
 }
 
 /// Why the server or a call failed.

@@ -10,7 +10,7 @@ use minijinja::value::{Rest, Tuple, ValueKind, ValueOrKwargs};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value, escape_formatter};
 use minijinja::{filters, functions};
 
-use super::MAX_TEMPLATE_MEMORY;
+use super::{MAX_TEMPLATE_MEMORY, strict};
 
 /// Bytes counted for a value in addition to its text.
 const VALUE_BYTES: usize = 32;
@@ -31,7 +31,7 @@ const TUPLE: &str = "()";
 const MAP: &str = "{}";
 
 /// Makes the engine look up a filter by name on each call.
-const NO_CACHE_SLOT: u8 = !0;
+pub(super) const NO_CACHE_SLOT: u8 = !0;
 
 type Outcome = Result<Value, Error>;
 
@@ -44,6 +44,7 @@ type Estimate = fn(&[Value]) -> usize;
 /// Replaces operators, filters and functions with metered ones.
 pub(super) fn install(environment: &mut Environment<'static>) {
     environment.set_formatter(|output, state, value| {
+        strict::defined(state, value)?;
         let bytes = match value.as_str() {
             Some(text) => text.len(),
             None => measure_size(value, MAX_TEMPLATE_MEMORY)?,
@@ -58,12 +59,13 @@ pub(super) fn install(environment: &mut Environment<'static>) {
         evaluate(arguments, Instruction::Slice)
     });
     operator(environment, LIST, |_, arguments| {
-        Ok(Value::from(arguments.to_vec()))
+        Ok(Value::from(plain(arguments)))
     });
     operator(environment, TUPLE, |_, arguments| {
-        Ok(Value::from(Tuple::from(arguments.to_vec())))
+        Ok(Value::from(Tuple::from(plain(arguments))))
     });
     operator(environment, MAP, |_, arguments| {
+        let arguments = plain(arguments);
         let pairs = arguments.chunks_exact(2);
         let pairs: BTreeMap<Value, Value> = pairs
             .map(|pair| (pair[0].clone(), pair[1].clone()))
@@ -71,10 +73,13 @@ pub(super) fn install(environment: &mut Environment<'static>) {
         Ok(Value::from(pairs))
     });
     for (name, filter, estimate) in metered_filters() {
-        environment.add_filter(name, metered(filter, estimate));
+        environment.add_filter(name, metered(name, filter, estimate));
     }
     let dict = Value::from_function(functions::dict);
-    environment.add_global("dict", Value::from_function(metered(dict, no_output)));
+    environment.add_global(
+        "dict",
+        Value::from_function(metered("dict", dict, no_output)),
+    );
     let range = Value::from_function(functions::range);
     environment.add_function(
         "range",
@@ -235,18 +240,27 @@ fn operator(
     environment.add_filter(
         name,
         move |state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>| -> Outcome {
-            let result = operation(state, &arguments.into_values())?;
+            let arguments = arguments.into_values();
+            for value in &arguments {
+                strict::defined(state, value)?;
+            }
+            let result = operation(state, &arguments)?;
             materialized(state, result)
         },
     );
 }
 
 fn metered(
+    name: &'static str,
     function: Value,
     estimate: Estimate,
 ) -> impl Fn(&mut State<'_, '_>, Rest<ValueOrKwargs>) -> Outcome + Send + Sync + 'static {
     move |state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>| {
         let arguments = arguments.into_values();
+        for value in &arguments {
+            strict::defined(state, value)?;
+        }
+        strict::attributes_present(name, &arguments)?;
         ensure_available(state, estimate(&arguments))?;
         let result = function.call(state, &arguments)?;
         materialized(state, result)
@@ -274,8 +288,13 @@ fn multiply(state: &mut State<'_, '_>, arguments: &[Value]) -> Outcome {
     evaluate(arguments, Instruction::Mul)
 }
 
+/// The parts of a list or map, of which absent ones are none.
+fn plain(arguments: &[Value]) -> Vec<Value> {
+    arguments.iter().map(strict::none_if_absent).collect()
+}
+
 /// The engine's own result of an operation.
-fn evaluate(arguments: &[Value], operation: Instruction<'static>) -> Outcome {
+pub(super) fn evaluate(arguments: &[Value], operation: Instruction<'static>) -> Outcome {
     let environment = Environment::empty();
     let mut instructions = Instructions::new("<operator>", "");
     for value in arguments {
@@ -485,6 +504,8 @@ fn metered_filters() -> Vec<(&'static str, Value, Estimate)> {
             no_output,
         ),
         filter("groupby", Value::from_function(filters::groupby), no_output),
+        filter("max", Value::from_function(filters::max), no_output),
+        filter("min", Value::from_function(filters::min), no_output),
         filter("chain", Value::from_function(filters::chain), no_output),
         filter("zip", Value::from_function(filters::zip), no_output),
         filter("sum", Value::from_function(filters::sum), text_size),

@@ -8,6 +8,7 @@
 mod known;
 mod meter;
 mod nesting;
+mod strict;
 mod walk;
 
 use std::borrow::Cow;
@@ -21,7 +22,7 @@ use minijinja::machinery::{
 };
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, machinery};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, machinery};
 use serde_json::{Map, Value};
 
 /// Limit of a template or expression, in bytes.
@@ -82,7 +83,16 @@ impl TemplateFault {
     }
 
     fn of_rendering(error: &Error) -> Self {
-        Self::failed(error.to_string())
+        if error.kind() != ErrorKind::UndefinedError {
+            return Self::failed(error.to_string());
+        }
+        let message = error.detail().unwrap_or("a value is undefined");
+        let help = "ask for what may be missing by `is defined`, `or` or `default`";
+        Self {
+            code: "template.undefined",
+            ..Self::failed(message)
+        }
+        .help(help)
     }
 }
 
@@ -97,6 +107,11 @@ impl fmt::Display for TemplateFault {
 pub trait TemplateContext {
     /// What a name stands for, if it stands for anything.
     fn value_of(&self, name: &str) -> Option<Cow<'_, Value>>;
+
+    /// Whether a name without a value is known all the same, such as an optional slot. Any other is an error.
+    fn may_be_absent(&self, _name: &str) -> bool {
+        true
+    }
 }
 
 impl TemplateContext for Map<String, Value> {
@@ -134,12 +149,11 @@ impl TemplateLanguage {
     pub fn new() -> Self {
         let mut environment = Environment::new();
         environment.set_fuel(Some(MAX_TEMPLATE_STEPS));
-        // A node that did not run has no result, and its fields are undefined too.
-        environment.set_undefined_behavior(UndefinedBehavior::Chainable);
         // These keep state or reveal internals.
         environment.remove_global("namespace");
         environment.remove_global("debug");
         meter::install(&mut environment);
+        strict::install(&mut environment);
         Self(environment)
     }
 
@@ -149,8 +163,7 @@ impl TemplateLanguage {
         template: &str,
         context: &(impl TemplateContext + ?Sized),
     ) -> Result<String, TemplateFault> {
-        let mut instructions = self.compile(template, Form::Template)?;
-        meter::instrument(&mut instructions);
+        let instructions = self.compile(template, Form::Template)?;
         let mut text = String::new();
         self.run(&instructions, context, &mut text)?;
         if text.len() > MAX_RENDERED_BYTES {
@@ -166,8 +179,7 @@ impl TemplateLanguage {
         expression: &str,
         context: &(impl TemplateContext + ?Sized),
     ) -> Result<Value, TemplateFault> {
-        let mut instructions = self.compile(expression, Form::Expression)?;
-        meter::instrument(&mut instructions);
+        let instructions = self.compile(expression, Form::Expression)?;
         let value = self.run(&instructions, context, &mut String::new())?;
         let value = value.unwrap_or_default();
         meter::measure_size(&value, MAX_TEMPLATE_MEMORY)
@@ -181,7 +193,7 @@ impl TemplateLanguage {
         context: &(impl TemplateContext + ?Sized),
         text: &mut String,
     ) -> Result<Option<minijinja::Value>, TemplateFault> {
-        let root = minijinja::Value::from(Serde(&named(instructions, context)));
+        let root = minijinja::Value::from(self.named(instructions, context));
         let mut output = make_string_output(text);
         let blocks = BTreeMap::new();
         let environment: &Environment<'_> = &self.0;
@@ -222,25 +234,37 @@ impl TemplateLanguage {
             Tree::Template(statement) => generator.compile_stmt(statement),
             Tree::Expression(expression) => generator.compile_expr(expression),
         }
-        Ok(generator.finish().0)
+        let mut instructions = generator.finish().0;
+        strict::instrument(&mut instructions, form == Form::Expression);
+        meter::instrument(&mut instructions);
+        Ok(instructions)
     }
-}
 
-/// What a context has of the names that instructions look up.
-fn named<'c>(
-    instructions: &Instructions<'_>,
-    context: &'c (impl TemplateContext + ?Sized),
-) -> BTreeMap<String, Cow<'c, Value>> {
-    let mut values = BTreeMap::new();
-    for instruction in (0..).map_while(|index| instructions.get(index)) {
-        if let Instruction::Lookup(name) | Instruction::CallFunction(name, _) = instruction
-            && !values.contains_key(*name)
-            && let Some(value) = context.value_of(name)
-        {
+    /// What a context has of the names that instructions look up.
+    fn named(
+        &self,
+        instructions: &Instructions<'_>,
+        context: &(impl TemplateContext + ?Sized),
+    ) -> BTreeMap<String, minijinja::Value> {
+        let mut values = BTreeMap::new();
+        for instruction in (0..).map_while(|index| instructions.get(index)) {
+            let (Instruction::Lookup(name) | Instruction::CallFunction(name, _)) = instruction
+            else {
+                continue;
+            };
+            if values.contains_key(*name) {
+                continue;
+            }
+            let is_global = || self.0.globals().any(|(global, _)| global == *name);
+            let value = match context.value_of(name) {
+                Some(value) => minijinja::Value::from(Serde(&value)),
+                None if context.may_be_absent(name) && !is_global() => strict::absent(name),
+                None => continue,
+            };
             values.insert((*name).to_owned(), value);
         }
+        values
     }
-    values
 }
 
 /// Reads a template, unless it is too large or too deep to be read.

@@ -263,6 +263,16 @@ impl<'a> Walk<'a> {
                 return self.constant_result(operation.op, left, right, times, place);
             }
             Expr::Compare(comparison) => {
+                if let [_, _, ..] = comparison.ops.as_slice() {
+                    let message = "a comparison has two sides".to_owned();
+                    self.fault(
+                        range(comparison.span()),
+                        "app.template_unsupported",
+                        message,
+                    );
+                    let help = "join two comparisons by `and`: `a < b and b < c`";
+                    self.set_help(Some(help.to_owned()));
+                }
                 let mut constant = self.expression(&comparison.expr);
                 for operation in &comparison.ops {
                     if self.expression(&operation.expr) == Constant::No {

@@ -3,10 +3,11 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use convoke::{QuestionAnswer, Runtime, RuntimeError, TaskOutcome, UserId};
+use convoke::{EngineError, QuestionAnswer, Runtime, RuntimeError, TaskOutcome, UserId};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
@@ -14,25 +15,28 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::progress::TaskProgress;
+use super::refusal;
 use super::run::{as_json, show, tell_around};
 use super::speaker::Speaker;
 use super::tasks::fields;
 use crate::cli::ChatArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::lines::{Line, LineBuffer};
 use crate::output::{self, Text};
 use crate::start;
 use crate::stopping::StopSignals;
+use crate::times::{parse_duration, second};
 
-/// How long an answer takes to appear at most, however long it is.
+/// Limit of the animation of an answer.
 const APPEARING: Duration = Duration::from_millis(400);
 
-/// Lines kept in the history file.
+/// Limit of lines in the history file.
 const HISTORY_LINES: usize = 1_000;
 
 const HELP: &str = "\
 /approve [MESSAGE]   agree to what you are asked
 /reject [MESSAGE]    do not agree
+/snooze TIME         be asked again later, such as after 2h
 /set FIELD=VALUE     agree, with a change to the state of the workflow
 /new                 begin a new conversation
 /trace               show how the last answer came about
@@ -43,8 +47,10 @@ pub(crate) async fn run(args: &ChatArgs, json: bool) -> anyhow::Result<Exit> {
     let app = start::load_app(&args.app, &args.store.data, &args.model, json)?;
     let store = start::store_for(&args.store, &app)?;
     let runtime = start::lasting_runtime(app, store, &args.store.data, &args.model).await?;
+    let runtime = Arc::new(runtime);
+    runtime.start_tool_servers();
     let talked = tokio::select! {
-        talked = talk(args, json, &runtime) => talked,
+        talked = talk(args, json, async || Arc::clone(&runtime)) => talked,
         () = stop.asked() => Ok(Exit::Interrupted),
     };
     match stop.unless_again(runtime.shutdown()).await {
@@ -54,17 +60,13 @@ pub(crate) async fn run(args: &ChatArgs, json: bool) -> anyhow::Result<Exit> {
     talked
 }
 
-async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<Exit> {
-    let mut speaker = Speaker::find(&args.speaker, runtime).await?;
-    let mut input = Input::open(&args.store.data, runtime)?;
-    if input.is_terminal() && !json {
-        let app = &runtime.app().config;
-        let about = format!(
-            ": {}\nType /help for commands, Ctrl-D to leave.",
-            app.description
-        );
-        output::note(Text::new().bold(&app.name).plain(about));
-    }
+/// A conversation, each message with the app as it is `current` then.
+pub(super) async fn talk(
+    args: &ChatArgs,
+    json: bool,
+    current: impl AsyncFn() -> Arc<Runtime>,
+) -> anyhow::Result<Exit> {
+    let (mut speaker, mut input) = begin(args, json, &*current().await).await?;
     let mut last: Option<Uuid> = None;
     loop {
         let (line, back) = tokio::task::spawn_blocking(move || {
@@ -77,10 +79,12 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
         let Some(line) = line? else {
             return Ok(Exit::Done);
         };
+        let current = current().await;
+        let runtime = &*current;
         let line = match line.message() {
             Ok(line) => line,
             Err(error) => {
-                output::report(json, &error.into(), Exit::Usage);
+                output::report(json, &refusal::in_words_of(runtime, error), Exit::Usage);
                 continue;
             }
         };
@@ -123,23 +127,57 @@ async fn talk(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<
             _ => {}
         }
         let mut progress = TaskProgress::new(json);
-        let incoming = speaker.says(line, &args.speaker, None);
-        let incoming = incoming.live(progress.live());
-        let task = match runtime.submit(incoming).await {
-            // A message that is refused is no reason to end the conversation.
-            Err(error @ RuntimeError::Invalid(_)) => {
+        let reply = runtime.reply_to_question(speaker.user, speaker.conversation, &line);
+        match reply.await {
+            Ok(Some(reply)) => {
+                last = Some(reply.whole);
+                let ended = progress.follow(speaker.replies(reply, runtime)).await;
+                match ended {
+                    Ok(ended) => tell(&ended, progress, runtime, &input, json).await,
+                    Err(error) => _ = output::report(json, &error.into(), Exit::Usage),
+                }
+                continue;
+            }
+            Ok(None) => {}
+            Err(error) => {
                 output::report(json, &error.into(), Exit::Usage);
+                continue;
+            }
+        }
+        let incoming = (speaker.says(line, &args.speaker, None)).live(progress.live());
+        let task = match runtime.submit(incoming).await {
+            // A rejected message does not end the conversation.
+            Err(
+                error @ (RuntimeError::Invalid(_) | RuntimeError::Engine(EngineError::Busy { .. })),
+            ) => {
+                output::report(json, &refusal::in_words_of(runtime, error), Exit::Usage);
                 continue;
             }
             outcome => outcome?,
         };
         last = Some(task);
-        let ended = progress.follow(runtime.wait(speaker.user, task)).await?;
+        let waited = runtime.wait_for_person(speaker.user, task);
+        let ended = progress.follow(waited).await?;
         tell(&ended, progress, runtime, &input, json).await;
     }
 }
 
-/// Says what came of a task.
+/// Finds who speaks, and where their lines come from.
+async fn begin(args: &ChatArgs, json: bool, runtime: &Runtime) -> anyhow::Result<(Speaker, Input)> {
+    let speaker = Speaker::find(&args.speaker, runtime).await?;
+    let input = Input::open(&args.store.data, runtime)?;
+    if input.is_terminal() && !json {
+        let app = &runtime.app().config;
+        let about = format!(
+            " {}: {}\nType /help for commands, Ctrl-D to leave.",
+            app.version, app.description
+        );
+        output::note(Text::new().bold(&app.name).plain(about));
+    }
+    Ok((speaker, input))
+}
+
+/// Prints the outcome of a task.
 async fn tell(
     ended: &TaskOutcome,
     progress: TaskProgress,
@@ -151,10 +189,19 @@ async fn tell(
     if json {
         output::json_line(&as_json(ended));
     } else if ended.status.awaits_person() {
-        for question in &ended.questions {
+        let (snoozed, asked): (Vec<_>, Vec<_>) =
+            (ended.questions.iter()).partition(|question| question.snoozed_until.is_some());
+        for question in &asked {
             output::question(&question.prompt);
         }
-        output::note("answer with /approve, /reject or /set FIELD=VALUE");
+        if !asked.is_empty() {
+            output::note(
+                "answer with yes or no, or with /approve, /reject, /snooze TIME or /set FIELD=VALUE",
+            );
+        }
+        for until in snoozed.iter().filter_map(|question| question.snoozed_until) {
+            output::note(format!("You are asked again at {}.", second(until)));
+        }
     } else if input.is_terminal() && !told {
         appear(ended, runtime).await;
     } else if !input.is_terminal() {
@@ -162,15 +209,19 @@ async fn tell(
     }
 }
 
-/// What a command says to a question, if it says anything.
+/// The answer that a chat command gives, if it is one.
 fn answer_of(command: &str) -> Option<anyhow::Result<QuestionAnswer>> {
     let (word, rest) = command.split_once(' ').unwrap_or((command, ""));
     let message = Some(rest.trim().to_owned()).filter(|message| !message.is_empty());
     match word {
         "/approve" => Some(Ok(QuestionAnswer::Approve { message })),
         "/reject" => Some(Ok(QuestionAnswer::Reject { message })),
+        "/snooze" => Some(match parse_duration(rest.trim()) {
+            Ok(pause) => Ok(QuestionAnswer::snooze(pause)),
+            Err(why) => Err(UsageError::new("answer.pause_missing", why).into()),
+        }),
         "/set" => {
-            // Without a field the task itself says that nothing is changed.
+            // Without a field, the task reports that nothing is changed.
             let set: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
             let updates = fields(&set).map_err(anyhow::Error::from);
             Some(updates.map(|updates| QuestionAnswer::Modify {
@@ -181,7 +232,7 @@ fn answer_of(command: &str) -> Option<anyhow::Result<QuestionAnswer>> {
     }
 }
 
-/// Answers the first question of a task, and says what came of it.
+/// Answers the first question of a task or of a part of it, and prints the outcome.
 async fn heard(
     answer: anyhow::Result<QuestionAnswer>,
     (user, task): (UserId, Uuid),
@@ -191,16 +242,22 @@ async fn heard(
     json: bool,
 ) -> anyhow::Result<()> {
     let answer = answer?;
-    let standing = runtime.wait(user, task).await?;
+    let standing = runtime.wait_for_person(user, task).await?;
     let question = standing.questions.first().map(|question| question.id);
-    let ended = progress
-        .follow(runtime.answer(user, task, question, answer))
-        .await?;
+    let asking = standing.facts.id;
+    let answered = async {
+        let answered = runtime.answer(user, asking, question, answer).await?;
+        if asking == task {
+            return Ok(answered);
+        }
+        runtime.wait_for_person(user, task).await
+    };
+    let ended = progress.follow(answered).await?;
     tell(&ended, progress, runtime, input, json).await;
     Ok(())
 }
 
-/// Lets an answer appear word by word, as if it were being said.
+/// Prints an answer word by word.
 async fn appear(ended: &TaskOutcome, runtime: &Runtime) {
     let Some(answer) = &ended.answer else {
         show(ended, runtime, false, false);
@@ -216,7 +273,7 @@ async fn appear(ended: &TaskOutcome, runtime: &Runtime) {
     tell_around(ended);
 }
 
-/// Where lines come from.
+/// The source of lines.
 enum Input {
     Terminal {
         editor: Box<Editor<(), FileHistory>>,
@@ -249,7 +306,7 @@ impl Input {
         matches!(self, Self::Terminal { .. })
     }
 
-    /// The next line, or nothing once the user leaves.
+    /// The next line. `None` at the end of the input.
     fn next_line(&mut self) -> anyhow::Result<Option<Line>> {
         match self {
             Self::Pipe(buffer) => Ok(buffer.next(&mut std::io::stdin().lock())?),

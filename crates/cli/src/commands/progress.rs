@@ -1,4 +1,4 @@
-//! Follows a task at the terminal: a sign of life while nothing is said, then the answer as it is made.
+//! Follows a task at the terminal: a spinner, then the live text of the answer.
 
 use convoke::{Live, LiveUpdate, TaskOutcome};
 use tokio::sync::mpsc;
@@ -6,15 +6,15 @@ use tokio::sync::mpsc;
 use crate::output::{self, StreamedText};
 use crate::progress::Spinner;
 
-/// What is said of one task while it is worked on.
+/// Live output of one task.
 pub(crate) struct TaskProgress {
     pieces: mpsc::UnboundedReceiver<Option<String>>,
-    /// Who passes the pieces on. Nobody, where nobody is looking.
+    /// The listener. `None` without a terminal.
     live: Option<Live>,
     spinner: Spinner,
-    /// What was said since the answer began.
+    /// The live text so far.
     said: String,
-    /// What of it stands on the terminal.
+    /// The part of it that is printed.
     shown: StreamedText,
 }
 
@@ -26,7 +26,7 @@ impl TaskProgress {
                 LiveUpdate::Text(text) => Some(text.to_owned()),
                 LiveUpdate::Again => None,
             };
-            // Nobody listens any more once the task has ended.
+            // The receiver may be gone after the task has ended.
             let _ = sender.send(piece);
         });
         Self {
@@ -38,12 +38,12 @@ impl TaskProgress {
         }
     }
 
-    /// Who is to hear of the task.
+    /// The listener for the task.
     pub(crate) fn live(&self) -> Option<Live> {
         self.live.clone()
     }
 
-    /// Waits for the task, and shows what is said meanwhile.
+    /// Waits for the task, and shows live text meanwhile.
     pub(crate) async fn follow<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         loop {
@@ -73,7 +73,7 @@ impl TaskProgress {
         }
     }
 
-    /// Ends the line, and says whether the answer stands there already.
+    /// Ends the line. Returns whether the answer was printed already.
     pub(crate) fn end(mut self, ended: &TaskOutcome) -> bool {
         self.spinner.hide();
         if self.said.is_empty() {

@@ -1,4 +1,4 @@
-//! `convoke resume`: carries out whatever an earlier process left unfinished.
+//! `convoke resume`: finishes the tasks that an earlier process left unfinished.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::progress::Spinner;
 use crate::start;
 use crate::stopping::StopSignals;
 
-/// How often to look whether all is done.
+/// Poll interval for unfinished tasks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
@@ -90,7 +90,12 @@ pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
             }));
         } else {
             let line = Text::from(format!("{}  {}  ", record.id, record.status));
-            let came = record.result.as_ref().or(record.error.as_ref());
+            let canceled = match record.status {
+                TaskState::Canceled => Some(runtime.words_of_end(record.status)),
+                _ => None,
+            };
+            let came = canceled.as_ref().or(record.result.as_ref());
+            let came = came.or(record.error.as_ref());
             output::line(match (questions.first(), waits_until) {
                 (Some(question), _) => line.revealed(&question.prompt),
                 (None, Some(until)) => line.plain(format!("waits until {until}")),
@@ -100,7 +105,7 @@ pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
         match record.status {
             TaskState::Completed => {}
             status if status.awaits_person() => exit = Exit::Waiting,
-            // It goes on once its timer is due, wherever its app runs then.
+            // A later process continues it when its timer is due.
             _ if waits_until.is_some() => exit = exit.or_worse(Exit::Waiting),
             _ => exit = Exit::NotDone,
         }
@@ -108,8 +113,8 @@ pub(crate) async fn run(args: &AppArgs, json: bool) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Every task that a worker has something to do for now: one that waits for a person only once somebody has answered,
-/// and one that waits for a timer only once that is due.
+/// All tasks that are ready now. A task that waits for a person is ready after an answer, one that waits for a timer
+/// when the timer is due.
 async fn unfinished(store: &dyn Store, filter: &Filter) -> Result<Vec<TaskSummary>, StoreError> {
     let now = SystemClock.now();
     let mut tasks = Vec::new();

@@ -2,22 +2,29 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::time::Duration;
 
-use convoke::{EngineError, Incoming, Runtime, RuntimeError, TaskOutcome, TaskState};
+use convoke::{App, EngineError, IncomingRequest, Runtime, RuntimeError, TaskOutcome, TaskState};
+use convoke_model::{Clock as _, SystemClock};
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::io::BufReader;
 use uuid::Uuid;
 
 use super::progress::TaskProgress;
+use super::refusal;
 use super::speaker::Speaker;
+use crate::attachments;
 use crate::cli::RunArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
+use crate::history;
 use crate::lines::{Line, LineBuffer};
 use crate::output::{self, FailureReport, Text};
 use crate::start;
 use crate::stopping::StopSignals;
+use crate::times::second;
 
 /// Bytes of standard input that are read at once, where a message is a line.
 const READ_AT_ONCE: usize = 64 * 1024;
@@ -39,17 +46,67 @@ pub(crate) async fn run(args: &RunArgs, json: bool) -> anyhow::Result<Exit> {
 }
 
 async fn answer(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::Result<Exit> {
+    let attachments =
+        attachments::read(&args.attach, runtime.app().config.limits.attachment_bytes)?;
     if args.message == "-" {
+        if !attachments.is_empty() {
+            let message = "--attach goes with one message, not with lines from standard input";
+            return Err(UsageError::new("attachment.lines", message).into());
+        }
+        if args.history.is_some() {
+            let message = "--history goes with one message, not with lines from standard input";
+            return Err(UsageError::new("history.lines", message).into());
+        }
         return answer_lines(args, json, runtime).await;
     }
     let mut progress = TaskProgress::new(json);
     let speaker = Speaker::find(&args.speaker, runtime).await?;
-    let incoming = speaker.says(args.message.clone(), &args.speaker, args.key.clone());
-    let incoming = kept(incoming, args).live(progress.live());
-    let task = runtime.submit(incoming).await?;
-    let ended = progress.follow(runtime.wait(speaker.user, task)).await?;
+    let goes_on = args.speaker.r#continue || args.speaker.conversation.is_some();
+    if goes_on
+        && attachments.is_empty()
+        && args.not_before.is_none()
+        && let Some(reply) = runtime
+            .reply_to_question(speaker.user, speaker.conversation, &args.message)
+            .await?
+    {
+        let ended = progress.follow(speaker.replies(reply, runtime)).await?;
+        let told = progress.end(&ended);
+        return Ok(show(&ended, runtime, json, told));
+    }
+    let (text, key) = (args.message.clone(), args.key.clone());
+    let incoming = match &args.history {
+        Some(file) => speaker.says_after(history::read(file)?, text, &args.speaker, key),
+        None => speaker.says(text, &args.speaker, key),
+    };
+    let incoming = with_retention(incoming, args)
+        .attach(attachments)
+        .live(progress.live());
+    let submitted = runtime.submit(incoming).await;
+    let task = submitted.map_err(|error| refusal::in_words_of(runtime, error))?;
+    if let Some(delay) = args.not_before {
+        return Ok(tell_delayed(task, delay, json));
+    }
+    let waited = runtime.wait_for_person(speaker.user, task);
+    let ended = progress.follow(waited).await?;
     let told = progress.end(&ended);
     Ok(show(&ended, runtime, json, told))
+}
+
+/// Tells of a task that is begun later. Nobody waits for it here.
+fn tell_delayed(task: Uuid, delay: Duration, json: bool) -> Exit {
+    let until = SystemClock.now().checked_add(delay);
+    let until = until.unwrap_or(Timestamp::MAX);
+    if json {
+        output::json_line(&json!({
+            "task": task, "state": TaskState::Submitted, "waits_until": until,
+        }));
+    } else {
+        let until = second(until);
+        output::line(format!(
+            "{task} begins at {until}, where its app is served or resumed then"
+        ));
+    }
+    Exit::Waiting
 }
 
 /// One task a line. Each is acknowledged once it is on disk; what comes of them is told in the order of the lines. A
@@ -96,6 +153,13 @@ async fn answer_lines(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::
                         "line": place, "task": task, "state": TaskState::Submitted,
                     }));
                 }
+                if let (Ok(task), Some(delay)) = (&task, args.not_before) {
+                    if !json {
+                        tell_delayed(*task, delay, json);
+                    }
+                    worst = worst.or_worse(Exit::Waiting);
+                    continue;
+                }
                 waiting.push_back(async move {
                     let ended = match task {
                         Ok(task) => {
@@ -111,6 +175,7 @@ async fn answer_lines(args: &RunArgs, json: bool, runtime: &Runtime) -> anyhow::
                 let exit = match ended {
                     Ok(ended) => show_line(place, &ended, runtime, json),
                     Err(error) => {
+                        let error = refusal::in_words_of(runtime, error);
                         // Nobody would work on what is still to come.
                         let stopped = error.downcast_ref::<RuntimeError>();
                         reading &= !matches!(stopped, Some(RuntimeError::Stopped { .. }));
@@ -153,7 +218,7 @@ async fn submit(
     key: Option<String>,
     runtime: &Runtime,
 ) -> anyhow::Result<Uuid> {
-    let incoming = kept(speaker.says(line.message()?, &args.speaker, key), args);
+    let incoming = with_retention(speaker.says(line.message()?, &args.speaker, key), args);
     loop {
         match runtime.submit(incoming.clone()).await {
             // The line waits for the others, and no more lines are read meanwhile.
@@ -166,10 +231,11 @@ async fn submit(
 }
 
 /// As long as the command line says, under its tags and in its trace.
-fn kept(incoming: Incoming, args: &RunArgs) -> Incoming {
+fn with_retention(incoming: IncomingRequest, args: &RunArgs) -> IncomingRequest {
     let trace = args.trace_parent.as_deref().map(OsStr::to_string_lossy);
     incoming
         .keep_days(args.keep_days)
+        .not_before(args.not_before)
         .tags(args.tag.clone())
         .trace(trace.map(Cow::into_owned))
 }
@@ -188,16 +254,19 @@ pub(crate) fn show(ended: &TaskOutcome, runtime: &Runtime, json: bool, told: boo
         ));
     } else {
         if !told {
-            output::line(text_of(ended, runtime));
+            output::line(text_of(ended, &runtime.app()));
         }
         tell_around(ended);
         if output::is_watched() {
-            let took = ended.answer.as_ref().map_or(0, |answer| answer.total_ms);
+            let took = ended
+                .answer
+                .as_ref()
+                .map_or(0, |answer| answer.total_execution_time_ms);
             let trace = format!("{took} ms · convoke tasks trace {}", ended.facts.id);
             output::note(Text::new().dimmed(trace));
         }
         if let Some(cause) = &ended.error {
-            output::note(Text::new().revealed(format!("error[task.failed]: {cause}")));
+            output::note(output::failed_task(cause));
         }
     }
     exit_of(ended)
@@ -216,6 +285,15 @@ pub(crate) fn tell_around(ended: &TaskOutcome) {
     let Some(answer) = &ended.answer else {
         return;
     };
+    for key in ["reply_failed", "shows_failed"] {
+        if let Some(cause) = answer.metadata.get(key).and_then(Value::as_str) {
+            output::note(output::warning(cause));
+        }
+    }
+    if let Some(seconds) = answer.metadata.get("conversation_idle_seconds") {
+        let idle = format!("the conversation goes on after {seconds} s of silence");
+        output::note(Text::new().dimmed(idle));
+    }
     if !answer.sources.is_empty() {
         let sources = format!("sources: {}", answer.sources.join(", "));
         output::note(Text::new().dimmed(sources));
@@ -226,11 +304,10 @@ pub(crate) fn tell_around(ended: &TaskOutcome) {
     }
 }
 
-fn text_of<'a>(ended: &'a TaskOutcome, runtime: &'a Runtime) -> &'a str {
+fn text_of(ended: &TaskOutcome, app: &App) -> String {
     match &ended.answer {
-        Some(answer) => &answer.text,
-        None if ended.status == TaskState::Canceled => &runtime.app().config.messages.canceled,
-        None => &runtime.app().config.messages.failure,
+        Some(answer) => answer.text.clone(),
+        None => convoke_flow::words_of_end(&app.config, ended.status),
     }
 }
 

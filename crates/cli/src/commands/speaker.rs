@@ -1,12 +1,14 @@
-//! Who speaks on this machine, and in which conversation.
+//! The user and conversation of a command.
 
-use convoke::{Incoming, Runtime, UserId, local_user};
+use convoke::{
+    IncomingRequest, Message, QuestionReply, Runtime, RuntimeError, TaskOutcome, UserId, local_user,
+};
 use uuid::Uuid;
 
 use crate::cli::SpeakerArgs;
 use crate::exit::UsageError;
 
-/// The user and conversation that a command speaks for.
+/// The user and conversation of a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Speaker {
     pub(crate) user: UserId,
@@ -14,7 +16,7 @@ pub(crate) struct Speaker {
 }
 
 impl Speaker {
-    /// Reads the command line, and finds the last conversation where that is asked for.
+    /// Reads the command line, and finds the last conversation for `--continue`.
     pub(crate) async fn find(args: &SpeakerArgs, runtime: &Runtime) -> anyhow::Result<Self> {
         let user = match &args.user {
             Some(text) => UserId::parse(text)?,
@@ -39,15 +41,55 @@ impl Speaker {
         Ok(Self { user, conversation })
     }
 
-    /// A message of this speaker's.
-    pub(crate) fn says(&self, text: String, args: &SpeakerArgs, key: Option<String>) -> Incoming {
-        let incoming = Incoming::new(self.user, text)
-            .conversation(self.conversation)
-            .channel(args.channel);
-        match key {
-            Some(key) => incoming.key(key),
-            None => incoming,
+    /// Answers a question, and waits for what comes of the task.
+    pub(crate) async fn replies(
+        self,
+        reply: QuestionReply,
+        runtime: &Runtime,
+    ) -> Result<TaskOutcome, RuntimeError> {
+        let answered = runtime
+            .answer(self.user, reply.task, Some(reply.question), reply.answer)
+            .await?;
+        if reply.task == reply.whole {
+            return Ok(answered);
         }
+        runtime.wait_for_person(self.user, reply.whole).await
+    }
+
+    /// A message of this user in the conversation.
+    pub(crate) fn says(
+        &self,
+        text: String,
+        args: &SpeakerArgs,
+        key: Option<String>,
+    ) -> IncomingRequest {
+        let incoming = IncomingRequest::new(self.user, text).conversation(self.conversation);
+        addressed(incoming, args, key)
+    }
+
+    /// A message of this user after the messages of a history, in no stored conversation.
+    pub(crate) fn says_after(
+        &self,
+        history: Vec<Message>,
+        text: String,
+        args: &SpeakerArgs,
+        key: Option<String>,
+    ) -> IncomingRequest {
+        let incoming = IncomingRequest::new(self.user, text).history(history);
+        addressed(incoming, args, key)
+    }
+}
+
+/// The message on its channel, under its key.
+fn addressed(
+    incoming: IncomingRequest,
+    args: &SpeakerArgs,
+    key: Option<String>,
+) -> IncomingRequest {
+    let incoming = incoming.channel(args.channel);
+    match key {
+        Some(key) => incoming.key(key),
+        None => incoming,
     }
 }
 

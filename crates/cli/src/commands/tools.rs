@@ -45,13 +45,13 @@ pub(crate) async fn run(command: &ToolsCommand) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Where a server keeps its data: where it was told to, or under this name in the data folder.
+/// The path of a server's data: as given, or under this name in the data folder.
 fn place(told: Option<&Path>, listen: &ListenArgs, name: &str) -> anyhow::Result<PathBuf> {
     let place = told.map_or_else(|| listen.data.join(name), Path::to_owned);
     std::path::absolute(&place).with_context(|| format!("{} is no place", place.display()))
 }
 
-/// A database file needs its folder before it can be made.
+/// The folder of a database file must exist.
 fn make_folder_of(db: &Path) -> anyhow::Result<()> {
     if let Some(folder) = db.parent() {
         std::fs::create_dir_all(folder)
@@ -60,7 +60,7 @@ fn make_folder_of(db: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Over standard input and output there is nothing to tell: whoever started the server knows.
+/// Over stdio there is nothing to print.
 fn announce(name: &str, listen: &ListenArgs) {
     if let Some(address) = listen.http {
         output::note(format!("serving the {name} tools at http://{address}/mcp"));

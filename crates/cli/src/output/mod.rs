@@ -1,5 +1,5 @@
-//! Everything that is printed: results to standard output, the rest to standard error, colour only
-//! where a person looks. No other file writes to either, so nothing is printed that has not been made safe here.
+//! All printing: results to standard output, the rest to standard error, colours only on a terminal. No other file
+//! writes to either, so everything printed is escaped here.
 
 mod failure;
 mod text;
@@ -15,7 +15,7 @@ use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
 use crate::exit::{BrokenApp, Exit};
-pub(crate) use failure::FailureReport;
+pub(crate) use failure::{FailureReport, failed_task, warning};
 pub(crate) use text::{Text, TextStyle};
 use visible::Escapes;
 
@@ -37,7 +37,7 @@ fn stderr() -> Stderr {
     std::io::stderr()
 }
 
-/// Prints a line of what was asked for. A closed pipe is no error: whoever read has read enough.
+/// Prints a line of the result. A closed pipe is no error.
 pub(crate) fn line(text: impl Into<Text>) {
     print(&text.into(), "\n");
 }
@@ -84,7 +84,7 @@ pub(crate) fn yaml(text: String) {
     print_as_it_is(&visible::escaped(text, Escapes::Yaml), "\n");
 }
 
-/// Prints what a person is asked, with everything in it that cannot be seen.
+/// Prints a question, with invisible characters shown by name.
 pub(crate) fn question(prompt: &str) {
     line(Text::new().revealed(prompt));
 }
@@ -128,12 +128,12 @@ pub(crate) fn table<const N: usize>(
     lines.join("\n")
 }
 
-/// The beginning of a text in one line, where all of it would take too much room.
+/// The start of a text in one line, if it is too long.
 pub(crate) fn short(text: &str, most: usize) -> String {
     cut(visible::in_one_line(text), most)
 }
 
-/// The same of a text that somebody decides by: what cannot be seen in it is shown by name.
+/// The start of a text that a person decides by: invisible characters are shown by name.
 pub(crate) fn short_revealed(text: &str, most: usize) -> String {
     cut(visible::in_one_line(&visible::revealed(text)), most)
 }
@@ -145,7 +145,7 @@ fn cut(text: String, most: usize) -> String {
     text.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// Prints something for a person, beside the result.
+/// Prints a note for a person, besides the result.
 pub(crate) fn note(text: impl Into<Text>) {
     let text = text.into().rendered(*ERRORS_COLOURED);
     let _ = writeln!(stderr().lock(), "{text}");
@@ -156,7 +156,7 @@ pub(crate) fn log_line(time: &str, level: (TextStyle, &str), words: &str) {
     note(log_text(time, level, words));
 }
 
-/// A line of the log, which is one line, whatever is told in it.
+/// A log entry in a single line.
 fn log_text(time: &str, (look, level): (TextStyle, &str), words: &str) -> Text {
     let words = visible::revealed(words).replace('\n', "\\n");
     Text::new()
@@ -167,20 +167,20 @@ fn log_text(time: &str, (look, level): (TextStyle, &str), words: &str) -> Text {
         .plain(words)
 }
 
-/// Whether a person is looking at the results.
+/// Whether standard output is a terminal.
 pub(crate) fn is_read_by_a_person() -> bool {
     stdout().is_terminal()
 }
 
-/// Whether a person is looking at what goes beside the result.
+/// Whether standard error is a terminal.
 pub(crate) fn is_watched() -> bool {
     stderr().is_terminal()
 }
 
-/// A text that is printed while it comes in, cut anywhere.
+/// A text that is printed in pieces, split anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct StreamedText {
-    /// A return came last, which may be the first half of the end of a line.
+    /// The last character was a carriage return, which may be the first half of a line end.
     returned: bool,
 }
 
@@ -192,29 +192,35 @@ impl StreamedText {
         part(text.strip_suffix('\r').unwrap_or(&text));
     }
 
-    /// Ends the line, after which another text may come in.
+    /// Ends the line.
     pub(crate) fn end(&mut self) {
         self.returned = false;
         line("");
     }
 }
 
-/// Tells an error and gives its exit code.
+/// Prints an error and returns its exit code.
 pub(crate) fn report(as_json: bool, error: &anyhow::Error, exit: Exit) -> std::process::ExitCode {
-    // What is wrong with an app has been shown in full by whoever loaded it.
+    // The problems of an app were printed when it was loaded.
     if !error.is::<BrokenApp>() {
         let failure = FailureReport::of(error);
         if as_json {
             json_line(&json!({ "error": failure }));
         } else {
+            if let Some(text) = &failure.text {
+                note(text);
+            }
             note(failure.in_words(""));
         }
     }
     exit.into()
 }
 
-/// Tells what is wrong with a command line, or the help that it asks for.
-pub(crate) fn refuse(refusal: &clap::Error) -> std::process::ExitCode {
+/// The code of a command line that cannot be read.
+const USAGE: &str = "cli.usage";
+
+/// Prints an error of the command line, or its help.
+pub(crate) fn refuse(as_json: bool, refusal: &clap::Error) -> std::process::ExitCode {
     use clap::error::ErrorKind;
     let is_help = matches!(
         refusal.kind(),
@@ -223,15 +229,23 @@ pub(crate) fn refuse(refusal: &clap::Error) -> std::process::ExitCode {
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
     if is_help {
-        // Nothing stands in it but our own words.
+        // It contains only our own text.
         let _ = refusal.print();
     } else {
-        note(Text::new().revealed(refusal.render().to_string().trim_end()));
+        let rendered = refusal.render().to_string();
+        let words = rendered.trim_end();
+        let words = words.strip_prefix("error: ").unwrap_or(words);
+        if as_json {
+            let failure = json!({ "code": USAGE, "message": words });
+            json_line(&json!({ "error": failure }));
+        } else {
+            note(Text::new().revealed(format!("error[{USAGE}]: {words}")));
+        }
     }
     u8::try_from(refusal.exit_code()).map_or(Exit::Usage.into(), Into::into)
 }
 
-/// Tells where the program panicked.
+/// Prints the location of a panic.
 pub(crate) fn panicked(panic: &std::panic::PanicHookInfo<'_>) {
     note(Text::new().revealed(panic));
     let trace = std::backtrace::Backtrace::capture();

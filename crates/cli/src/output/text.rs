@@ -1,12 +1,12 @@
-//! A text as it is printed. What goes in is made safe at once, and only what is added here colours it: so no
-//! escape of anybody else's ever comes out.
+//! Printable text. Input is escaped immediately and colours are added only here, so foreign escape sequences are never
+//! printed.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 
 use super::visible;
 
-/// How a part of a text looks.
+/// The style of a part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextStyle {
     Plain,
@@ -18,7 +18,7 @@ pub(crate) enum TextStyle {
 }
 
 impl TextStyle {
-    /// The number that terminals know it by.
+    /// Its SGR code.
     fn number(self) -> Option<u8> {
         match self {
             Self::Plain => None,
@@ -31,7 +31,7 @@ impl TextStyle {
     }
 }
 
-/// A text that a terminal only shows, in parts that look different.
+/// A text without control characters, in styled parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text {
     parts: Vec<(TextStyle, String)>,
@@ -42,7 +42,7 @@ impl Text {
         Self::default()
     }
 
-    /// Adds words that look like this.
+    /// Adds text with a style.
     pub(crate) fn add(self, look: TextStyle, words: impl Display) -> Self {
         self.push(look, words.to_string(), visible::safe)
     }
@@ -59,7 +59,7 @@ impl Text {
         self.add(TextStyle::Dimmed, words)
     }
 
-    /// Adds words that somebody decides by: what cannot be seen in them is shown by name.
+    /// Adds text that a person decides by: invisible characters are shown by name.
     pub(crate) fn revealed(self, words: impl Display) -> Self {
         self.push(TextStyle::Plain, words.to_string(), visible::revealed)
     }
@@ -75,7 +75,7 @@ impl Text {
         self
     }
 
-    /// Without the spaces at its end.
+    /// Removes trailing spaces.
     pub(crate) fn trim_end(mut self) -> Self {
         while let Some((_, last)) = self.parts.last_mut() {
             last.truncate(last.trim_end().len());
@@ -87,7 +87,7 @@ impl Text {
         self
     }
 
-    /// What is sent to a terminal, or to whatever stands in its place.
+    /// The bytes for a terminal, or for a pipe.
     pub(super) fn rendered(&self, colour: bool) -> String {
         let mut text = String::new();
         for (look, words) in &self.parts {

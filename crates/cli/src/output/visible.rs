@@ -1,13 +1,12 @@
-//! Which characters a terminal acts upon or does not show, and how they are shown instead: by name, as in
-//! `<U+202E>`.
+//! Replaces control and invisible characters by their names, as in `<U+202E>`.
 //!
-//! Each character is judged by itself, so that it makes no difference where a text was cut.
+//! Each character is handled by itself, so it does not matter where a text is split.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a terminal acts upon a character instead of showing it, or shows what stands around it in another order:
-/// control characters of both kinds, and what Unicode has for directions and for the ends of lines.
+/// Whether a character controls the terminal or the order of the text around it: control characters, and Unicode's
+/// direction and line-end characters.
 fn is_acted_upon(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -16,7 +15,7 @@ fn is_acted_upon(letter: char) -> bool {
         )
 }
 
-/// Whether a character cannot be seen. In prose some have a use, such as joining the parts of an emoji.
+/// Whether a character is invisible. Some are legitimate in prose, such as emoji joiners.
 fn is_unseen(letter: char) -> bool {
     // Unicode's Default_Ignorable_Code_Point, and the marks of annotations.
     matches!(
@@ -33,12 +32,12 @@ fn is_hidden(letter: char) -> bool {
     is_acted_upon(letter) || is_unseen(letter)
 }
 
-/// A text that a terminal only shows. Lines and tabs stay.
+/// Escapes control characters, except line ends and tabs.
 pub(super) fn safe(text: &str) -> Cow<'_, str> {
     named(text, is_acted_upon)
 }
 
-/// A text that a terminal only shows, with nothing in it that cannot be seen. Lines and tabs stay.
+/// Escapes control and invisible characters, except line ends and tabs.
 pub(super) fn revealed(text: &str) -> Cow<'_, str> {
     named(text, is_hidden)
 }
@@ -60,17 +59,17 @@ fn named(text: &str, is_named: fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A text in a single line, as a cell of a table or a part of a line has it.
+/// A text in a single line, for a cell of a table.
 pub(super) fn in_one_line(text: &str) -> String {
     named(text, is_acted_upon).replace(['\n', '\t'], " ")
 }
 
-/// How a character is written that must not stand in a string as it is.
+/// Escape syntax of a format.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Escapes {
-    /// Two escapes for what does not fit into one.
+    /// A surrogate pair.
     Json,
-    /// A longer escape for what does not fit.
+    /// A longer escape.
     Yaml,
 }
 

@@ -1,12 +1,14 @@
 //! The real binary with a data folder of its own.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
+pub(crate) mod http;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// One data folder, and the binary to run over it.
 pub(crate) struct Program {
@@ -72,6 +74,40 @@ impl Program {
             }
         }
         app.to_str().unwrap().to_owned()
+    }
+
+    /// An app of one agent with these keys besides the usual ones.
+    pub(crate) fn agent_app(&self, keys: &Value) -> String {
+        let app = self.folder().join("agent_app");
+        let mut agent = json!({ "name": "clerk", "role": "Answers.", "system_prompt": "Answer." });
+        agent
+            .as_object_mut()
+            .unwrap()
+            .extend(keys.as_object().unwrap().clone());
+        std::fs::create_dir_all(app.join("agents")).unwrap();
+        std::fs::write(
+            app.join("convoke.json"),
+            json!({ "name": "clerk" }).to_string(),
+        )
+        .unwrap();
+        std::fs::write(app.join("agents/clerk.json"), agent.to_string()).unwrap();
+        app.to_str().unwrap().to_owned()
+    }
+
+    /// An app of these files, by their paths in it.
+    pub(crate) fn app_of(&self, files: &[(&str, &str)]) -> String {
+        let app = self.folder().join("app");
+        for (file, written) in files {
+            let path = app.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, written).unwrap();
+        }
+        app.to_str().unwrap().to_owned()
+    }
+
+    /// The store's file, opened past Convoke.
+    pub(crate) fn open_store(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.data().join("store.db")).unwrap()
     }
 
     fn data(&self) -> PathBuf {
@@ -140,7 +176,7 @@ impl Program {
 
     /// Makes every task so many days older.
     pub(crate) fn age_tasks(&self, days: u64) {
-        let store = rusqlite::Connection::open(self.data().join("store.db")).unwrap();
+        let store = self.open_store();
         let milliseconds = days * 24 * 60 * 60 * 1_000;
         store
             .execute(
@@ -171,19 +207,33 @@ impl Program {
 pub(crate) struct Serving {
     child: Child,
     output: BufReader<ChildStdout>,
+    address: String,
 }
 
 impl Serving {
     /// Serves the apps and whatever else stands on the command line, and returns once the first app is served.
     pub(crate) fn start(program: &Program, arguments: &[&str]) -> Self {
-        let arguments = [&["--json", "serve"], arguments].concat();
+        let arguments = [&["--json", "serve", "--listen", "127.0.0.1:0"], arguments].concat();
         let mut command = program.command(&arguments);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let mut serving = Self { child, output };
+        let address = String::new();
+        let mut serving = Self {
+            child,
+            output,
+            address,
+        };
         let ready = serving.next();
         assert!(ready["serving"].is_string(), "{ready}");
+        let url = ready["url"].as_str().unwrap();
+        let address = url.split('/').nth(2).unwrap();
+        address.clone_into(&mut serving.address);
         serving
+    }
+
+    /// Where it listens, such as `127.0.0.1:8080`.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// The next thing that it says.

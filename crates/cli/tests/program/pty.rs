@@ -17,13 +17,13 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a command sent to each of its terminals, and how it ended.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct TerminalOutput {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) code: Option<i32>,
 }
 
-impl Seen {
+impl TerminalOutput {
     /// Both screens.
     pub(crate) fn all(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
@@ -75,7 +75,7 @@ impl Terminal {
 }
 
 /// Runs a command with a terminal for its output and another for its errors.
-pub(crate) fn watch(mut command: Command) -> Seen {
+pub(crate) fn watch(mut command: Command) -> TerminalOutput {
     let (out, device) = Terminal::open();
     let (err, error_device) = Terminal::open();
     command
@@ -87,7 +87,7 @@ pub(crate) fn watch(mut command: Command) -> Seen {
     // The command holds the program's ends of the terminals.
     drop(command);
     let code = child.wait().unwrap().code();
-    Seen {
+    TerminalOutput {
         stdout: out.end(),
         stderr: err.end(),
         code,

@@ -26,12 +26,20 @@ pub(crate) struct Score {
     points: Points,
 }
 
-/// More literal characters first, then fewer words in slots.
+/// More literal characters first, then fewer words in slots, then fewer symbols that are left out.
 type Points = i64;
 
 const NO_MATCH: Points = Points::MIN;
 const UNKNOWN: Points = Points::MIN + 1;
 const LITERAL: Points = 1 << 20;
+
+/// A word in a free slot. A symbol there costs nothing, so a slot takes the symbols beside its words: they are the
+/// user's text too.
+const SLOT_WORD: Points = -2;
+
+/// A symbol that no slot takes, such as one after a closed slot. It costs less than a word, so that no slot grows over a
+/// politeness to reach it.
+const SYMBOL_LEFT_OUT: Points = -1;
 
 /// The points of every step at every position. Reused for all patterns.
 #[derive(Debug, Default)]
@@ -104,7 +112,9 @@ impl Program {
         for index in 0..table.reached.len() {
             let (position, step) = table.reached[index];
             let points = match &self.steps[step] {
-                Step::Accept if text.edges.ends[position] => 0,
+                Step::Accept => text.edges.ends[position].map_or(NO_MATCH, |left_out| {
+                    Points::try_from(left_out).unwrap_or(0) * SYMBOL_LEFT_OUT
+                }),
                 _ => self
                     .best_move(step, position, text, table)
                     .map_or(NO_MATCH, |(points, _)| points),
@@ -204,15 +214,16 @@ impl Program {
             });
         };
         let count = text.numbers.len();
-        let skips_symbol = || position < count && text.words.word(position).kind == Kind::Symbol;
+        let is_symbol = || position < count && text.words.word(position).kind == Kind::Symbol;
+        let in_slot = || if is_symbol() { 0 } else { SLOT_WORD };
         match &self.steps[step] {
             Step::Accept => {}
             Step::Word { word, length } => {
                 if position < count && text.numbers[position] == *word {
                     let gain = Points::from(*length) * LITERAL;
                     to(gain, step + 1, position + 1, None);
-                } else if skips_symbol() {
-                    to(0, step, position + 1, None);
+                } else if is_symbol() {
+                    to(SYMBOL_LEFT_OUT, step, position + 1, None);
                 }
             }
             Step::Closed { values, .. } => {
@@ -221,13 +232,13 @@ impl Program {
                     let after = position + phrase.words.len();
                     to(gain, step + 1, after, Some(&phrase.value));
                 }
-                if skips_symbol() {
-                    to(0, step, position + 1, None);
+                if is_symbol() {
+                    to(SYMBOL_LEFT_OUT, step, position + 1, None);
                 }
             }
             Step::Free { .. } => {
                 if position < count && !text.quoted[position] {
-                    to(-1, step + 1, position + 1, None);
+                    to(in_slot(), step + 1, position + 1, None);
                 }
             }
             Step::More => {
@@ -235,7 +246,7 @@ impl Program {
                     to(0, step + 1, position, None);
                 }
                 if position < count {
-                    to(-1, step, position + 1, None);
+                    to(in_slot(), step, position + 1, None);
                 }
             }
             Step::Fork(targets) => {
@@ -310,6 +321,7 @@ impl Program {
             }
             let step = &self.steps[path.step];
             if let Step::Accept = step {
+                gained += table.at(path.step, path.position);
                 let slots = path.slots(text);
                 if slots != *best && found.iter().all(|(.., other)| slots != *other) {
                     found.push((gained, path.ends(), slots));

@@ -1,6 +1,7 @@
-//! Begins calls, and takes in what came of them.
+//! Starts calls and handles their outcomes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use convoke_store::StoreError;
 use futures::FutureExt;
@@ -17,15 +18,15 @@ use crate::live::Live;
 use crate::program::Program;
 use crate::spans;
 
-/// Why it is not known what came of a call that was under way when its worker was gone.
+/// Cause of an unknown outcome: the worker was lost during the call.
 const CUT_SHORT: &str = "the worker that made it was gone before an answer came";
 
-/// Characters of a cause that stand in a question. It is written with every entry until it is answered.
+/// Limit of a cause in a question, in characters. It is written with every entry until the answer.
 const CAUSE_CHARACTERS: usize = 500;
 
-/// What a call under way has to say.
+/// A report of an open call.
 pub(crate) enum Report<P: Program> {
-    /// It was open when the task was claimed, and this is what it may do to the world.
+    /// The effect of a call that was open when the task was claimed.
     Classified {
         call: Arc<Call<P::Request>>,
         effect: Result<Effect, Failure>,
@@ -36,24 +37,30 @@ pub(crate) enum Report<P: Program> {
         outcome: Outcome<P::Reply>,
         started_at: Timestamp,
     },
-    /// It may have taken effect, and must not be made again unasked.
+    /// It had no effect and is repeated after a pause.
+    Postponed {
+        call: Arc<Call<P::Request>>,
+        pause: Duration,
+        cause: String,
+    },
+    /// It may have taken effect, and must not be repeated without a person's decision.
     Unknown {
         call: Arc<Call<P::Request>>,
         cause: String,
     },
-    /// It was found out whether it took effect.
+    /// It was verified.
     Verified {
         call: Arc<Call<P::Request>>,
         verdict: Verdict<P::Reply>,
-        /// Why that was not known.
+        /// Why the outcome was unknown.
         cause: String,
     },
-    /// The journal could not be written, so it was not made.
+    /// It was not made, because the journal could not be written.
     NotDurable(StoreError),
 }
 
 impl<P: Program> Report<P> {
-    /// Whether it is that a call did not work.
+    /// Whether it reports a failure.
     pub(super) fn is_failure(&self) -> bool {
         let Self::Returned { outcome, .. } = self else {
             return false;
@@ -71,6 +78,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
                 outcome,
                 started_at,
             } => self.take_outcome(&call, outcome, started_at),
+            Report::Postponed { call, pause, cause } => self.postpone(call.id, pause, cause),
             Report::Unknown { call, cause } => self.verify(call, cause),
             Report::Verified {
                 call,
@@ -89,6 +97,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         started_at: Timestamp,
     ) {
         self.live.end(call.id);
+        self.started_calls.remove(&call.id);
         let now = self.context.engine.now();
         let duration = now.duration_since(started_at).as_millis();
         let event = Event::Returned {
@@ -98,22 +107,37 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             started_at: Some(started_at),
             duration_ms: u64::try_from(duration).unwrap_or(0),
         };
+        self.record_at(now, event, None);
+    }
+
+    /// Leaves a call to a timer, so that the wait costs neither a permit nor the task's time.
+    fn postpone(&mut self, call: Uuid, pause: Duration, cause: String) {
+        self.live.end(call);
+        self.started_calls.remove(&call);
+        let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        let event = Event::Postponed {
+            call,
+            pause_ms,
+            cause,
+        };
         self.record(event, None);
     }
 
-    /// A call that was open when the task was claimed: begun by nobody, or cut short.
+    /// Handles a call that was open when the task was claimed: not started, or interrupted.
     fn take_classified(&mut self, call: Arc<Call<P::Request>>, effect: Result<Effect, Failure>) {
         if self.stopping {
             return;
         }
         match (call.started, effect) {
-            (_, Ok(Effect::None)) => self.perform(call, false),
+            (true, Ok(Effect::None)) => self.perform(call, false),
+            // That a timer has run out is written down whatever the effect: the task does not wait for it any more.
+            (false, Ok(Effect::None)) if call.due_at.is_none() => self.perform(call, false),
             (true, Ok(Effect::Repeatable)) => self.perform(call, true),
             (false, Ok(_)) => {
                 self.record(Event::Started { call: call.id }, None);
                 self.perform(call, false);
             }
-            // It may have been made, and must not be made again unasked.
+            // It may have been made, and must not be repeated without a person's decision.
             (true, Ok(Effect::Once) | Err(_)) => self.verify(call, CUT_SHORT.into()),
             (true, Ok(Effect::AtMostOnce)) => {
                 let now = self.context.engine.now();
@@ -126,10 +150,10 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         }
     }
 
-    /// Asks whether a call took effect, where anybody can tell.
+    /// Verifies whether a call took effect, if the executor can.
     fn verify(&mut self, call: Arc<Call<P::Request>>, cause: String) {
         let context = Arc::clone(&self.context);
-        let call_context = self.call_context(call.id);
+        let call_context = self.call_context(&call);
         let verify = async move {
             let verdict = context.executor.verify(&call_context, &call).await;
             Report::Verified {
@@ -141,7 +165,8 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         self.under_way.push(verify.boxed());
     }
 
-    /// What took effect is not made again; what did not is, a few times; the rest is for a person.
+    /// A call that took effect is not repeated; one that did not is repeated a limited number of times; otherwise a
+    /// person decides.
     fn take_verdict(
         &mut self,
         call: Arc<Call<P::Request>>,
@@ -186,19 +211,19 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         self.record(event, None);
     }
 
-    /// Makes a call. It is doubtful where an earlier attempt may have taken effect.
+    /// Makes a call. `doubtful`: an earlier attempt may have taken effect.
     pub(super) fn perform(&mut self, call: Arc<Call<P::Request>>, doubtful: bool) {
-        self.begun.push(call.id);
+        self.started_calls.insert(call.id);
         let context = Arc::clone(&self.context);
         let durable = self.journal.durable();
-        let mut call_context = self.call_context(call.id);
+        let mut call_context = self.call_context(&call);
         call_context.live = self.live_text_of(call.id);
         let span = spans::of_call(&call.label, call.id, call_context.trace, self.span());
         let performed = perform(context, call_context, durable, call, doubtful);
         self.under_way.push(performed.instrument(span).boxed());
     }
 
-    /// Where a call says what it says, if anybody hears it.
+    /// The live listener of a call, if there is one.
     fn live_text_of(&self, call: Uuid) -> Option<Live> {
         let (listener, live) = (self.listener.clone(), Arc::clone(&self.live));
         match (listener, live.has_readers()) {
@@ -212,23 +237,25 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         }
     }
 
-    /// What a call is told now.
-    pub(super) fn call_context(&self, call: Uuid) -> CallContext {
+    /// The context of a call.
+    pub(super) fn call_context(&self, call: &Call<P::Request>) -> CallContext {
         CallContext {
-            messages: Arc::clone(self.machine.messages()),
+            messages: self.machine.messages().clone(),
             deadline: self.machine.deadline(),
-            trace: self.machine.facts().trace.at(call),
+            trace: self.machine.facts().trace.at(call.id),
+            postponed: call.postponed,
             ..self.call_context.clone()
         }
     }
 }
 
-/// What is said of a call that was cut short, that is not made again, and that nobody is asked about.
+/// The failure of an interrupted call that is neither repeated nor asked about.
 fn interrupted() -> Failure {
     Failure {
         code: "call.interrupted".into(),
         message: "the call was interrupted".into(),
         kind: FailureKind::Unknown,
         transient: false,
+        retry_in: None,
     }
 }

@@ -1,5 +1,6 @@
-//! Takes in signals.
+//! Handles signals.
 
+use convoke_model::Answerer;
 use convoke_store::{Signal, SignalKind, Viewer};
 use uuid::Uuid;
 
@@ -10,8 +11,7 @@ use crate::event::{Event, QuestionAnswer};
 use crate::program::Program;
 
 impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
-    /// Reads the inbox. While the store is unavailable it is left for the next look, which comes with the next renewal
-    /// of the lease.
+    /// Reads the inbox. If the store is unavailable, it is read again after the next renewal of the lease.
     pub(super) async fn take_inbox(&mut self) -> Result<(), EngineError> {
         let store = self.context.engine.store();
         let task = self.journal.fence().task;
@@ -21,7 +21,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         };
         self.notice_stop();
         for signal in signals {
-            // Ending a task needs no permit; everything that may continue it does.
+            // Ending a task needs no permit; continuing it does.
             if self.permit.is_none() && signal.kind.parse() != Ok(SignalKind::Cancel) {
                 self.inbox_waits = true;
                 continue;
@@ -45,8 +45,12 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             Event::Canceled {
                 reason: reason.map(str::to_owned),
             }
-        } else if let Some((question, answer)) = answer_of(&signal) {
-            Event::Answered { question, answer }
+        } else if let Some((question, answer, by)) = answer_of(&signal) {
+            Event::Answered {
+                question,
+                answer,
+                by,
+            }
         } else {
             Event::Signalled {
                 kind: signal.kind,
@@ -57,12 +61,14 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
     }
 }
 
-/// The question and answer that a signal carries, if it is an answer.
-pub(crate) fn answer_of(signal: &Signal) -> Option<(Uuid, QuestionAnswer)> {
+/// The question and answer that a signal carries, and who gave it, if it is an answer.
+pub(crate) fn answer_of(signal: &Signal) -> Option<(Uuid, QuestionAnswer, Option<Answerer>)> {
     if signal.kind.parse() != Ok(SignalKind::Answer) {
         return None;
     }
     let question = signal.payload.get("question")?.as_str()?.parse().ok()?;
     let answer = serde_json::from_value(signal.payload.get("answer")?.clone()).ok()?;
-    Some((question, answer))
+    let by = signal.payload.get("by").cloned();
+    let by = by.and_then(|by| serde_json::from_value(by).ok());
+    Some((question, answer, by))
 }

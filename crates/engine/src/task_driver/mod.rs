@@ -1,19 +1,20 @@
-//! One task from claim to rest. The loop below waits for whatever comes next; what happens then is in a file each:
+//! Runs one task from its claim until it is released or has ended. The loop below waits for the next report, signal or
+//! timer:
 //!
-//! - [`take_up`]: picks up where the journal left off.
-//! - [`calls`]: begins calls, and takes in what came of them.
-//! - [`inbox`]: takes in signals.
-//! - [`record`]: applies an event to the machine and writes it down.
+//! - [`take_up`]: resumes a claimed task.
+//! - [`calls`]: starts calls and handles their outcomes.
+//! - [`inbox`]: handles signals.
+//! - [`record`]: applies events and appends entries.
 //!
-//! Output commit: a call that may change the world waits until the entry that asked for it is on disk. Everything else
-//! goes on while the store writes.
+//! Output commit: a call with a possible effect waits until the entry that requested it is durable. Everything else
+//! continues while the store writes.
 
 mod calls;
 mod inbox;
 mod record;
 mod take_up;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,7 @@ use crate::live_hub::TaskLive;
 use crate::local_queue::HandOff;
 use crate::machine::Machine;
 use crate::measured::{self, StageTimer};
+use crate::messages::Messages;
 use crate::permits::Permit;
 use crate::program::{Facts, Program};
 use crate::snapshot::{Rest, Snapshot};
@@ -49,61 +51,61 @@ pub(crate) use calls::Report;
 pub(crate) use inbox::answer_of;
 use record::RowState;
 
-/// How far the worker is with a task.
+/// The phase of a task in its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The task is being picked up, so that no entry gives it up yet.
+    /// The task is being resumed; no entry releases it yet.
     TakingUp,
     AtWork,
-    /// The newest entry has given the task up, until a signal or a timer makes it ready again.
+    /// The newest entry has released the task, until a signal or a timer makes it ready.
     GivenUp,
 }
 
-/// A task in a worker's hands.
+/// A running task.
 pub(crate) struct TaskDriver<P: Program, X: Executor<P>> {
     context: Arc<WorkerContext<P, X>>,
-    machine: Machine<P>,
+    machine: Box<Machine<P>>,
     journal: JournalWriter,
-    /// Where the task's row says that it stands.
+    /// The status in the task's row.
     row: RowState,
     states: StateWriter,
     stage_timer: StageTimer,
     under_way: FuturesUnordered<BoxFuture<'static, Report<P>>>,
-    /// Permission to work on the task. It is given back while every call only waits for a child.
+    /// The permit. Released while all calls wait for children.
     permit: Option<Permit>,
     child_waits: Arc<ChildWaits>,
-    /// Reports that came in without a permit, and whether signals did.
+    /// Reports that arrived without a permit, and whether signals did.
     arrived: VecDeque<Report<P>>,
     inbox_waits: bool,
-    /// What every call is told.
+    /// The context of all calls.
     call_context: CallContext,
-    /// Who listens because they handed the task in, and who follows it.
+    /// The submitter's listener, and the live text for followers.
     listener: Option<Live>,
     live: Arc<TaskLive>,
-    /// Calls that this worker has begun.
-    begun: Vec<Uuid>,
-    /// Calls that were found not to have taken effect, once for each time.
+    /// Calls that this worker has started and that have not returned.
+    started_calls: BTreeSet<Uuid>,
+    /// Calls that were verified not to have taken effect, once per verification.
     not_done: Vec<Uuid>,
-    /// Signals that came in before the task was claimed.
+    /// Signals from before the claim.
     signals: Vec<Signal>,
-    /// Signals that were taken in, though the store may not have written that down yet.
+    /// Consumed signals, which may not be durable yet.
     taken: Vec<i64>,
     phase: Phase,
-    /// When the newest entry was written, of a task that was claimed.
+    /// The time of the newest entry at the claim.
     rested_at: Option<Timestamp>,
-    /// Whether the worker is stopping: from then on no call is begun. Asked once a turn, so that what an
-    /// entry says of a call and what becomes of the call cannot differ.
+    /// Whether the worker is stopping; no more calls are then started. Read once per turn, so that an entry and the
+    /// handling of its calls agree.
     stopping: bool,
     waiter: Option<oneshot::Sender<TaskOutcome>>,
 }
 
 impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
-    /// A task that this process has just accepted.
+    /// A task that this process accepted.
     pub(crate) fn hand_off(
         context: Arc<WorkerContext<P, X>>,
         hand_off: HandOff<P>,
         permit: Permit,
-    ) -> Self {
+    ) -> Box<Self> {
         let mut task_driver =
             Self::new(context, hand_off.machine, hand_off.fence, hand_off.durable);
         task_driver.permit = Some(permit);
@@ -114,14 +116,14 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         task_driver
     }
 
-    /// A task that was claimed, as its journal has it.
+    /// A claimed task, restored from its journal.
     pub(crate) fn claimed(
         context: Arc<WorkerContext<P, X>>,
         claimed: ClaimedTask,
         snapshot: Snapshot<P::State, P::Request>,
         permit: Option<Permit>,
         live: Option<Live>,
-    ) -> Self {
+    ) -> Box<Self> {
         let fence = claimed.fence();
         let record = &claimed.record;
         let messages = claimed.messages.into_iter().map(|stored| stored.message);
@@ -132,7 +134,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             messages.collect(),
             record.seq,
         );
-        let mut task_driver = Self::new(context, machine, fence, Durable::Now);
+        let mut task_driver = Self::new(context, Box::new(machine), fence, Durable::Now);
         task_driver.row.status = record.status;
         task_driver.row.stage = record.stage;
         task_driver.permit = permit;
@@ -143,27 +145,29 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         task_driver
     }
 
+    /// Boxed, because it is large, and the future that runs it is moved several times.
     fn new(
         context: Arc<WorkerContext<P, X>>,
-        machine: Machine<P>,
+        machine: Box<Machine<P>>,
         fence: Fence,
         durable: Durable,
-    ) -> Self {
+    ) -> Box<Self> {
         let child_waits = Arc::default();
         let children = Arc::new(ChildRunner::new(
             context.engine.clone(),
             Arc::clone(machine.facts()),
             Arc::clone(&child_waits),
         ));
-        Self {
+        Box::new(Self {
             call_context: CallContext {
                 facts: Arc::clone(machine.facts()),
-                messages: Arc::default(),
+                messages: Messages::default(),
                 deadline: machine.deadline(),
                 scratch: Arc::default(),
                 children,
                 live: None,
                 trace: machine.facts().span(),
+                postponed: 0,
             },
             listener: None,
             live: context.engine.0.live_hub.of(fence.task),
@@ -182,7 +186,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             child_waits,
             arrived: VecDeque::new(),
             inbox_waits: false,
-            begun: Vec::new(),
+            started_calls: BTreeSet::new(),
             not_done: Vec::new(),
             signals: Vec::new(),
             taken: Vec::new(),
@@ -190,11 +194,11 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             rested_at: None,
             stopping: false,
             waiter: None,
-        }
+        })
     }
 
-    /// Works on the task until it ends, waits for a person, or is put down.
-    pub(crate) async fn run(mut self, signalled: &Notify) -> Result<(), EngineError> {
+    /// Runs the task until it ends, waits, or is released.
+    pub(crate) async fn run(mut self: Box<Self>, signalled: &Notify) -> Result<(), EngineError> {
         let task = self.journal.fence().task;
         let mut inbox = self.context.engine.store().watch(Scope::Inbox(task));
         if self.permit.is_none() {
@@ -236,11 +240,11 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
                 }
                 () = inbox.changed() => self.take_inbox().await?,
                 () = signalled.notified() => self.take_inbox().await?,
-                () = child_waits.begun() => {}
+                () = child_waits.started() => {}
                 () = next_due => self.begin_due(),
                 () = &mut time => { self.record(Event::DeadlineReached, None); }
             }
-            // A clock that was moved forward counts too.
+            // A clock that was set forward counts too.
             if self.time_left().is_zero() && !self.at_rest() {
                 self.record(Event::DeadlineReached, None);
             }
@@ -248,7 +252,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         self.rest().await
     }
 
-    /// Whether every call under way waits for a child, and nothing else is to be done.
+    /// Whether all open calls wait for children and nothing else is pending.
     fn only_waits_for_children(&self) -> bool {
         let waiting = self.child_waits.number();
         waiting > 0 && waiting == self.under_way.len() && self.arrived.is_empty()
@@ -257,7 +261,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
     fn take_arrived(&mut self) -> Result<(), EngineError> {
         self.notice_stop();
         while let Some(report) = self.arrived.pop_front() {
-            // What fails because the time is over is not what went wrong.
+            // A call that fails because of the deadline is not the cause.
             if report.is_failure() && self.time_left().is_zero() {
                 self.record(Event::DeadlineReached, None);
             } else {
@@ -271,8 +275,8 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         self.stopping = self.context.stop.is_cancelled();
     }
 
-    /// Whether the worker has nothing more to do for the task. When it stops, what is under way is
-    /// still waited for, and what is not begun yet is left to the next worker.
+    /// Whether the driver is done with the task. When the worker stops, started calls are awaited, and the others are
+    /// left to the next worker.
     fn at_rest(&self) -> bool {
         let idle = self.under_way.is_empty() && self.arrived.is_empty();
         let waits_for_timer = !self.stopping && self.machine.snapshot().rest().is_some();
@@ -281,7 +285,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             || (idle && !waits_for_timer)
     }
 
-    /// Whether the worker gives the task up at this point: it waits for a person, or for a timer that is not due soon.
+    /// Whether the worker releases the task now: it waits for a person, or for a timer that is not due soon.
     fn gives_up(&self, now: Timestamp) -> Option<Duration> {
         let Some(Rest::Until { wake_at, asks }) = self.machine.snapshot().rest() else {
             return None;
@@ -290,7 +294,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         (asks || wake_in > self.context.options.hold_timers).then_some(wake_in)
     }
 
-    /// Returns when the next timer of the task is due, and never if there is none.
+    /// Returns when the task's next timer is due; never without a timer.
     fn until_due(&self) -> impl Future<Output = ()> + use<P, X> {
         let due = self
             .machine
@@ -310,12 +314,12 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         }
     }
 
-    /// Leaves the task as its journal has it, once that is durable. A task that still has something to do
-    /// is given back: nothing is done for it after that.
-    async fn rest(mut self) -> Result<(), EngineError> {
+    /// Finishes with the task once its journal is durable. A task with pending work is released.
+    async fn rest(mut self: Box<Self>) -> Result<(), EngineError> {
         if !self.machine.snapshot().status.is_final() && self.phase != Phase::GivenUp {
             let why = "the worker stopped".into();
-            self.write(Event::PutBack { why }, None);
+            let now = self.context.engine.now();
+            self.write(now, Event::PutBack { why }, None);
         }
         self.journal.durable().wait().await?;
         let facts = Arc::clone(self.machine.facts());
@@ -344,7 +348,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         Ok(())
     }
 
-    /// The span of the task in this worker's hands.
+    /// The task's span in this worker.
     fn span(&self) -> TraceContext {
         spans::context(self.machine.facts(), self.journal.fence().epoch)
     }

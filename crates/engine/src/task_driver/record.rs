@@ -1,4 +1,4 @@
-//! Applies an event to the machine and writes it down, with where the task then stands.
+//! Applies events to the machine and appends the entries and the task's status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,22 +15,32 @@ use crate::machine::Transition;
 use crate::program::Program;
 use crate::snapshot::{Question, QuestionKind};
 
-/// What a task's row says of where it stands.
+/// The status in a task's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RowState {
     pub(super) status: TaskState,
     pub(super) stage: Option<Stage>,
-    /// Whether it knows of progress since the task was claimed.
+    /// Whether it records progress since the claim.
     pub(super) progress: bool,
 }
 
 impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
-    /// Applies an event, writes it down, and begins the calls that it asks for. Does not wait.
+    /// Applies an event, appends its entry, and starts the requested calls. Does not wait.
     pub(super) fn record(&mut self, event: Event<P::Reply>, consumed: Option<i64>) {
+        self.record_at(self.context.engine.now(), event, consumed);
+    }
+
+    /// The same for an event of which the time is known.
+    pub(super) fn record_at(
+        &mut self,
+        now: Timestamp,
+        event: Event<P::Reply>,
+        consumed: Option<i64>,
+    ) {
         if self.machine.snapshot().status.is_final() {
             return;
         }
-        // Of a call that a person has made again, an earlier attempt may have taken effect.
+        // A call that a person lets repeat may have taken effect in an earlier attempt.
         let questions = &self.machine.snapshot().questions;
         let unknown = |open: &&Question| open.about == QuestionKind::OutcomeUnknown;
         let doubtful: Vec<Uuid> = questions
@@ -38,7 +48,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             .filter(unknown)
             .map(|open| open.id)
             .collect();
-        let perform = self.write(event, consumed);
+        let perform = self.write(now, event, consumed);
         if !self.stopping && !self.machine.snapshot().status.is_final() {
             for call in perform {
                 let is_doubtful = doubtful.contains(&call.id);
@@ -47,13 +57,13 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         }
     }
 
-    /// Applies an event and writes it down. Gives the calls that it asks for.
+    /// Applies an event and appends its entry. Returns the requested calls.
     pub(super) fn write(
         &mut self,
+        now: Timestamp,
         event: Event<P::Reply>,
         consumed: Option<i64>,
     ) -> Vec<Arc<Call<P::Request>>> {
-        let now = self.context.engine.now();
         let (kind, progress, text) = (event.kind(), event.is_progress(), text_of(&event));
         let puts_back = matches!(event, Event::PutBack { .. });
         let stage = self.machine.snapshot().stage;
@@ -67,13 +77,13 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         if self.stopping {
             self.machine.put_down(&perform);
         }
-        // Whoever gives a task back has not failed at it.
+        // Releasing a task is not a failed claim.
         let standing = self.standing(now, progress || puts_back, puts_back);
         self.append(now, kind, text, messages, consumed, standing);
         perform
     }
 
-    /// A task that ended with its very first step has its answer in the journal, and no row that says so.
+    /// A task that ended with its first step has an answer in the journal and an outdated row.
     pub(super) fn close_row(&mut self) {
         let now = self.context.engine.now();
         let deadline = self.machine.deadline();
@@ -92,7 +102,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         consumed: Option<i64>,
         standing: Option<StatusUpdate>,
     ) {
-        let state = self.states.write(text_of(self.machine.snapshot()));
+        let state = self.states.write(self.machine.snapshot());
         self.journal.append(Batch {
             entries: vec![NewEntry {
                 at,
@@ -107,8 +117,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         });
     }
 
-    /// Where the task stands now, if that is not what its row says already. A task that is given back is ready for the
-    /// next worker at once.
+    /// The new status, if it differs from the row. A released task is ready at once.
     fn standing(
         &mut self,
         now: Timestamp,
@@ -127,7 +136,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         };
         let snapshot = self.machine.snapshot();
         let row = RowState {
-            // A row is never less far than its claim made it.
+            // The status never goes back behind the claim.
             status: match snapshot.status {
                 TaskState::Submitted => TaskState::Working,
                 status => status,

@@ -1,4 +1,4 @@
-//! Picks up where the journal left off.
+//! Resumes a claimed task.
 
 use std::sync::Arc;
 
@@ -13,32 +13,40 @@ use crate::program::Program;
 use crate::snapshot::Rest;
 
 impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
-    /// Takes in what happened while nobody worked on the task, and begins what is to be done now.
+    /// Applies signals and expired deadlines from before the claim, and starts due calls.
     pub(super) fn take_up(&mut self) {
         let now = self.context.engine.now();
         self.renew_time(now);
         for signal in std::mem::take(&mut self.signals) {
             self.take_signal(signal);
         }
-        let expired: Vec<Uuid> = (self.machine.snapshot().questions.iter())
-            .filter(|question| question.expires_at <= now)
-            .map(|question| question.id)
+        let due: Vec<(Uuid, bool)> = (self.machine.snapshot().questions.iter())
+            .filter(|question| question.timer() <= now)
+            .map(|question| (question.id, question.expires_at <= now))
             .collect();
-        for question in expired {
-            let answer = QuestionAnswer::Expired;
-            self.record(Event::Answered { question, answer }, None);
+        for (question, expired) in due {
+            let event = if expired {
+                Event::Answered {
+                    question,
+                    answer: QuestionAnswer::Expired,
+                    by: None,
+                }
+            } else {
+                Event::Reminded { question }
+            };
+            self.record(event, None);
         }
         self.begin_open(now);
         self.phase = Phase::AtWork;
         if self.under_way.is_empty() && self.gives_up(now).is_some() {
-            // Nothing to do but wait: the entry that says so also gives the task up.
+            // Only waiting remains: the same entry releases the task.
             let deadline = self.machine.deadline();
             self.record(Event::Resumed { deadline }, None);
         }
     }
 
-    /// A task whose worker was gone has its full time again, and so has one that waited for a person beyond its
-    /// deadline. Time that a task spent waiting for a timer is not its own.
+    /// The time limit starts again for a task whose worker was lost, or that waited for a person beyond its deadline.
+    /// Time spent waiting for a timer does not count.
     fn renew_time(&mut self, now: Timestamp) {
         let snapshot = self.machine.snapshot();
         let deadline = self.machine.deadline();
@@ -55,23 +63,23 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         self.record(Event::Resumed { deadline }, None);
     }
 
-    /// Begins the open calls that nobody is asked about and that are due.
+    /// Starts the open calls that are due and have no open question.
     fn begin_open(&mut self, now: Timestamp) {
         let snapshot = self.machine.snapshot();
-        let asked = |id: Uuid| snapshot.questions.iter().any(|question| question.id == id);
+        let has_question = |id: Uuid| snapshot.questions.iter().any(|question| question.id == id);
         let open: Vec<_> = snapshot
             .open
             .iter()
-            .filter(|call| !asked(call.id) && call.due_at.is_none_or(|due| due <= now))
-            // A waiting signal may just have approved it.
-            .filter(|call| !self.begun.contains(&call.id))
+            .filter(|call| !has_question(call.id) && call.due_at.is_none_or(|due| due <= now))
+            // A signal may just have approved it.
+            .filter(|call| !self.started_calls.contains(&call.id))
             .cloned()
             .collect();
         for call in open {
-            // While its effect is being classified, another timer may become due; the call must not begin twice.
-            self.begun.push(call.id);
+            // While its effect is classified, another timer may become due; the call must not start twice.
+            self.started_calls.insert(call.id);
             let context = Arc::clone(&self.context);
-            let call_context = self.call_context(call.id);
+            let call_context = self.call_context(&call);
             self.under_way.push(
                 async move {
                     let effect = context.executor.effect(&call_context, &call).await;
@@ -82,7 +90,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
         }
     }
 
-    /// Begins the calls whose timers have run out.
+    /// Starts the calls whose timers are due.
     pub(super) fn begin_due(&mut self) {
         self.notice_stop();
         if !self.stopping {

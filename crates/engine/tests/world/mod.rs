@@ -12,7 +12,7 @@ use convoke_engine::{
     Facts, Failure, FailureKind, LiveUpdate, NewCall, NewChild, NewRequest, Options, Outcome,
     Program, QuestionAnswer, Snapshot, Step, TaskOutcome, Verdict, View, Worker,
 };
-use convoke_model::{Answer, AnswerFields, Channel, Message, TaskState};
+use convoke_model::{Answer, AnswerFields, Approvers, Channel, Message, TaskState, UserRole};
 use convoke_store::{Claim, ClaimedTask, Definition, MemoryStore, Store, Viewer};
 use convoke_testkit::{CountedIds, GatedStore, SimClock};
 use futures::FutureExt;
@@ -29,14 +29,14 @@ use uuid::Uuid;
 pub(crate) struct Words;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Left {
+pub(crate) struct RemainingWords {
     words: Vec<String>,
     /// Calls that have not returned.
     open: usize,
 }
 
 impl Program for Words {
-    type State = Left;
+    type State = RemainingWords;
     type Request = Value;
     type Reply = Value;
 
@@ -49,6 +49,19 @@ impl Program for Words {
         })
     }
 
+    /// A word such as `pay!?` is approved by an operator.
+    fn approvers(&self, _: &RemainingWords, request: &Value) -> Approvers {
+        let word = request["arguments"]["word"].as_str().unwrap_or_default();
+        if word.ends_with("!?") {
+            Approvers {
+                roles: [UserRole::Operator].into(),
+                requester: false,
+            }
+        } else {
+            Approvers::default()
+        }
+    }
+
     fn modified(&self, _: &Value, value: Value) -> Result<Value, String> {
         if value.is_object() {
             Ok(json!({ "arguments": value }))
@@ -57,14 +70,22 @@ impl Program for Words {
         }
     }
 
-    fn given(&self, _: &Value, value: Value) -> Result<Value, String> {
+    fn manual_reply(&self, _: &Value, value: Value) -> Result<Value, String> {
         Ok(value)
     }
 
-    fn step(&self, view: View<'_, Value>, state: &mut Left, event: Event<Value>) -> Step<Value> {
+    fn step(
+        &self,
+        view: View<'_, Value>,
+        state: &mut RemainingWords,
+        event: Event<Value>,
+    ) -> Step<Value> {
         match event {
             Event::Submitted { .. } => {
-                state.words = view.messages[0]
+                state.words = view
+                    .messages
+                    .first()
+                    .unwrap()
                     .content
                     .split(' ')
                     .map(str::to_owned)
@@ -85,7 +106,7 @@ impl Program for Words {
             return Step::default();
         }
         if state.words.is_empty() {
-            let said = view.messages[0].content.clone();
+            let said = view.messages.first().unwrap().content.clone();
             let answer = Answer::new(AnswerFields::of(said)).unwrap();
             return Step {
                 end: Some(Ending::Completed(Box::new(answer))),
@@ -129,6 +150,8 @@ pub(crate) struct Behaviour {
     pub(crate) verdict: Option<bool>,
     /// Whether its time is over once it was performed.
     pub(crate) brief: bool,
+    /// How often it is postponed by an hour.
+    pub(crate) busy: u32,
 }
 
 impl Behaviour {
@@ -138,12 +161,13 @@ impl Behaviour {
             fails: None,
             verdict: None,
             brief: false,
+            busy: 0,
         }
     }
 }
 
 #[derive(Default)]
-pub(crate) struct Hands {
+pub(crate) struct WordExecutor {
     behaviours: Mutex<HashMap<String, Behaviour>>,
     performed: Mutex<Vec<(String, Uuid)>>,
     arguments: Mutex<Vec<Value>>,
@@ -155,7 +179,7 @@ pub(crate) struct Hands {
     pub(crate) at_work: Gauge,
 }
 
-impl Hands {
+impl WordExecutor {
     pub(crate) fn set(&self, word: &str, behaviour: Behaviour) {
         self.behaviours
             .lock()
@@ -174,6 +198,13 @@ impl Hands {
     pub(crate) fn performed(&self) -> Vec<String> {
         let performed = self.performed.lock().unwrap();
         performed.iter().map(|(word, _)| word.clone()).collect()
+    }
+
+    /// The effect ids under which a word was performed.
+    pub(crate) fn calls_of(&self, word: &str) -> Vec<Uuid> {
+        let performed = self.performed.lock().unwrap();
+        let calls = performed.iter().filter(|(other, _)| other == word);
+        calls.map(|(_, id)| *id).collect()
     }
 
     pub(crate) async fn until_performed(&self, word: &str) {
@@ -198,15 +229,15 @@ impl Gauge {
     }
 
     fn enter(&self) -> impl Drop + '_ {
-        struct Leave<'a>(&'a AtomicUsize);
-        impl Drop for Leave<'_> {
+        struct Departure<'a>(&'a AtomicUsize);
+        impl Drop for Departure<'_> {
             fn drop(&mut self) {
                 self.0.fetch_sub(1, Ordering::SeqCst);
             }
         }
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
-        Leave(&self.now)
+        Departure(&self.now)
     }
 }
 
@@ -240,7 +271,7 @@ impl Gate {
     }
 }
 
-impl Executor<Words> for Hands {
+impl Executor<Words> for WordExecutor {
     async fn effect(&self, _: &CallContext, call: &Call<Value>) -> Result<Effect, Failure> {
         self.classification.pass().await;
         let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
@@ -303,6 +334,11 @@ impl Executor<Words> for Hands {
                 .wait_for(|word| word.as_deref() != Some(&call.label))
                 .await
                 .unwrap();
+            let behaviour = self.behaviours.lock().unwrap().get(&call.label).copied();
+            if behaviour.is_some_and(|behaviour| call.postponed < behaviour.busy) {
+                let busy = Failure::no_effect("word.busy", "try again in an hour");
+                return Outcome::Failed(busy.retry_in(Duration::from_hours(1)));
+            }
             let fails = self
                 .behaviours
                 .lock()
@@ -311,12 +347,7 @@ impl Executor<Words> for Hands {
                 .and_then(|word| word.fails);
             match fails {
                 None => Outcome::Done(json!(call.label)),
-                Some(kind) => Outcome::Failed(Failure {
-                    code: "word.failed".into(),
-                    message: "it failed".into(),
-                    kind,
-                    transient: false,
-                }),
+                Some(kind) => Outcome::Failed(Failure::new(kind, "word.failed", "it failed")),
             }
         }
     }
@@ -327,7 +358,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<SimClock>,
     pub(crate) ids: Arc<CountedIds>,
     pub(crate) engine: Engine<Words>,
-    pub(crate) hands: Arc<Hands>,
+    pub(crate) hands: Arc<WordExecutor>,
 }
 
 impl World {
@@ -431,25 +462,26 @@ impl World {
             channel: Channel::Terminal,
             key: None,
             message,
+            blobs: Vec::new(),
             input: json!({}),
             live: None,
-            keeping: convoke_engine::Retention::default(),
+            retention: convoke_engine::Retention::default(),
             not_before: None,
             trace: None,
         }
     }
 
-    pub(crate) fn worker(&self) -> Running {
+    pub(crate) fn worker(&self) -> RunningWorker {
         self.worker_of(&self.engine, None)
     }
 
     /// A worker that works on so many tasks at once.
-    pub(crate) fn worker_with_room_for(&self, tasks: usize) -> Running {
+    pub(crate) fn worker_with_room_for(&self, tasks: usize) -> RunningWorker {
         let options = Options {
             concurrent_tasks: tasks,
             ..worker_options()
         };
-        Running::start(Worker::new(
+        RunningWorker::start(Worker::new(
             self.engine.clone(),
             Arc::clone(&self.hands),
             options,
@@ -465,14 +497,14 @@ impl World {
     pub(crate) fn worker_of(
         &self,
         engine: &Engine<Words>,
-        editions: Option<Arc<dyn Editions<Words, Hands>>>,
-    ) -> Running {
+        editions: Option<Arc<dyn Editions<Words, WordExecutor>>>,
+    ) -> RunningWorker {
         let hands = Arc::clone(&self.hands);
         let mut worker = Worker::new(engine.clone(), hands, worker_options());
         if let Some(editions) = editions {
             worker = worker.with_editions(editions);
         }
-        Running::start(worker)
+        RunningWorker::start(worker)
     }
 
     /// A worker that claims whatever there is and is never heard of again.
@@ -513,7 +545,7 @@ impl World {
         for entry in &journal.entries {
             let event: Event<Value> = serde_json::from_value(entry.event.clone()).unwrap();
             machine.apply(event, entry.at);
-            let written: Snapshot<Left, Value> = entry.state.read().unwrap();
+            let written: Snapshot<RemainingWords, Value> = entry.state.read().unwrap();
             assert_eq!(machine.snapshot(), &written, "after entry {}", entry.seq);
         }
     }
@@ -542,16 +574,16 @@ pub(crate) fn engine(
 
 /// Opens every definition but those that are called broken, and notes which.
 #[derive(Default)]
-pub(crate) struct Shelf {
-    pub(crate) hands: Arc<Hands>,
+pub(crate) struct WordEditions {
+    pub(crate) hands: Arc<WordExecutor>,
     pub(crate) opened: Mutex<Vec<String>>,
 }
 
-impl Editions<Words, Hands> for Shelf {
+impl Editions<Words, WordExecutor> for WordEditions {
     fn open(
         &self,
         definition: Definition,
-    ) -> BoxFuture<'static, Result<Edition<Words, Hands>, EditionError>> {
+    ) -> BoxFuture<'static, Result<Edition<Words, WordExecutor>, EditionError>> {
         let opened = if definition.hash == "elsewhere" {
             Err(EditionError::Unavailable("a secret is missing".into()))
         } else if definition.hash == "broken" {
@@ -582,13 +614,13 @@ pub(crate) fn worker_options() -> Options {
 }
 
 /// A worker under way.
-pub(crate) struct Running {
+pub(crate) struct RunningWorker {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl Running {
-    pub(crate) fn start(worker: Worker<Words, Hands>) -> Self {
+impl RunningWorker {
+    pub(crate) fn start(worker: Worker<Words, WordExecutor>) -> Self {
         let stop = CancellationToken::new();
         let runtime = tokio::runtime::Handle::current();
         Self {

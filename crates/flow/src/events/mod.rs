@@ -1,5 +1,4 @@
-//! What happens to a task, as one type for everybody who follows it: a pure projection of the journal, and a stream that
-//! joins it with live text.
+//! Task events for followers: a pure projection of the journal, and a stream that joins it with live text.
 
 mod projection;
 mod stream;
@@ -12,12 +11,12 @@ use serde_json::Value;
 use uuid::Uuid;
 
 pub use projection::EventProjection;
-pub use stream::{Following, follow, follow_stored};
+pub use stream::{TaskEventStream, follow, follow_stored};
 
-/// Something that happened to a task.
+/// An event of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskEvent {
-    /// The place right after it.
+    /// The cursor right after it.
     pub cursor: EventCursor,
     /// When it happened.
     pub at: Timestamp,
@@ -26,54 +25,54 @@ pub struct TaskEvent {
     pub kind: TaskEventKind,
 }
 
-/// What happened to a task.
+/// The kinds of task events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TaskEventKind {
     /// The task was accepted.
     Accepted,
-    /// The task began at a point of another one.
+    /// The task was forked from another one.
     Forked {
         /// The other task.
         from: Uuid,
-        /// The place in it.
+        /// The position of the fork in it.
         at: EventCursor,
     },
-    /// The task stands elsewhere.
+    /// The task's state changed.
     StateChanged {
         /// Its public state.
         state: TaskState,
     },
-    /// The task is at another step of its way.
+    /// The task's stage changed.
     StageChanged {
         /// The step.
         stage: Stage,
     },
-    /// It was decided what the user means.
+    /// The user's message was interpreted.
     Decided {
         /// The decision's call.
         call: Uuid,
-        /// What the message was taken to be, such as `act`, `several`, `inquire`, `unclear` or `unknown`.
+        /// The interpretation: `act`, `several`, `inquire`, `unclear` or `unknown`, among others.
         meaning: String,
-        /// What was chosen, or may be meant, the likeliest first.
+        /// The chosen or possible targets, most likely first.
         candidates: Vec<DecisionCandidate>,
     },
-    /// A model begins to think. What it says meanwhile is live text of this call.
+    /// A model starts a thought. Its live text has the id of this call.
     ThoughtBegun {
         /// The call.
         call: Uuid,
-        /// The agent that thinks, if it is one.
+        /// The agent, unless it is a router.
         agent: Option<Name>,
     },
-    /// A model has said something. It replaces all live text of the call.
+    /// The final text of a thought. It replaces all live text of the call.
     Text {
         /// The call.
         call: Uuid,
-        /// All that it said.
+        /// The complete text.
         text: String,
     },
-    /// A thought has come to nothing. All live text of the call counts no more.
+    /// A thought failed. Discard all live text of the call.
     ThoughtFailed {
         /// The call.
         call: Uuid,
@@ -86,7 +85,7 @@ pub enum TaskEventKind {
         call: Uuid,
         /// The tool.
         tool: String,
-        /// What it is given, without what the engine adds.
+        /// Its arguments, without values that the engine injects.
         arguments: Value,
     },
     /// A tool has answered, or its call failed.
@@ -95,29 +94,29 @@ pub enum TaskEventKind {
         call: Uuid,
         /// The tool.
         tool: String,
-        /// What it gave. It may say that it failed.
+        /// Its result, which may be an error of the tool.
         result: Option<Value>,
         /// Why there is no result.
         failure: Option<Failure>,
         /// How long it took.
         duration_ms: u64,
     },
-    /// A part of the work was handed to another agent, or to a workflow.
+    /// A sub-task was started.
     SubTaskBegun {
         /// The call.
         call: Uuid,
-        /// Who does it.
+        /// The agent or workflow.
         name: Name,
     },
-    /// A part of the work has come back.
+    /// A sub-task has ended.
     SubTaskEnded {
         /// The call.
         call: Uuid,
-        /// The task that it was, if it is known.
+        /// The id of the child task, if known.
         task: Option<Uuid>,
-        /// What came of it, in words.
+        /// Its answer.
         text: String,
-        /// Why nothing came of it.
+        /// Why there is no answer.
         failure: Option<Failure>,
     },
     /// A call waits for a timer.
@@ -127,29 +126,36 @@ pub enum TaskEventKind {
         /// When it is due.
         due_at: Timestamp,
     },
-    /// A person is asked something.
+    /// The task asks a person.
     QuestionAsked {
         /// The question.
         question: Question,
     },
-    /// A question was answered, or nobody answered in time.
+    /// A question was put off. It can be answered at any time, and is asked again at this one.
+    QuestionSnoozed {
+        /// The question's id.
+        question: Uuid,
+        /// When it is asked again.
+        until: Timestamp,
+    },
+    /// A question was answered, or it expired.
     QuestionAnswered {
         /// The question's id.
         question: Uuid,
         /// The answer.
         answer: QuestionAnswer,
     },
-    /// A worker took the task up again. All live text of these calls counts no more.
+    /// A worker resumed the task. Discard all live text of these calls.
     Reset {
         /// The calls.
         calls: Vec<Uuid>,
     },
-    /// There is an answer.
+    /// The task has an answer.
     Answer {
         /// The answer.
         answer: Answer,
     },
-    /// The task has ended. Nothing comes after it.
+    /// The task has ended. This is the last event.
     Ended {
         /// How.
         state: TaskState,
@@ -158,45 +164,45 @@ pub enum TaskEventKind {
     },
 }
 
-/// What a message may mean.
+/// A possible target of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DecisionCandidate {
     /// A skill, an agent or a domain.
     pub name: String,
-    /// How sure the decision is of it, from 0 to 1, where that is known.
+    /// Confidence from 0 to 1, if known.
     pub confidence: Option<f64>,
 }
 
-/// What a follower gets: events, which have cursors, and between them live text, which has none.
+/// An item of a follower's stream: an event, which has a cursor, or live text, which has none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum TaskUpdate {
     /// An event of the journal.
     Event(TaskEvent),
-    /// Live text, or what takes some back.
+    /// Live text, or a reset of it.
     Live(LiveText),
 }
 
-/// What is known of a task from a part of its stream: the events, and the live text that still counts. Joining the parts of
-/// a stream that was cut anywhere gives the same as the uncut stream.
+/// The state of a follower: all events, and the live text that is still valid. A stream that was interrupted and
+/// continued from its cursor leads to the same state as an uninterrupted one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FollowedTask {
     /// All events so far.
     pub events: Vec<TaskEvent>,
-    /// Text of calls that have no outcome yet.
+    /// Live text of calls without an outcome.
     pub live: std::collections::BTreeMap<Uuid, String>,
 }
 
 impl FollowedTask {
-    /// Takes in the next update of a stream.
+    /// Applies the next update of a stream.
     pub fn apply(&mut self, update: TaskUpdate) {
         match update {
             TaskUpdate::Live(LiveText::Text {
                 call, offset, text, ..
             }) => {
-                let said = self.live.entry(call).or_default();
-                said.truncate(offset);
-                said.push_str(&text);
+                let live_text = self.live.entry(call).or_default();
+                live_text.truncate(offset);
+                live_text.push_str(&text);
             }
             TaskUpdate::Live(LiveText::Reset { call }) => {
                 self.live.remove(&call);

@@ -1,9 +1,9 @@
-//! From entries to events. Each entry's events follow from the entry and the state before it alone, so that they are the same
-//! wherever a follower begins.
+//! Projects entries to events. The events of an entry depend only on the entry and the state before it, so they do not
+//! depend on where a follower starts.
 
 use std::sync::Arc;
 
-use convoke_engine::{Call, Event, EventCursor, Outcome, Question, QuestionKind};
+use convoke_engine::{Call, Event, EventCursor, Outcome, Question, QuestionAnswer, QuestionKind};
 use convoke_model::{Answer, Name, Stage, TaskState};
 use convoke_store::Entry;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use crate::calls::{CallReply, CallRequest, Reply, Request};
 use crate::interpret::Meaning;
 use crate::nodes::decide::DecisionReply;
 
-/// What is read of the state after an entry. The rest of it may be large.
+/// The fields of an entry's state that the projection reads. The rest may be large.
 #[derive(Debug, Default, Deserialize)]
 struct StateBefore {
     #[serde(default)]
@@ -33,7 +33,7 @@ struct StateBefore {
 }
 
 impl StateBefore {
-    /// The state that an entry led to. Of one that this version cannot read, nothing is known.
+    /// The state after an entry. Empty if this version cannot read it.
     fn of(entry: &Entry) -> Self {
         entry.state.read().unwrap_or_default()
     }
@@ -45,13 +45,13 @@ impl StateBefore {
             .map(|call| &**call)
     }
 
-    fn asks(&self, question: &Question) -> bool {
+    fn has_question(&self, question: &Question) -> bool {
         let mut open = self.questions.iter();
         open.any(|open| (open.id, open.seq) == (question.id, question.seq))
     }
 
-    /// The open calls that have begun: they wait neither for leave nor for a timer.
-    fn begun(&self) -> impl Iterator<Item = &Call<Request>> {
+    /// The open calls that have started: those that wait neither for an approval nor for a timer.
+    fn started_calls(&self) -> impl Iterator<Item = &Call<Request>> {
         let waits = |call: &Call<Request>| {
             let mut open = self.questions.iter();
             call.due_at.is_some()
@@ -62,30 +62,30 @@ impl StateBefore {
     }
 }
 
-/// Makes events of a task's entries, which it takes in order.
+/// Converts the entries of a task, in order, to events.
 #[derive(Debug, Default)]
 pub struct EventProjection {
     before: StateBefore,
 }
 
 impl EventProjection {
-    /// A projection that goes on after an entry; from the start without one.
+    /// A projection that continues after an entry, or starts at the first one.
     pub fn after(entry: Option<&Entry>) -> Self {
         Self {
             before: entry.map(StateBefore::of).unwrap_or_default(),
         }
     }
 
-    /// Calls that may be saying something after the entries so far.
+    /// Calls that may have live text after the entries so far.
     pub(super) fn open_calls(&self) -> Vec<Uuid> {
-        self.before.begun().map(|call| call.id).collect()
+        self.before.started_calls().map(|call| call.id).collect()
     }
 
-    /// What happened in an entry.
+    /// The events of an entry.
     pub fn project(&mut self, entry: &Entry) -> Vec<TaskEvent> {
         let after = StateBefore::of(entry);
         let mut kinds = Vec::new();
-        // What another version wrote is known by the state that it led to.
+        // An event of another version may be unreadable; the state after it still yields events.
         if let Ok(event) = Event::<Reply>::deserialize(&entry.event) {
             self.of_event(event, &mut kinds);
         }
@@ -101,7 +101,7 @@ impl EventProjection {
             .collect()
     }
 
-    /// What the entry says.
+    /// Events that follow from the entry's own event.
     fn of_event(&self, event: Event<Reply>, kinds: &mut Vec<TaskEventKind>) {
         match event {
             Event::Submitted { .. } => kinds.push(TaskEventKind::Accepted),
@@ -115,6 +115,7 @@ impl EventProjection {
                     kinds.push(TaskEventKind::Reset { calls });
                 }
             }
+            Event::Postponed { call, .. } => kinds.push(TaskEventKind::Reset { calls: vec![call] }),
             Event::Returned {
                 call,
                 outcome,
@@ -125,10 +126,16 @@ impl EventProjection {
                     returned(call, outcome, duration_ms, kinds);
                 }
             }
-            Event::Answered { question, answer } => {
-                kinds.push(TaskEventKind::QuestionAnswered { question, answer });
+            Event::Answered {
+                question, answer, ..
+            } => {
+                // A question that is put off stays open. The state says until when.
+                if !matches!(answer, QuestionAnswer::Snooze { .. }) {
+                    kinds.push(TaskEventKind::QuestionAnswered { question, answer });
+                }
             }
             Event::Started { .. }
+            | Event::Reminded { .. }
             | Event::OutcomeUnknown { .. }
             | Event::Verified { .. }
             | Event::PutBack { .. }
@@ -140,15 +147,15 @@ impl EventProjection {
         }
     }
 
-    /// What the state after the entry has that the one before it had not.
+    /// Events that follow from the difference between the states before and after.
     fn of_states(&self, after: &StateBefore, kinds: &mut Vec<TaskEventKind>) {
         let before = &self.before;
-        let is_new = |id: Uuid| !before.begun().any(|call| call.id == id);
+        let is_new = |id: Uuid| !before.started_calls().any(|call| call.id == id);
         kinds.extend(
             after
-                .begun()
+                .started_calls()
                 .filter(|call| is_new(call.id))
-                .filter_map(begun),
+                .filter_map(call_started),
         );
         for call in &after.open {
             let known = before.call(call.id).and_then(|call| call.due_at);
@@ -164,10 +171,17 @@ impl EventProjection {
         if let Some(state) = state {
             kinds.push(TaskEventKind::StateChanged { state });
         }
-        let asked = after.questions.iter();
-        for question in asked.filter(|question| !before.asks(question)) {
-            let question = question.clone();
-            kinds.push(TaskEventKind::QuestionAsked { question });
+        let questions = after.questions.iter();
+        for question in questions.filter(|question| !before.has_question(question)) {
+            kinds.push(match question.snoozed_until {
+                Some(until) => TaskEventKind::QuestionSnoozed {
+                    question: question.id,
+                    until,
+                },
+                None => TaskEventKind::QuestionAsked {
+                    question: question.clone(),
+                },
+            });
         }
         if let Some(state) = state.filter(|state| state.is_final()) {
             if let Some(answer) = after.answer.clone() {
@@ -179,8 +193,8 @@ impl EventProjection {
     }
 }
 
-/// A call begins.
-fn begun(call: &Call<Request>) -> Option<TaskEventKind> {
+/// The event of a started call.
+fn call_started(call: &Call<Request>) -> Option<TaskEventKind> {
     let id = call.id;
     Some(match call.request.0.innermost() {
         CallRequest::Model(thought) => TaskEventKind::ThoughtBegun {
@@ -204,7 +218,7 @@ fn begun(call: &Call<Request>) -> Option<TaskEventKind> {
     })
 }
 
-/// A call has an outcome.
+/// The events of a returned call.
 fn returned(
     call: &Call<Request>,
     outcome: Outcome<Reply>,
@@ -275,8 +289,9 @@ fn decided_event(call: Uuid, decided: &DecisionReply) -> TaskEventKind {
             ("several", targets.collect())
         }
         Meaning::Inquire(inquiry) => {
-            let asked = inquiry.questions.iter();
-            let domains = asked.map(|asked| candidate(&asked.domain, Some(asked.confidence)));
+            let questions = inquiry.questions.iter();
+            let domains =
+                questions.map(|question| candidate(&question.domain, Some(question.confidence)));
             ("inquire", domains.collect())
         }
         Meaning::Unclear { candidates } => {
@@ -284,7 +299,7 @@ fn decided_event(call: Uuid, decided: &DecisionReply) -> TaskEventKind {
             (
                 "unclear",
                 targets
-                    .map(|target| candidate(target.name(), None))
+                    .map(|possible| candidate(possible.target.name(), Some(possible.confidence)))
                     .collect(),
             )
         }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{EventProjection, TaskEventKind, TaskUpdate};
 use crate::assistant::Assistant;
 
-/// What a follower waits for.
+/// What wakes a follower.
 enum Arrival {
     Entry(Option<Result<Entry, EngineError>>),
     Live,
@@ -20,58 +20,58 @@ enum Arrival {
 
 type Entries = Pin<Box<dyn Stream<Item = Result<Entry, EngineError>> + Send>>;
 
-/// A task that is followed.
-pub struct Following {
+/// The stream of a follower.
+pub struct TaskEventStream {
     entries: Entries,
     projection: EventProjection,
-    /// Nobody in this process says anything where there is none.
+    /// `None` if the task does not run in this process.
     live: Option<LiveReader>,
     after: EventCursor,
-    /// Updates that were not given yet.
+    /// Updates that are not returned yet.
     ready: VecDeque<TaskUpdate>,
     over: bool,
 }
 
-/// Follows a task from a cursor on: the events after it, those that come, and between them what is said in this process.
+/// Follows a task from a cursor: stored and future events, and between them the live text of this process.
 ///
-/// Live text is speculative: it counts until its call has an outcome in the journal, or a reset takes it back. A stream that
-/// begins within a task therefore begins with a reset for every call that may have said something, and then gives all that
-/// this process knows of it again. So a follower that was cut off may go on anywhere with its last cursor.
+/// Live text is speculative: it is valid until its call has an outcome in the journal, or until a reset. A stream that
+/// starts within a task therefore begins with a reset of every open call, and then repeats the live text that this
+/// process has. An interrupted follower can continue with its last cursor in any process.
 ///
-/// The stream ends after the task has. It ends with an error where the viewer sees no such task, the cursor lies beyond the
-/// journal, or the engine is closed.
+/// The stream ends after the task has ended. It ends with an error if the viewer cannot see the task, the cursor is
+/// beyond the journal, or the engine is closed.
 pub async fn follow(
     engine: &Engine<Assistant>,
     viewer: &Viewer,
     task: Uuid,
     after: EventCursor,
-) -> Result<Following, EngineError> {
-    let beginning = Beginning::of(&**engine.store(), viewer, task, after).await?;
+) -> Result<TaskEventStream, EngineError> {
+    let beginning = StartPoint::of(&**engine.store(), viewer, task, after).await?;
     let entries = engine.entries(viewer, task, beginning.read_after);
     Ok(beginning.following(Box::pin(entries), Some(engine.live(task))))
 }
 
-/// The same over a store alone: for a process that works on no tasks, and so hears nothing live.
+/// Follows a task through the store alone, without live text, for a process that runs no tasks.
 pub async fn follow_stored(
     store: Arc<dyn Store>,
     viewer: &Viewer,
     task: Uuid,
     after: EventCursor,
-) -> Result<Following, EngineError> {
-    let beginning = Beginning::of(&*store, viewer, task, after).await?;
+) -> Result<TaskEventStream, EngineError> {
+    let beginning = StartPoint::of(&*store, viewer, task, after).await?;
     let entries = convoke_engine::entries(store, viewer, task, beginning.read_after);
     Ok(beginning.following(Box::pin(entries), None))
 }
 
-/// Where a stream begins.
-struct Beginning {
+/// The start of a stream.
+struct StartPoint {
     projection: EventProjection,
     after: EventCursor,
-    /// Entries are read after this step.
+    /// Entries are read after this sequence.
     read_after: u64,
 }
 
-impl Beginning {
+impl StartPoint {
     async fn of(
         store: &dyn Store,
         viewer: &Viewer,
@@ -87,7 +87,7 @@ impl Beginning {
                 message: format!("the task has {steps} steps; there is no step {step}"),
             });
         }
-        // A step that the cursor lies in is read again: its later events, and the state that they come from.
+        // An entry that the cursor points into is read again, for its later events and the state before it.
         let is_whole = after.events() == u32::MAX;
         let read_after = after.step().saturating_sub(u64::from(!is_whole));
         let before = store.entries(viewer, task, read_after..=read_after).await?;
@@ -98,10 +98,10 @@ impl Beginning {
         })
     }
 
-    fn following(self, entries: Entries, live: Option<LiveReader>) -> Following {
+    fn following(self, entries: Entries, live: Option<LiveReader>) -> TaskEventStream {
         let resets = self.projection.open_calls().into_iter();
         let resets = resets.map(|call| TaskUpdate::Live(LiveText::Reset { call }));
-        Following {
+        TaskEventStream {
             entries,
             ready: match self.after {
                 EventCursor::START => VecDeque::new(),
@@ -115,9 +115,8 @@ impl Beginning {
     }
 }
 
-impl Following {
-    /// The next update; nothing once the task has ended and all was given, or after an error. A call that is dropped loses
-    /// nothing.
+impl TaskEventStream {
+    /// The next update. `None` after the last one and after an error. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<TaskUpdate, EngineError>> {
         loop {
             if let Some(update) = self.ready.pop_front() {
@@ -127,15 +126,15 @@ impl Following {
                 return None;
             }
             let arrival = tokio::select! {
-                // What the journal has comes before what is said.
+                // Journaled events come before live text.
                 biased;
                 entry = self.entries.next() => Arrival::Entry(entry),
                 () = until_said(&mut self.live) => Arrival::Live,
             };
             match arrival {
                 Arrival::Live => {
-                    let said = self.live.iter_mut().flat_map(LiveReader::read);
-                    self.ready.extend(said.map(TaskUpdate::Live));
+                    let updates = self.live.iter_mut().flat_map(LiveReader::read);
+                    self.ready.extend(updates.map(TaskUpdate::Live));
                 }
                 Arrival::Entry(Some(Ok(entry))) => {
                     for event in self.projection.project(&entry) {
@@ -143,7 +142,7 @@ impl Following {
                             continue;
                         }
                         if let TaskEventKind::Reset { calls } = &event.kind {
-                            // What they say now may have been read before it was known that they were begun again.
+                            // Their live text may have been read before this reset.
                             if let Some(live) = &mut self.live {
                                 live.begin_again(calls);
                             }
@@ -160,7 +159,7 @@ impl Following {
         }
     }
 
-    /// The same as a stream.
+    /// Converts it to a `Stream`.
     pub fn into_stream(self) -> impl Stream<Item = Result<TaskUpdate, EngineError>> + Send {
         stream::unfold(self, async |mut following| {
             let update = following.next().await?;
@@ -169,7 +168,7 @@ impl Following {
     }
 }
 
-/// Waits until something is said in this process.
+/// Waits for live text in this process.
 async fn until_said(live: &mut Option<LiveReader>) {
     match live {
         Some(live) => live.changed().await,

@@ -1,14 +1,16 @@
-//! Act: the tool call that does what was asked.
+//! Act: calls the tool of a skill.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use convoke_engine::{NewCall, Step};
-use convoke_model::{Action, Name, SkillFields, Stage, ToolCall, ToolCallFields, ToolCallStatus};
+use convoke_engine::{Failure, NewCall, Step};
+use convoke_model::{
+    Action, FailureCode, Name, SkillFields, Stage, ToolCall, ToolCallFields, ToolCallStatus, UserId,
+};
 use convoke_tools::ToolReply;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::agent::approval;
+use super::agent::{UNNAMED_SERVER, approval};
 use super::compose;
 use crate::assistant::Node;
 use crate::calls::{CallInfo, CallRequest, Request, ReturnedCall, ToolCallRequest, one_call};
@@ -17,14 +19,14 @@ use crate::turn::Turn;
 
 pub(crate) fn start(turn: &mut Turn<'_>, skill: &SkillFields) -> Step<Request> {
     let Some(action) = &skill.action else {
-        return compose::broken(turn, "the skill has no action");
+        return compose::fail(turn, "the skill has no action");
     };
     turn.state.node = Node::Act;
     turn.state.slot = None;
     call(turn, &action.tool, &action.arguments)
 }
 
-/// Does it once more with other slots.
+/// Rebuilds the open call of a fork, with changed slots.
 pub(crate) fn rebuild_open_calls(
     turn: &mut Turn<'_>,
     set: &Map<String, Value>,
@@ -40,7 +42,7 @@ pub(crate) fn rebuild_open_calls(
     Ok(step.calls)
 }
 
-/// Asks for a tool call, its arguments filled in from the slots.
+/// Requests a tool call with arguments rendered from the slots.
 pub(crate) fn call(
     turn: &mut Turn<'_>,
     tool: &str,
@@ -48,10 +50,12 @@ pub(crate) fn call(
 ) -> Step<Request> {
     let arguments = match arguments(turn, templates) {
         Ok(arguments) => Arc::new(arguments),
-        Err(cause) => return compose::broken(turn, &cause),
+        Err(cause) => return compose::fail(turn, &cause),
     };
-    // Who has said yes to it has given the leave that the tool wants.
-    let approval = if turn.state.confirmed {
+    // The user's confirmation counts as the approval of whom the app lets approve.
+    let requester = UserId::from(turn.view.facts.owner);
+    let approval = if turn.state.confirmed && turn.assistant.requester_may_approve(tool, requester)
+    {
         None
     } else {
         approval(turn.assistant, tool, &arguments)
@@ -62,7 +66,7 @@ pub(crate) fn call(
         index: None,
         until_ms: None,
         delay_ms: 0,
-        asks: false,
+        is_query: false,
     };
     let mut step = one_call(tool, CallRequest::Tool(tool_call));
     for call in &mut step.calls {
@@ -83,42 +87,49 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         .and_then(|target| assistant.catalogue.skill(target))
         .and_then(|skill| skill.action.as_ref());
     let Some(action) = action else {
-        return compose::broken(turn, "the skill no longer has an action");
+        return compose::fail(turn, "the skill no longer has an action");
     };
-    let made = returned.made;
-    let reply = match returned.tool() {
+    let info = returned.info;
+    let outcome = returned.tool();
+    note_call(turn, info, outcome.as_ref());
+    let reply = match outcome {
         Ok(reply) => reply,
-        Err(failure) => return compose::call_failed(turn, &failure),
+        Err(failure) => return compose::call_failure(turn, &failure),
     };
-    note_call(turn, &reply, made, reply.content.clone());
     if reply.is_error {
-        return compose::tool_refused(turn, action.failure.as_deref(), &reply);
+        return compose::tool_error(turn, action.failure.as_deref(), &reply);
     }
+    let shown = shown(action, &reply.content);
     let memory = Memory {
         topic: turn.state.target.as_ref().map(|target| {
             let slots = &turn.state.slots;
             Topic::of(target.agent.clone(), slots)
         }),
-        ..Memory::showing(shown(action, &reply.content))
+        unread: shown.is_err(),
+        list: action
+            .shows
+            .as_ref()
+            .is_some_and(|shows| shows.items.is_some()),
+        ..Memory::showing(shown.as_ref().cloned().unwrap_or_default())
     };
     let mut context = turn.state.slots.clone();
     context.insert("result".into(), reply.content);
     let intent = turn.intent();
-    compose::say_done(turn, &action.reply, &context, &intent, memory)
+    let unread = shown.err();
+    let unread = unread.map(|cause| FailureCode::ReplyShows.because(cause));
+    compose::reply_done(turn, &action.reply, &context, &intent, memory, unread)
 }
 
-/// The items that the reply tells of, so that the next message can point at them.
-fn shown(action: &Action, content: &Value) -> Vec<Item> {
+/// The items in the reply, so that the next message can refer to them.
+fn shown(action: &Action, content: &Value) -> Result<Vec<Item>, String> {
     let Some(shows) = &action.shows else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    let read = |item: &Value| Item::read(item, &shows.id, &shows.label);
+    let fields = (shows.id.as_str(), shows.label.as_str());
+    let read = |item: &Value| Item::read(item, shows.kind(&action.tool), fields);
     match &shows.items {
-        None => read(content).into_iter().collect(),
-        Some(field) => {
-            let items = content.get(field).and_then(Value::as_array);
-            items.into_iter().flatten().filter_map(read).collect()
-        }
+        None => Ok(vec![read(content)?]),
+        Some(field) => Item::list_in(content, field)?.iter().map(read).collect(),
     }
 }
 
@@ -137,36 +148,66 @@ fn arguments(
                     .value(template, &turn.state.slots)?,
             ))
         })
-        // What an optional slot leaves empty is not an argument.
+        // A template that renders to null leaves the argument out.
         .filter(|argument| !matches!(argument, Ok((_, Value::Null))))
         .collect()
 }
 
-/// Adds an ended call to the task's record of them.
-pub(crate) fn note_call(turn: &mut Turn<'_>, reply: &ToolReply, made: CallInfo, result: Value) {
-    let Ok(server) = Name::new(&reply.server) else {
+/// The error of a call whose tool failed without a word.
+const WORDLESS: &str = "the tool reported an error and did not say which";
+
+/// Adds an ended call to the task's record of them, with its result or why there is none.
+pub(crate) fn note_call(
+    turn: &mut Turn<'_>,
+    info: CallInfo,
+    outcome: Result<&ToolReply, &Failure>,
+) {
+    let Some(CallRequest::Tool(made)) = turn.view.returned.map(|call| call.request.0.innermost())
+    else {
         return;
     };
-    let (status, result, error) = if reply.is_error {
-        (ToolCallStatus::Failed, None, Some(reply.text.clone()))
-    } else {
-        (ToolCallStatus::Completed, Some(result), None)
+    // A call that reached no server has only the name under which the app calls the tool.
+    let (named, bare) = made.tool.split_once('.').unwrap_or(("", &made.tool));
+    let (server, tool) = match outcome {
+        Ok(reply) => (reply.server.as_str(), reply.tool.as_str()),
+        Err(_) => (named, bare),
     };
-    let duration = turn.view.at.duration_since(made.started_at).as_millis();
+    let mut servers = [server, named, UNNAMED_SERVER].into_iter();
+    let Some(server) = servers.find_map(|name| Name::new(name).ok()) else {
+        return;
+    };
+    let (status, result, error) = match outcome {
+        Ok(reply) if reply.is_error => {
+            let said = Some(reply.text.clone()).filter(|text| !text.trim().is_empty());
+            (
+                ToolCallStatus::Failed,
+                None,
+                said.or_else(|| Some(WORDLESS.to_owned())),
+            )
+        }
+        Ok(reply) if reply.content.is_null() => (ToolCallStatus::Completed, Some(json!({})), None),
+        Ok(reply) => (ToolCallStatus::Completed, Some(reply.content.clone()), None),
+        Err(failure) => {
+            let status = if failure.is_timeout() {
+                ToolCallStatus::Timeout
+            } else {
+                ToolCallStatus::Failed
+            };
+            (status, None, Some(failure.message.clone()))
+        }
+    };
+    let duration = turn.view.at.duration_since(info.started_at).as_millis();
     let call = ToolCall::new(ToolCallFields {
-        id: made.call,
+        id: info.call,
         model_call_id: None,
         server,
-        tool: reply.tool.clone(),
+        tool: tool.to_owned(),
         domain: None,
-        arguments: match turn.view.returned.map(|call| &call.request.0) {
-            Some(CallRequest::Tool(tool_call)) => (*tool_call.arguments).clone(),
-            _ => Map::new(),
-        },
+        arguments: (*made.arguments).clone(),
         status,
         result,
         error,
-        started_at: Some(made.started_at),
+        started_at: Some(info.started_at),
         completed_at: Some(turn.view.at),
         duration_ms: u64::try_from(duration).ok(),
     });

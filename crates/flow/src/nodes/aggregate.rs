@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use convoke_engine::{Failure, NewCall, Step};
+use convoke_engine::{CallContext, Failure, NewCall, Step};
 use convoke_llm::{ChatRequest, ModelClient};
 use convoke_model::{
-    AggregatorOptionsFields, FailureCode, LlmConfig, MAX_SUGGESTIONS, Message, Reliance, Stage,
+    AgentResult, AggregatorOptionsFields, FailureCode, LlmConfig, MAX_SUGGESTIONS, Message,
+    Reliance, Stage,
 };
-use convoke_telemetry::TraceContext;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -38,6 +38,9 @@ pub(crate) struct Aggregation {
     /// The sentence for the user about what is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lacks: Option<String>,
+    /// Parts of the request that no result uses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unused: Vec<String>,
     /// Whether any of the answers is incomplete.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) partial: bool,
@@ -45,6 +48,15 @@ pub(crate) struct Aggregation {
     pub(crate) sources: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) suggestions: Vec<String>,
+    /// What the results do not take into account.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
+    /// The lowest confidence of the results.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) confidence: Reliance,
+    /// What each agent did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) results: Vec<AgentResult>,
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) memory: Memory,
 }
@@ -78,20 +90,23 @@ impl Aggregation {
     /// is the one that it refers to.
     pub(crate) fn remember(&mut self, memory: Memory) {
         let known = &mut self.memory;
-        known.asks = memory.asks.or(known.asks.take());
+        known.question = memory.question.or(known.question.take());
         known.topic = memory.topic.or(known.topic.take());
         if !memory.shown.is_empty() {
             known.shown = memory.shown;
+            known.list = memory.list;
         }
-        known.asked.extend(memory.asked);
+        known.unread |= memory.unread;
+        known.suggested.extend(memory.suggested);
+        known.domains.extend(memory.domains);
         known.conversations.extend(memory.conversations);
     }
 
-    fn into_reply(self, text: String, mut metadata: Map<String, Value>) -> ComposedReply {
+    fn into_reply(mut self, text: String, mut metadata: Map<String, Value>) -> ComposedReply {
         let partial = self.partial || !self.missing.is_empty();
         let confidence = if self.missing.len() > self.done.len() {
             Reliance::Low
-        } else if partial {
+        } else if partial || !self.unused.is_empty() {
             Reliance::Medium
         } else {
             Reliance::High
@@ -103,10 +118,15 @@ impl Aggregation {
                 .collect();
             metadata.insert("missing".into(), json!(missing));
         }
+        if !self.unused.is_empty() {
+            metadata.insert("unused".into(), json!(self.unused));
+        }
+        self.warnings.extend(self.lacks);
         ComposedReply {
             sources: distinct(self.sources, usize::MAX),
             suggestions: distinct(self.suggestions, MAX_SUGGESTIONS),
-            confidence,
+            warnings: distinct(self.warnings, usize::MAX),
+            confidence: confidence.min(self.confidence),
             partial,
             metadata,
             ..ComposedReply::of(text, &self.intent, self.memory)
@@ -150,7 +170,7 @@ pub(crate) fn answer(turn: &mut Turn<'_>, gathered: Aggregation) -> Step<Request
         until_ms: turn.since_accepted_ms(turn.view.at) + time,
     };
     turn.state.node = Node::Aggregate;
-    turn.state.gathered = Some(Box::new(gathered));
+    turn.state.aggregation = Some(Box::new(gathered));
     Step {
         stage: Some(Stage::Composing),
         ..one_call("synthesise", CallRequest::Synthesise(facts))
@@ -159,8 +179,8 @@ pub(crate) fn answer(turn: &mut Turn<'_>, gathered: Aggregation) -> Step<Request
 
 /// Takes the model's text, unless it is empty or contains a number that no result has.
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
-    let Some(gathered) = turn.state.gathered.take().map(|gathered| *gathered) else {
-        return compose::broken(turn, "the collected results are missing");
+    let Some(gathered) = turn.state.aggregation.take().map(|gathered| *gathered) else {
+        return compose::fail(turn, "the collected results are missing");
     };
     let written = match returned.thought() {
         Ok(thought) => {
@@ -179,7 +199,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
 
 /// The answer at the deadline: all results, combined without the model.
 pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
-    let gathered = turn.state.gathered.take()?;
+    let gathered = turn.state.aggregation.take()?;
     Some(compose(turn, *gathered, None))
 }
 
@@ -190,10 +210,12 @@ pub(crate) fn compose(
     written: Option<Result<String, String>>,
 ) -> Step<Request> {
     let options = options(turn.assistant);
+    let mut gathered = gathered;
+    turn.state.agent_results = std::mem::take(&mut gathered.results);
     if gathered.done.is_empty() && gathered.declined.len() == gathered.missing.len() {
         // Everyone declined, which is an answer.
         let text = distinct(gathered.declined.clone(), usize::MAX).join("\n\n");
-        return compose::speak(turn, gathered.into_reply(text, Map::new()));
+        return compose::end_with_reply(turn, gathered.into_reply(text, Map::new()));
     }
     if gathered.done.is_empty() {
         let causes: Vec<String> = gathered
@@ -204,7 +226,11 @@ pub(crate) fn compose(
         let causes = causes.join(", ");
         let cause = FailureCode::DispatchAllFailed
             .because(format!("none of these could be done: {causes}"));
-        return compose::failed_with(turn, &options.default_fallback_message, &cause);
+        let lacks = gathered
+            .lacks
+            .filter(|_| !turn.state.agent_results.is_empty());
+        let template = &options.default_fallback_message;
+        return compose::fail_with_template(turn, template, lacks.as_deref(), &cause);
     }
     let mut metadata = Map::new();
     let success = match written {
@@ -219,10 +245,35 @@ pub(crate) fn compose(
             joined(&gathered.done, &options)
         }
     };
+    let success = match unused_sentence(turn.assistant, &gathered.unused) {
+        Some(Ok(sentence)) => {
+            let text = with_sentence(&success, &sentence);
+            gathered.warnings.push(sentence);
+            text
+        }
+        Some(Err(cause)) => return compose::fail(turn, &cause),
+        None => success,
+    };
     match with_missing(turn.assistant, success, gathered.lacks.as_deref()) {
-        Ok(text) => compose::speak(turn, gathered.into_reply(text, metadata)),
-        Err(cause) => compose::broken(turn, &cause),
+        Ok(text) => compose::end_with_reply(turn, gathered.into_reply(text, metadata)),
+        Err(cause) => compose::fail(turn, &cause),
     }
+}
+
+/// The sentence about parts of the request that no result uses.
+fn unused_sentence(assistant: &Assistant, unused: &[String]) -> Option<Result<String, String>> {
+    if unused.is_empty() {
+        return None;
+    }
+    let context = Map::from_iter([("unused".to_owned(), json!(unused))]);
+    let template = &assistant.app.config.messages.unused;
+    Some(assistant.templates.text(template, &context))
+}
+
+/// Adds a sentence to a text: as a paragraph if the text has several.
+fn with_sentence(text: &str, added: &str) -> String {
+    let gap = if text.contains('\n') { "\n\n" } else { " " };
+    format!("{}{gap}{added}", sentence(text))
 }
 
 /// Joins several texts and adds what is missing.
@@ -293,7 +344,7 @@ pub(crate) async fn ask(
     facts: &Facts,
     at: Timestamp,
     time_left: Duration,
-    trace: TraceContext,
+    call_context: &CallContext,
 ) -> Result<Thought, Failure> {
     let mut question = format!("The request:\n{request}\n");
     for (number, result) in (1..).zip(&facts.results) {
@@ -305,7 +356,8 @@ pub(crate) async fn ask(
         system: INSTRUCTION,
         temperature: 0.0,
         time_left,
-        trace: Some(trace),
+        postponed: Some(call_context.postponed),
+        trace: Some(call_context.trace),
         ..ChatRequest::new(&models, &messages)
     };
     Thought::of(client, chat).await

@@ -1,21 +1,21 @@
-//! Decide: what the user means, and whether everything is known to do it.
+//! Decide: interprets the message, and collects the slots of the chosen skill.
 
 use std::collections::BTreeMap;
 
 use convoke_engine::Step;
-use convoke_model::{Message, Name, Stage};
+use convoke_model::{ErrorType, Message, Name, Stage};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{act, agent, compose, dispatch, inquire, resolve, route};
 use crate::assistant::Assistant;
 use crate::calls::{CallRequest, DecisionContext, Request, ReturnedCall, is_default, one_call};
 use crate::inquiry::DomainSelector;
-use crate::interpret::{Meaning, MessageReader, for_goal, interpret};
+use crate::interpret::{Meaning, MessageReader, for_target, interpret};
 use crate::memory::{Item, Memory, PendingQuestion, SkillRef};
 use crate::turn::Turn;
 
-/// What a decision gives: what is meant, and what of the conversation is needed to act on it.
+/// The result of a decision, with the context from the conversation that acting on it needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DecisionReply {
     #[serde(flatten)]
@@ -23,68 +23,84 @@ pub(crate) struct DecisionReply {
     /// Items that the user was shown last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) shown: Vec<Item>,
-    /// The conversation that each domain goes on with, where domains are asked.
+    /// The list that the user saw last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) listed: Vec<Item>,
+    /// The conversation id at each domain, if domains are queried.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) conversations: BTreeMap<Name, String>,
-    /// Older messages that were left out.
+    /// The questions that were suggested earlier, if domains are queried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) suggested: Vec<String>,
+    /// Number of older messages that were left out.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) history_cut: usize,
+    /// Seconds since the last message of the conversation, if it was idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) idle_seconds: Option<u64>,
 }
 
-pub(crate) fn start(deciding: DecisionContext) -> Step<Request> {
+pub(crate) fn start(decision_context: DecisionContext) -> Step<Request> {
     Step {
         stage: Some(Stage::Planning),
-        ..one_call("decide", CallRequest::Decide(deciding))
+        ..one_call("decide", CallRequest::Decide(decision_context))
     }
 }
 
 /// Decides locally. Called by the performer, because it reads the conversation.
 pub(crate) fn decide(
     assistant: &Assistant,
-    deciding: &DecisionContext,
+    decision_context: &DecisionContext,
     text: &str,
     history: &[Message],
     history_cut: usize,
 ) -> DecisionReply {
     let memory = Memory::of(history);
     let config = &assistant.app.config;
-    let topic = deciding.topic.as_ref().or(memory.topic.as_ref());
-    let meaning = if let Some(goal) = &deciding.goal {
-        for_goal(&assistant.catalogue, text, goal, topic)
+    let topic = decision_context.topic.as_ref().or(memory.topic.as_ref());
+    let meaning = if let Some(target) = &decision_context.target {
+        for_target(&assistant.catalogue, text, target, topic)
     } else {
-        let reading = MessageReader {
+        let reader = MessageReader {
             several: config.decide.several,
-            choosing: DomainSelector {
+            selector: DomainSelector {
                 threshold: config.decide.threshold,
-                most: config.limits.domains_per_question as usize,
+                max_domains: config.limits.domains_per_question as usize,
             },
         };
-        interpret(&assistant.catalogue, text, &memory, reading)
+        interpret(&assistant.catalogue, text, &memory, reader)
+    };
+    let (conversations, suggested) = match &meaning {
+        Meaning::Inquire(_) => (memory.conversations, memory.suggested),
+        _ => (BTreeMap::new(), Vec::new()),
     };
     DecisionReply {
-        conversations: match &meaning {
-            Meaning::Inquire(_) => memory.conversations,
-            _ => BTreeMap::new(),
-        },
+        conversations,
+        suggested,
         meaning,
         shown: memory.shown,
+        listed: memory.listed,
         history_cut,
+        idle_seconds: None,
     }
 }
 
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let decided = match returned.decided() {
         Ok(decided) => decided,
-        Err(failure) => return compose::call_failed(turn, &failure),
+        Err(failure) => return compose::call_failure(turn, &failure),
     };
     turn.state.shown = decided.shown;
+    turn.state.listed = decided.listed;
     turn.state.conversations = decided.conversations;
+    turn.state.suggested = decided.suggested;
     turn.state.history_cut = decided.history_cut;
-    go(turn, decided.meaning)
+    turn.state.idle_seconds = decided.idle_seconds;
+    act_on(turn, decided.meaning)
 }
 
-/// Does what is meant.
-pub(crate) fn go(turn: &mut Turn<'_>, meaning: Meaning) -> Step<Request> {
+/// Acts on an interpretation.
+pub(crate) fn act_on(turn: &mut Turn<'_>, meaning: Meaning) -> Step<Request> {
     match meaning {
         Meaning::Act(tool_call) => {
             turn.state.target = Some(tool_call.target);
@@ -101,12 +117,12 @@ pub(crate) fn go(turn: &mut Turn<'_>, meaning: Meaning) -> Step<Request> {
         Meaning::Unknown => route::unsure(turn, Vec::new()),
         Meaning::Dismissed => {
             let template = &turn.assistant.app.config.messages.rejected;
-            compose::say(turn, template, json!({}), "dismissed", Memory::default())
+            compose::reply_from_template(turn, template, json!({}), "dismissed", Memory::default())
         }
     }
 }
 
-/// Goes on to whatever is next: ask for a slot, look one up, or act.
+/// Continues with the next missing slot: asks for it or looks it up; without one, acts.
 pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
     let assistant = turn.assistant;
     let found = turn.state.target.clone().and_then(|target| {
@@ -114,7 +130,7 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
         Some((target, skill))
     });
     let Some((target, skill)) = found else {
-        return compose::broken(turn, "the chosen skill is no longer in the app");
+        return compose::fail(turn, "the chosen skill is no longer in the app");
     };
     for (name, slot) in &skill.slots {
         let text = match turn.state.slots.get(name.as_str()) {
@@ -134,14 +150,9 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
             .filter(|limit| text.chars().count() > *limit as usize)
         {
             let template = &assistant.app.config.messages.too_long;
-            let context = json!({ "limit": limit });
-            return compose::say(
-                turn,
-                template,
-                context,
-                target.skill.as_str(),
-                Memory::default(),
-            );
+            let context = Map::from_iter([("limit".to_owned(), json!(limit))]);
+            let error_type = ErrorType::ValidationError;
+            return compose::reply_refused(turn, template, &context, error_type, Memory::default());
         }
         turn.state
             .slots
@@ -150,8 +161,8 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
             return resolve::start(turn, name, reference);
         }
     }
-    if skill.action.is_none() && assistant.thinker(Some(&target.agent)).is_some() {
-        return think(turn);
+    if skill.action.is_none() && assistant.agent_with_model(Some(&target.agent)).is_some() {
+        return start_agent(turn);
     }
     let confirm = skill
         .action
@@ -163,30 +174,30 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
     }
 }
 
-/// Asks whether to do it, and remembers what a yes would be to.
+/// Asks for confirmation, and remembers the pending action.
 fn ask_whether(turn: &mut Turn<'_>, target: SkillRef, question: &str) -> Step<Request> {
     let slots = turn.state.slots.clone();
     let memory = Memory {
-        asks: Some(PendingQuestion::Confirm {
+        question: Some(PendingQuestion::Confirm {
             target,
             slots: slots.clone(),
         }),
         ..Memory::showing(turn.state.shown.clone())
     };
-    compose::say(turn, question, slots.into(), "clarification_needed", memory)
+    compose::reply_from_template(turn, question, slots.into(), "clarification_needed", memory)
 }
 
-/// Hands the request to an agent with a model.
-pub(crate) fn think(turn: &mut Turn<'_>) -> Step<Request> {
+/// Passes the request to an agent with a model.
+pub(crate) fn start_agent(turn: &mut Turn<'_>) -> Step<Request> {
     let assistant = turn.assistant;
-    let meant = turn.state.target.as_ref().map(|target| &target.agent);
-    match assistant.thinker(meant) {
+    let preferred = turn.state.target.as_ref().map(|target| &target.agent);
+    match assistant.agent_with_model(preferred) {
         Some(agent) => agent::start(turn, agent),
-        None => compose::broken(turn, "no agent has a model"),
+        None => compose::fail(turn, "no agent has a model"),
     }
 }
 
-/// Asks for a slot, and remembers what the next message is to be the answer to.
+/// Asks for a slot, and remembers the pending question.
 pub(crate) fn ask_slot(
     turn: &mut Turn<'_>,
     target: &SkillRef,
@@ -200,16 +211,15 @@ pub(crate) fn ask_slot(
     context.insert("words".into(), words);
     context.insert("candidates".into(), json!(candidates));
     let memory = Memory {
-        shown: candidates.clone(),
-        asks: Some(PendingQuestion::Slot {
+        question: Some(PendingQuestion::Slot {
             target: target.clone(),
             slot: slot.clone(),
             slots,
-            candidates,
+            candidates: candidates.clone(),
         }),
-        ..Memory::default()
+        ..Memory::listing(candidates)
     };
-    compose::say(
+    compose::reply_from_template(
         turn,
         question,
         context.into(),

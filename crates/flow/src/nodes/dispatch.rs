@@ -3,9 +3,11 @@
 
 use convoke_engine::{NewCall, Step};
 use convoke_model::{
-    AgentFields, DecidedBy, Decision, DecisionFields, Name, Order, Stage, ToolCall, ToolCallFields,
+    AgentFields, AgentResult, DecidedBy, Decision, DecisionFields, Name, Order, Reliance, Stage,
+    ToolCall, ToolCallFields,
 };
 use convoke_tools::ToolReply;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -18,13 +20,15 @@ use crate::input::ConversationExcerpt;
 use crate::memory::{Memory, RequestTarget, Topic};
 use crate::split::Part;
 use crate::turn::Turn;
+use crate::undone::{TIME_OVER, in_user_words};
 
 /// One of several requests, and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SubRequest {
-    said: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    goal: Option<RequestTarget>,
+    #[serde(rename = "said")]
+    request: String,
+    #[serde(rename = "goal", default, skip_serializing_if = "Option::is_none")]
+    target: Option<RequestTarget>,
     /// Whether it starts only after the one before it has ended.
     #[serde(default, skip_serializing_if = "is_default")]
     waits: bool,
@@ -34,6 +38,9 @@ pub(crate) struct SubRequest {
     /// Number of attempts.
     #[serde(default, skip_serializing_if = "is_default")]
     attempts: u32,
+    /// When its last attempt started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    started_at: Option<Timestamp>,
     #[serde(rename = "came", default, skip_serializing_if = "Option::is_none")]
     result: Option<SubTaskResult>,
 }
@@ -41,9 +48,18 @@ pub(crate) struct SubRequest {
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct SubTaskResult {
+    /// What the user reads of it.
     text: String,
     #[serde(default, skip_serializing_if = "is_default")]
     failed: bool,
+    /// Why it failed, or what its tool reported, in the operator's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// Whether it failed for a transient reason.
+    #[serde(default, skip_serializing_if = "is_default")]
+    passing: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    took_ms: u64,
     /// Whether it is incomplete.
     #[serde(default, skip_serializing_if = "is_default")]
     partial: bool,
@@ -54,6 +70,10 @@ struct SubTaskResult {
     sources: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     suggestions: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    confidence: Reliance,
     /// Memory for the next turn.
     #[serde(default, skip_serializing_if = "is_default")]
     memory: Memory,
@@ -61,7 +81,7 @@ struct SubTaskResult {
 
 /// Records the decision and starts the parts.
 pub(crate) fn start(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
-    turn.state.decision = decision(turn.said(), &parts);
+    turn.state.decision = decision(turn.message(), &parts);
     begin(turn, parts)
 }
 
@@ -86,14 +106,15 @@ pub(crate) fn begin(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
         });
         dispatched.push(SubRequest {
             waits: !dispatched.is_empty() && (in_order || part.follows),
-            said: part.said,
-            goal: Some(part.target),
+            request: part.request,
+            target: Some(part.target),
             topic,
             attempts: 0,
+            started_at: None,
             result: None,
         });
     }
-    turn.state.dispatched = dispatched;
+    turn.state.sub_requests = dispatched;
     Step {
         stage: Some(Stage::Extracting),
         calls: next(turn),
@@ -103,7 +124,7 @@ pub(crate) fn begin(turn: &mut Turn<'_>, parts: Vec<Part>) -> Step<Request> {
 
 /// Starts every part that can start now.
 fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
-    let parts = &turn.state.dispatched;
+    let parts = &turn.state.sub_requests;
     let ready: Vec<usize> = (0..parts.len())
         .filter(|index| {
             let part = &parts[*index];
@@ -120,12 +141,18 @@ fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
 
 /// Makes an attempt at a part.
 fn call(turn: &mut Turn<'_>, index: usize, delay_ms: u64) -> Option<NewCall<Request>> {
-    let part = turn.state.dispatched.get_mut(index)?;
+    let at = turn.view.at;
+    let part = turn.state.sub_requests.get_mut(index)?;
     part.attempts += 1;
-    let (goal, said, topic) = (part.goal.clone()?, part.said.clone(), part.topic.clone());
+    part.started_at = Some(at);
+    let (target, request, topic) = (
+        part.target.clone()?,
+        part.request.clone(),
+        part.topic.clone(),
+    );
     let sub_task = SubTask {
         index,
-        ..sub_task(turn, goal, said, topic, delay_ms)
+        ..sub_task(turn, target, request, topic, delay_ms)
     };
     Some(NewCall {
         label: sub_task.addressee.name().to_string(),
@@ -137,66 +164,66 @@ fn call(turn: &mut Turn<'_>, index: usize, delay_ms: u64) -> Option<NewCall<Requ
 /// The sub-task for a target, with the target's own time limit and an excerpt of the conversation.
 pub(crate) fn sub_task(
     turn: &Turn<'_>,
-    goal: RequestTarget,
-    said: String,
+    target: RequestTarget,
+    request: String,
     topic: Option<Topic>,
     delay_ms: u64,
 ) -> SubTask {
     let config = &turn.assistant.app.config;
     let facts = turn.view.facts;
-    let earlier = facts.conversation.map(|conversation| ConversationExcerpt {
-        conversation,
+    let reads = facts.conversation.is_some() || turn.carries_history();
+    let earlier = reads.then(|| ConversationExcerpt {
+        conversation: facts.conversation,
         before: facts.id,
         messages: 2 * config.dispatch.context_turns as usize,
     });
-    let name = goal.agent().unwrap_or(goal.name()).clone();
+    let name = target.agent().unwrap_or(target.name()).clone();
     let agent = agent_of(turn.assistant, &name);
     let time = match agent {
         Some(agent) => turn.assistant.app.agent_time_ms(agent),
         None => u64::from(config.limits.tool_seconds) * 1_000,
     };
-    let thinks = agent.is_some_and(|agent| agent.llm_config.is_some());
-    let addressee = match &goal {
-        RequestTarget::Agent { .. } if thinks => Addressee::Agent(name),
+    let has_model = agent.is_some_and(|agent| agent.llm_config.is_some());
+    let addressee = match &target {
+        RequestTarget::Agent { .. } if has_model => Addressee::Agent(name),
         _ => Addressee::Request(name),
     };
     let now = turn.since_accepted_ms(turn.view.at);
     SubTask {
         until_ms: Some(now + delay_ms + time),
         delay_ms,
-        deciding: DecisionContext {
-            goal: Some(goal),
+        decision_context: DecisionContext {
+            target: Some(target),
             topic,
             ..DecisionContext::default()
         },
         earlier,
-        ..SubTask::at_node(addressee, said, Map::new())
+        ..SubTask::at_node(addressee, request, Map::new())
     }
 }
 
 /// A decision for several targets, in the order of the message.
-pub(crate) fn decision(said: &str, parts: &[Part]) -> Option<Decision> {
+pub(crate) fn decision(request: &str, parts: &[Part]) -> Option<Decision> {
     let mut targets: Vec<convoke_model::Target> = Vec::new();
     for part in parts {
-        let mut target = part.target.target(part.confidence);
+        let target = part.decided("");
         // A target is listed once, even if two parts are for it.
         if targets
             .iter()
             .all(|known| (&known.name, &known.agent) != (&target.name, &target.agent))
         {
-            target.request = Some(part.said.clone());
             targets.push(target);
         }
     }
     let reasoning = format!("{} requests in one message", parts.len());
-    let fields = DecisionFields::of(said, targets, reasoning, DecidedBy::Local);
+    let fields = DecisionFields::of(request, targets, reasoning, DecidedBy::Local);
     Decision::new(fields).ok()
 }
 
 /// Records the result of a part, and answers once all have one.
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let Some(CallRequest::Child(sub_task)) = turn.view.returned.map(|call| &call.request.0) else {
-        return compose::broken(turn, "the outcome belongs to no request");
+        return compose::fail(turn, "the outcome belongs to no request");
     };
     let index = sub_task.index;
     let result = match returned.tool() {
@@ -213,13 +240,15 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         }
         Err(failure) => SubTaskResult::failed(failure.cause()),
     };
-    if let Some(part) = turn.state.dispatched.get_mut(index) {
-        part.result = Some(result);
+    let at = turn.view.at;
+    if let Some(part) = turn.state.sub_requests.get_mut(index) {
+        let took_ms = part.took_ms(at);
+        part.result = Some(SubTaskResult { took_ms, ..result });
     }
     let calls = next(turn);
     let is_open = turn
         .state
-        .dispatched
+        .sub_requests
         .iter()
         .any(|part| part.result.is_none());
     aggregate::go_on(turn, calls, is_open, gather)
@@ -228,7 +257,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
 /// The answer at the deadline, from the results so far. `None` without any.
 pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
     let done = |part: &SubRequest| part.result.as_ref().is_some_and(|result| !result.failed);
-    if !turn.state.dispatched.iter().any(done) {
+    if !turn.state.sub_requests.iter().any(done) {
         return None;
     }
     let gathered = gather(turn);
@@ -238,19 +267,19 @@ pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
 /// The delay before a part is retried. `None` unless it failed for a transient reason, changed nothing, and has attempts
 /// left.
 fn may_try_again(turn: &Turn<'_>, index: usize, reply: &ToolReply) -> Option<u64> {
-    let part = turn.state.dispatched.get(index)?;
-    retry_delay(turn.assistant, part.goal.as_ref()?, part.attempts, reply)
+    let part = turn.state.sub_requests.get(index)?;
+    retry_delay(turn.assistant, part.target.as_ref()?, part.attempts, reply)
 }
 
 /// The delay before a target is retried after so many attempts.
 pub(crate) fn retry_delay(
     assistant: &Assistant,
-    goal: &RequestTarget,
+    target: &RequestTarget,
     attempts: u32,
     reply: &ToolReply,
 ) -> Option<u64> {
-    let limits = &agent_of(assistant, goal.agent()?)?.limits;
-    let passing = reply.is_error && reply.content[compose::PASSING] == Value::Bool(true);
+    let limits = &agent_of(assistant, target.agent()?)?.limits;
+    let passing = reply.is_error && reply.content[compose::TRANSIENT] == Value::Bool(true);
     (passing && attempts <= limits.max_retries).then_some(limits.retry_delay_ms)
 }
 
@@ -260,59 +289,116 @@ fn agent_of<'a>(assistant: &'a Assistant, name: &Name) -> Option<&'a AgentFields
 
 /// Collects the results of all parts in the order of the message.
 fn gather(turn: &mut Turn<'_>) -> Aggregation {
-    let parts = std::mem::take(&mut turn.state.dispatched);
+    let parts = std::mem::take(&mut turn.state.sub_requests);
     let mut gathered = Aggregation::of("several");
     let mut undone = Vec::new();
-    for part in parts {
-        let name = part.goal.as_ref().map(|goal| goal.name().to_string());
-        let Some(result) = part.result else {
-            gathered.miss(name.unwrap_or_default(), "its time limit passed".to_owned());
-            undone.push(part.said);
-            continue;
-        };
+    for mut part in parts {
+        let at = turn.view.at;
+        let result = part.result.take();
+        let result = result.unwrap_or_else(|| SubTaskResult {
+            took_ms: part.took_ms(at),
+            ..SubTaskResult::failed(TIME_OVER.to_owned())
+        });
+        gathered.results.extend(part.agent_result(&result));
+        if result.failed {
+            let name = part.target.as_ref().map(|target| target.name().to_string());
+            let why = result.cause().to_owned();
+            gathered.miss(name.unwrap_or_default(), why);
+            let why = part.why_undone(turn, &result);
+            undone.push(format!("“{}” ({why})", part.request));
+        } else {
+            gathered.partial |= result.partial;
+            gathered.confidence = gathered.confidence.min(result.confidence);
+            gathered.sources.extend(result.sources);
+            gathered.suggestions.extend(result.suggestions);
+            gathered.warnings.extend(result.warnings);
+            gathered.done.push(result.text);
+        }
         turn.state.tool_calls.extend(result.calls);
         gathered.remember(result.memory);
-        if result.failed {
-            gathered.miss(name.unwrap_or_default(), result.text);
-            undone.push(part.said);
-            continue;
-        }
-        gathered.partial |= result.partial;
-        gathered.sources.extend(result.sources);
-        gathered.suggestions.extend(result.suggestions);
-        gathered.done.push(result.text);
     }
     if !undone.is_empty() {
-        let quoted: Vec<String> = undone.iter().map(|said| format!("“{said}”")).collect();
-        gathered.lacks = Some(format!("I could not do this: {}.", quoted.join(", ")));
+        gathered.lacks = Some(format!("I could not do this: {}.", undone.join(", ")));
     }
     gathered
 }
 
+impl SubRequest {
+    /// Who carries it out.
+    fn agent(&self) -> Option<&Name> {
+        let target = self.target.as_ref()?;
+        Some(target.agent().unwrap_or(target.name()))
+    }
+
+    fn took_ms(&self, at: Timestamp) -> u64 {
+        let took = self.started_at.map(|started| at.duration_since(started));
+        took.map_or(0, |took| u64::try_from(took.as_millis()).unwrap_or(0))
+    }
+
+    /// The record of what its agent did.
+    fn agent_result(&self, result: &SubTaskResult) -> Option<AgentResult> {
+        let agent = self.agent()?.clone();
+        let recorded = if result.failed || result.error.is_some() {
+            AgentResult::failure(agent, result.cause(), result.took_ms)
+        } else {
+            AgentResult::success(agent, &result.text, result.took_ms)
+        };
+        recorded.ok()
+    }
+
+    /// Why it was not done, in the user's words: those of the app, unless they say only that something failed.
+    fn why_undone(&self, turn: &Turn<'_>, result: &SubTaskResult) -> String {
+        let said = result.text.trim().trim_end_matches('.');
+        if !said.is_empty() && !compose::is_general_failure(turn, &result.text) {
+            return said.to_owned();
+        }
+        let who = self.agent().map_or("", Name::as_str);
+        in_user_words(who, result.cause(), result.passing)
+    }
+}
+
 impl SubTaskResult {
     fn of(reply: ToolReply) -> Self {
-        let texts = |key: &str| Vec::<String>::deserialize(&reply.content[key]).unwrap_or_default();
+        let content = &reply.content;
+        let texts = |key: &str| Vec::<String>::deserialize(&content[key]).unwrap_or_default();
+        let text = |key: &str| content[key].as_str().map(str::to_owned);
         Self {
             failed: reply.is_error,
-            partial: reply.content["partial"] == Value::Bool(true),
-            calls: calls_of(&reply.content),
+            error: text("error"),
+            passing: content[compose::TRANSIENT] == Value::Bool(true),
+            took_ms: 0,
+            partial: content["partial"] == Value::Bool(true),
+            calls: calls_of(content),
             sources: texts("sources"),
             suggestions: texts("suggestions"),
-            memory: Memory::deserialize(&reply.content["memory"]).unwrap_or_default(),
-            text: reply.text,
+            warnings: texts("warnings"),
+            confidence: Reliance::deserialize(&content["confidence"]).unwrap_or_default(),
+            memory: Memory::deserialize(&content["memory"]).unwrap_or_default(),
+            text: text("said").unwrap_or(reply.text),
         }
     }
 
-    fn failed(text: String) -> Self {
+    /// A part without an answer of its own.
+    fn failed(cause: String) -> Self {
         Self {
-            text,
+            text: String::new(),
             failed: true,
+            error: Some(cause),
+            passing: false,
+            took_ms: 0,
             partial: false,
             calls: Vec::new(),
             sources: Vec::new(),
             suggestions: Vec::new(),
+            warnings: Vec::new(),
+            confidence: Reliance::default(),
             memory: Memory::default(),
         }
+    }
+
+    /// Why it failed, in the operator's words.
+    fn cause(&self) -> &str {
+        self.error.as_deref().unwrap_or(&self.text)
     }
 }
 

@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use convoke_engine::{Failure, NewCall, Outcome, Step};
-use convoke_model::{
-    Domain, DomainToolFields, Name, Stage, ToolCall, ToolCallFields, ToolCallStatus,
-};
+use convoke_model::{DomainToolFields, Name, Stage, ToolCall, ToolCallFields, ToolCallStatus};
 use convoke_tools::{Arguments, FailureCode, ToolReply};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -20,7 +18,9 @@ use crate::calls::{CallInfo, CallRequest, Request, ReturnedCall, ToolCallRequest
 use crate::inquiry::{Inquiry, Question};
 use crate::memory::{Item, Memory};
 use crate::pointing::points_back;
+use crate::suggestions::{Answered, remembered, suggest};
 use crate::turn::Turn;
+use crate::unused::{AnsweredQuestion, unused_by_all};
 
 /// A query to one tool of a domain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,6 +62,9 @@ enum DomainOutcome {
         /// Labels of the items in it, for queries that refer to them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         shows: Vec<String>,
+        /// Parts of the question that it does not use.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unused: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conversation: Option<String>,
     },
@@ -75,7 +78,7 @@ enum DomainOutcome {
 pub(crate) fn start(turn: &mut Turn<'_>, inquiry: Inquiry) -> Step<Request> {
     turn.state.node = Node::Inquire;
     turn.state.decision = Some(inquiry.decision);
-    turn.state.asked = queries(turn.assistant, &inquiry.questions);
+    turn.state.domain_calls = queries(turn.assistant, &inquiry.questions);
     let step = go_on(turn);
     let stage = (!step.calls.is_empty() && turn.state.node == Node::Inquire)
         .then_some(Stage::Extracting)
@@ -86,36 +89,40 @@ pub(crate) fn start(turn: &mut Turn<'_>, inquiry: Inquiry) -> Step<Request> {
 /// Starts the queries that can start now, and answers once all have an outcome.
 fn go_on(turn: &mut Turn<'_>) -> Step<Request> {
     let calls = next(turn);
-    let is_open = turn.state.asked.iter().any(|one| one.outcome.is_none());
+    let is_open = turn
+        .state
+        .domain_calls
+        .iter()
+        .any(|one| one.outcome.is_none());
     aggregate::go_on(turn, calls, is_open, gather)
 }
 
 /// The queries for these questions, with their dependencies.
 fn queries(assistant: &Assistant, questions: &[Question]) -> Vec<DomainToolCall> {
-    let mut asked: Vec<DomainToolCall> = Vec::new();
+    let mut calls: Vec<DomainToolCall> = Vec::new();
     for question in questions {
         let tools = tools_of(assistant, &question.domain);
         if tools.is_empty() {
-            asked.push(DomainToolCall {
+            calls.push(DomainToolCall {
                 outcome: Some(DomainOutcome::Failed("the domain has no tool".into())),
                 ..DomainToolCall::of(question, 0)
             });
         }
         let places = 0..tools.len();
-        asked.extend(places.map(|tool| DomainToolCall::of(question, tool)));
+        calls.extend(places.map(|tool| DomainToolCall::of(question, tool)));
     }
-    let waits: Vec<Vec<usize>> = (0..asked.len())
-        .map(|place| waits_for(assistant, &asked, place))
+    let waits: Vec<Vec<usize>> = (0..calls.len())
+        .map(|place| waits_for(assistant, &calls, place))
         .collect();
-    for (one, waits_for) in asked.iter_mut().zip(waits) {
+    for (one, waits_for) in calls.iter_mut().zip(waits) {
         one.waits_for = waits_for;
     }
-    asked
+    calls
 }
 
 /// Indexes of the queries that a query depends on. They come before it, so there are no cycles.
-fn waits_for(assistant: &Assistant, asked: &[DomainToolCall], place: usize) -> Vec<usize> {
-    let one = &asked[place];
+fn waits_for(assistant: &Assistant, calls: &[DomainToolCall], place: usize) -> Vec<usize> {
+    let one = &calls[place];
     let Some(how) = tool_of(assistant, one) else {
         return Vec::new();
     };
@@ -127,7 +134,7 @@ fn waits_for(assistant: &Assistant, asked: &[DomainToolCall], place: usize) -> V
             points && how.follows.contains(&other.domain)
         }
     };
-    let before = asked[..place].iter().enumerate();
+    let before = calls[..place].iter().enumerate();
     before
         .filter(|(_, other)| is_waited_for(other))
         .map(|(place, _)| place)
@@ -139,7 +146,7 @@ impl DomainToolCall {
         Self {
             domain: question.domain.clone(),
             tool,
-            question: question.said.clone(),
+            question: question.text.clone(),
             waits_for: Vec::new(),
             call: None,
             outcome: None,
@@ -162,26 +169,26 @@ fn tool_of(assistant: &Assistant, one: &DomainToolCall) -> Option<DomainToolFiel
 /// Starts every query that can start now.
 fn next(turn: &mut Turn<'_>) -> Vec<NewCall<Request>> {
     let mut calls = Vec::new();
-    for place in 0..turn.state.asked.len() {
-        let asked = &turn.state.asked;
-        let one = &asked[place];
+    for place in 0..turn.state.domain_calls.len() {
+        let queries = &turn.state.domain_calls;
+        let one = &queries[place];
         let ready = one
             .waits_for
             .iter()
-            .all(|other| asked[*other].outcome.is_some());
+            .all(|other| queries[*other].outcome.is_some());
         if one.call.is_some() || one.outcome.is_some() || !ready {
             continue;
         }
         match ask(turn, place, calls.len()) {
             Ok(call) => calls.push(call),
-            Err(why) => turn.state.asked[place].outcome = Some(DomainOutcome::Failed(why)),
+            Err(why) => turn.state.domain_calls[place].outcome = Some(DomainOutcome::Failed(why)),
         }
     }
     calls
 }
 
 fn ask(turn: &mut Turn<'_>, place: usize, index: usize) -> Result<NewCall<Request>, String> {
-    let one = &turn.state.asked[place];
+    let one = &turn.state.domain_calls[place];
     let how = tool_of(turn.assistant, one).ok_or("the domain's tool is no longer in the app")?;
     let arguments = arguments(turn, one, &how)?;
     let time = turn.assistant.tool_time(&how.tool).as_millis();
@@ -189,7 +196,7 @@ fn ask(turn: &mut Turn<'_>, place: usize, index: usize) -> Result<NewCall<Reques
     let until_ms = turn.since_accepted_ms(turn.view.at).saturating_add(time);
     let id = turn.view.call_id(index);
     let call = tool_call(turn, &how.tool, &arguments, place, until_ms, 0);
-    turn.state.asked[place].call = Some(RunningQuery {
+    turn.state.domain_calls[place].call = Some(RunningQuery {
         id,
         arguments,
         started_at: turn.view.at,
@@ -215,7 +222,7 @@ fn tool_call(
             index: Some(place),
             until_ms: Some(until_ms),
             delay_ms,
-            asks: true,
+            is_query: true,
         })),
     }
 }
@@ -228,7 +235,11 @@ fn arguments(
 ) -> Result<Arguments, String> {
     let mut results = Map::new();
     let mut pointed: Vec<&str> = Vec::new();
-    for other in one.waits_for.iter().map(|place| &turn.state.asked[*place]) {
+    for other in one
+        .waits_for
+        .iter()
+        .map(|place| &turn.state.domain_calls[*place])
+    {
         let Some(DomainOutcome::Answer { result, shows, .. }) = &other.outcome else {
             if other.domain == one.domain {
                 return Err("a query that it depends on has no answer".to_owned());
@@ -273,9 +284,9 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         index: Some(place), ..
     })) = turn.view.returned.map(|call| &call.request.0)
     else {
-        return compose::broken(turn, "the outcome belongs to no query");
+        return compose::fail(turn, "the outcome belongs to no query");
     };
-    let (place, made) = (*place, returned.made);
+    let (place, made) = (*place, returned.info);
     let outcome = match returned.outcome {
         Outcome::Done(_) => match returned.tool() {
             Ok(reply) => match take_reply(turn, place, &reply) {
@@ -302,7 +313,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
             DomainOutcome::Failed(failure.cause())
         }
     };
-    if let Some(one) = turn.state.asked.get_mut(place) {
+    if let Some(one) = turn.state.domain_calls.get_mut(place) {
         one.outcome = Some(outcome);
     }
     go_on(turn)
@@ -311,12 +322,12 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
 /// The answer at the deadline, from the results so far. `None` without any.
 pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
     let answered = |one: &DomainToolCall| matches!(one.outcome, Some(DomainOutcome::Answer { .. }));
-    if !turn.state.asked.iter().any(answered) {
+    if !turn.state.domain_calls.iter().any(answered) {
         return None;
     }
     let failure = timed_out();
-    for place in 0..turn.state.asked.len() {
-        let one = &turn.state.asked[place];
+    for place in 0..turn.state.domain_calls.len() {
+        let one = &turn.state.domain_calls[place];
         if let (Some(call), None) = (&one.call, &one.outcome) {
             let made = CallInfo {
                 call: call.id,
@@ -357,7 +368,7 @@ fn take_reply(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> ReplyStatus {
 fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<ReplyStatus, String> {
     let one = turn
         .state
-        .asked
+        .domain_calls
         .get(place)
         .ok_or("the state of the query is missing")?;
     let how = tool_of(turn.assistant, one).ok_or("the domain's tool is no longer in the app")?;
@@ -381,13 +392,20 @@ fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<ReplyStatus,
         other => other.to_string(),
     };
     let shows = match &how.shows {
-        Some(shows) => templates.expression(shows, &fields)?,
+        // The answer is given all the same; nothing in it can be pointed at.
+        Some(shows) => templates
+            .expression(shows, &fields)
+            .unwrap_or_else(|cause| {
+                let (task, tool) = (turn.view.facts.id, &how.tool);
+                tracing::warn!(%task, tool, cause, "the items that an answer shows cannot be read");
+                Value::Null
+            }),
         None => Value::Null,
     };
-    let shows = shows.as_array().into_iter().flatten();
+    let unused = templates.expression(&how.unused, &fields)?;
     let is_needed = turn
         .state
-        .asked
+        .domain_calls
         .iter()
         .any(|other| other.waits_for.contains(&place));
     Ok(ReplyStatus::Outcome(DomainOutcome::Answer {
@@ -397,9 +415,8 @@ fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<ReplyStatus,
         } else {
             Value::Null
         },
-        shows: shows
-            .filter_map(|label| label.as_str().map(str::to_owned))
-            .collect(),
+        shows: texts(&shows),
+        unused: texts(&unused),
         conversation: templates
             .expression(&how.conversation, &fields)?
             .as_str()
@@ -407,15 +424,23 @@ fn read(turn: &Turn<'_>, place: usize, reply: &ToolReply) -> Result<ReplyStatus,
     }))
 }
 
+/// The texts in a list.
+fn texts(list: &Value) -> Vec<String> {
+    let texts = list.as_array().into_iter().flatten();
+    texts
+        .filter_map(|text| text.as_str().map(str::to_owned))
+        .collect()
+}
+
 /// Adds an ended query to the task's tool calls: one record, however often it was polled.
 fn note(
     turn: &mut Turn<'_>,
     place: usize,
     server: &str,
-    came: Result<&ToolReply, &Failure>,
+    result_or_failure: Result<&ToolReply, &Failure>,
     made: CallInfo,
 ) {
-    let Some(one) = turn.state.asked.get(place) else {
+    let Some(one) = turn.state.domain_calls.get(place) else {
         return;
     };
     let written = tool_of(turn.assistant, one).map_or_else(String::new, |how| how.tool);
@@ -426,14 +451,11 @@ fn note(
     let Some(server) = server else {
         return;
     };
-    let (status, result, error) = match came {
+    let (status, result, error) = match result_or_failure {
         Ok(reply) if reply.is_error => (ToolCallStatus::Failed, None, Some(reply.text.clone())),
         Ok(reply) => (ToolCallStatus::Completed, Some(reply.content.clone()), None),
         Err(failure) => {
-            let status = if ["timeout", "timed_out"]
-                .iter()
-                .any(|end| failure.code.ends_with(end))
-            {
+            let status = if failure.is_timeout() {
                 ToolCallStatus::Timeout
             } else {
                 ToolCallStatus::Failed
@@ -472,10 +494,10 @@ fn note(
 
 /// Collects the outcomes of all queries by domain, in the order in which the domains were chosen.
 fn gather(turn: &mut Turn<'_>) -> Aggregation {
-    let asked = std::mem::take(&mut turn.state.asked);
+    let calls = std::mem::take(&mut turn.state.domain_calls);
     let catalogue = &turn.assistant.catalogue;
     let mut domains: Vec<&Name> = Vec::new();
-    for one in &asked {
+    for one in &calls {
         if !domains.contains(&&one.domain) {
             domains.push(&one.domain);
         }
@@ -485,7 +507,7 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
         _ => "several",
     });
     let mut memory = Memory {
-        asked: domains.iter().map(|domain| (*domain).clone()).collect(),
+        domains: domains.iter().map(|domain| (*domain).clone()).collect(),
         ..Memory::default()
     };
     let (mut missing, mut declined) = (Vec::new(), Vec::new());
@@ -495,7 +517,7 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
             .map(|domain| domain.display_name.clone());
         let shown_as = shown_as.unwrap_or_else(|| domain.to_string());
         let mut answered = false;
-        for one in asked.iter().filter(|one| one.domain == **domain) {
+        for one in calls.iter().filter(|one| one.domain == **domain) {
             match &one.outcome {
                 Some(DomainOutcome::Answer {
                     text,
@@ -506,6 +528,7 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
                     answered = true;
                     gathered.done.push(text.clone());
                     memory.shown.extend(shows.iter().map(|label| Item {
+                        kind: String::new(),
                         id: label.clone(),
                         label: label.clone(),
                     }));
@@ -524,7 +547,6 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
             missing.push(shown_as);
         }
     }
-    gathered.suggestions = suggestions(turn.assistant, &domains);
     gathered.remember(memory);
     // In the order of the domains, whatever order they came in.
     let place = |call: &ToolCall| {
@@ -533,14 +555,75 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
             .position(|domain| call.domain.as_ref() == Some(domain))
     };
     turn.state.tool_calls.sort_by_key(place);
-    let calls = turn.state.tool_calls.iter();
-    gathered.sources = calls
+    let completed = turn.state.tool_calls.iter();
+    gathered.sources = completed
         .filter(|call| call.status == ToolCallStatus::Completed && call.domain.is_some())
         .map(|call| call.source())
         .collect();
     gathered.declined = declined;
     gathered.lacks = lacks(turn, &missing);
+    add_hints(turn, &mut gathered, &calls, &domains);
     gathered
+}
+
+/// Names what the answered queries do not use of their questions, and suggests what to ask next.
+fn add_hints(
+    turn: &Turn<'_>,
+    gathered: &mut Aggregation,
+    calls: &[DomainToolCall],
+    domains: &[&Name],
+) {
+    let catalogue = &turn.assistant.catalogue;
+    let answered: Vec<AnsweredQuestion<'_>> = calls
+        .iter()
+        .filter_map(|one| match &one.outcome {
+            Some(DomainOutcome::Answer { unused, .. }) => Some(AnsweredQuestion {
+                question: &one.question,
+                unused,
+            }),
+            _ => None,
+        })
+        .collect();
+    let is_silent = |domain: &Name| {
+        let answers =
+            |one: &&DomainToolCall| matches!(one.outcome, Some(DomainOutcome::Answer { .. }));
+        let mut own = calls.iter().filter(|one| one.domain == *domain);
+        own.find(answers).is_none()
+    };
+    let is_for_silent = |part: &str| {
+        let named = catalogue.named_domains(part);
+        named
+            .iter()
+            .any(|name| domains.contains(&name) && is_silent(name))
+    };
+    gathered.unused = unused_by_all(&answered, is_for_silent);
+    let result = turn
+        .state
+        .tool_calls
+        .iter()
+        .find_map(|call| call.result.clone());
+    let shown = gathered.memory.shown.iter().map(|item| &item.label);
+    let shown: Vec<_> = shown.collect();
+    let mut context = json!({ "question": turn.message() });
+    // What the answer does not have is undefined, so that a template over it is left out.
+    if !shown.is_empty() {
+        context["shown"] = json!(shown);
+    }
+    if let Some(result) = result {
+        context["result"] = result;
+    }
+    let suggestions = suggest(
+        turn.assistant,
+        &Answered {
+            domains: domains.to_vec(),
+            question: turn.message(),
+            answer: gathered.done.join(" "),
+            context: context.as_object().cloned().unwrap_or_default(),
+            earlier: &turn.state.suggested,
+        },
+    );
+    gathered.memory.suggested = remembered(&turn.state.suggested, &suggestions);
+    gathered.suggestions = suggestions;
 }
 
 /// The sentence for the user about domains without an answer.
@@ -552,16 +635,4 @@ fn lacks(turn: &Turn<'_>, missing: &[String]) -> Option<String> {
     let template = &turn.assistant.app.config.messages.partial;
     let text = turn.assistant.templates.text(template, &context);
     Some(text.unwrap_or_else(|_| missing.join(", ")))
-}
-
-/// Suggested questions to related domains that were not queried.
-fn suggestions(assistant: &Assistant, asked: &[&Name]) -> Vec<String> {
-    let domain = |name: &Name| assistant.catalogue.domain(name);
-    let related = asked.iter().filter_map(|name| domain(name));
-    related
-        .flat_map(|domain: &Domain| &domain.related_domains)
-        .filter(|name| !asked.contains(name))
-        .filter_map(domain)
-        .filter_map(|domain| domain.examples.first().cloned())
-        .collect()
 }

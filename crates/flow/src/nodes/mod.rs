@@ -1,5 +1,5 @@
-//! The nodes of the way, one file each. A node has a start, which asks for a call, and a finish,
-//! which takes in what came of it and goes on.
+//! The nodes of the way, one file each. A node has a start, which asks for a call, and a finish, which handles the
+//! outcome and continues.
 
 pub(crate) mod act;
 pub(crate) mod agent;

@@ -1,7 +1,7 @@
-//! Resolve: finds the item that the user's words point at, in the user's own list as it is now.
+//! Resolve: finds the item that the user refers to, in the user's current list.
 
 use convoke_engine::Step;
-use convoke_model::{Name, Reference};
+use convoke_model::{FailureCode, Name, Reference};
 use convoke_tools::ToolReply;
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use super::{act, compose, decide};
 use crate::assistant::Node;
 use crate::calls::{Request, ReturnedCall};
 use crate::memory::{Item, Memory, SkillRef};
-use crate::reference::{ReferenceMatch, find, is_named};
+use crate::reference::{MentionedItems, ReferenceMatch, find, is_named};
 use crate::turn::Turn;
 
 pub(crate) fn start(turn: &mut Turn<'_>, slot: &Name, reference: &Reference) -> Step<Request> {
@@ -20,21 +20,23 @@ pub(crate) fn start(turn: &mut Turn<'_>, slot: &Name, reference: &Reference) -> 
 
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let Some((target, slot, reference)) = looked_up(turn) else {
-        return compose::broken(turn, "the slot that is being resolved is missing");
+        return compose::fail(turn, "the slot that is being resolved is missing");
     };
-    let made = returned.made;
-    let reply = match returned.tool() {
+    let info = returned.info;
+    let outcome = returned.tool();
+    act::note_call(turn, info, outcome.as_ref());
+    let reply = match outcome {
         Ok(reply) => reply,
-        Err(failure) => return compose::call_failed(turn, &failure),
+        Err(failure) => return compose::call_failure(turn, &failure),
     };
     if reply.is_error {
-        return compose::tool_refused(turn, None, &reply);
+        return compose::tool_error(turn, None, &reply);
     }
-    let all = candidates(turn, &reply, reference);
+    let all = match candidates(turn, &reply, reference) {
+        Ok(all) => all,
+        Err(cause) => return compose::fail(turn, &FailureCode::ReferenceItems.because(cause)),
+    };
     let items: Vec<Item> = all.iter().map(|(item, _)| item.clone()).collect();
-    // The journal has the whole list; the answer only needs to say that it was looked at.
-    let summary = json!({ "items": items.len() });
-    act::note_call(turn, &reply, made, summary);
     read_by_label(turn, &slot, &items);
     let words = turn
         .state
@@ -43,12 +45,15 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         .and_then(Value::as_str)
         .unwrap_or_default();
     let narrowed = !turn.state.candidates.is_empty();
-    let shown = if narrowed {
-        &turn.state.candidates
+    let seen = if narrowed {
+        MentionedItems::list(&turn.state.candidates)
     } else {
-        &turn.state.shown
+        MentionedItems {
+            shown: &turn.state.shown,
+            listed: &turn.state.listed,
+        }
     };
-    match find(words, &items, shown, &reference.nouns) {
+    match find(words, &items, seen, &reference.nouns) {
         ReferenceMatch::One(index) => {
             if let Some((_, value)) = all.get(index) {
                 turn.state.slots.insert(slot.to_string(), (*value).clone());
@@ -68,7 +73,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         ReferenceMatch::Nothing => {
             let context = json!({ "words": words, "count": items.len() });
             let memory = Memory::showing(turn.state.shown.clone());
-            compose::say(
+            compose::reply_from_template(
                 turn,
                 &reference.none,
                 context,
@@ -79,7 +84,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
     }
 }
 
-/// Of several ways to read the message, takes the one whose words are the very label of an item.
+/// Chooses the alternative slot values whose text is exactly the label of an item, if any.
 fn read_by_label(turn: &mut Turn<'_>, slot: &Name, items: &[Item]) {
     let is_label = |slots: &Map<String, Value>| {
         slots
@@ -100,7 +105,7 @@ fn read_by_label(turn: &mut Turn<'_>, slot: &Name, items: &[Item]) {
     turn.state.alternatives.clear();
 }
 
-/// The slot that is being looked up, and where.
+/// The slot that is being resolved, and its reference.
 fn looked_up<'a>(turn: &Turn<'a>) -> Option<(SkillRef, Name, &'a Reference)> {
     let (target, slot) = turn.state.target.clone().zip(turn.state.slot.clone())?;
     let reference = turn
@@ -114,20 +119,22 @@ fn looked_up<'a>(turn: &Turn<'a>) -> Option<(SkillRef, Name, &'a Reference)> {
     Some((target, slot, reference))
 }
 
-/// What the words may point at: the listed items, or those that an earlier question narrowed it to.
+/// The listed items, reduced to those that an earlier question narrowed the choice to.
 fn candidates<'a>(
     turn: &Turn<'_>,
     reply: &'a ToolReply,
     reference: &Reference,
-) -> Vec<(Item, &'a Value)> {
+) -> Result<Vec<(Item, &'a Value)>, String> {
     let narrowed = &turn.state.candidates;
-    reply
-        .content
-        .get(&reference.items)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|value| Some((Item::read(value, &reference.id, &reference.label)?, value)))
-        .filter(|(item, _)| narrowed.is_empty() || narrowed.iter().any(|other| other.id == item.id))
-        .collect()
+    let is_open =
+        |item: &Item| narrowed.is_empty() || narrowed.iter().any(|other| other.id == item.id);
+    let fields = (reference.id.as_str(), reference.label.as_str());
+    let mut found = Vec::new();
+    for value in Item::list_in(&reply.content, &reference.items)? {
+        let item = Item::read(value, reference.kind(), fields)?;
+        if is_open(&item) {
+            found.push((item, value));
+        }
+    }
+    Ok(found)
 }

@@ -1,4 +1,4 @@
-//! Which calls of tools written in Rust wait until a person agrees.
+//! Approval rules of tools written in Rust.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::RustTool;
 
 type Rule = dyn Fn(&Map<String, Value>) -> bool + Send + Sync;
 
-/// What a tool says of its own calls.
+/// When the calls of a tool need approval.
 #[derive(Clone)]
 pub(super) enum ApprovalRule {
     Never,
@@ -21,7 +21,7 @@ pub(super) enum ApprovalRule {
 }
 
 impl ApprovalRule {
-    /// Whether a person must agree. A rule that breaks down does not let a call through.
+    /// Whether a person must approve. A rule that panics counts as `true`.
     fn holds(&self, arguments: &Map<String, Value>) -> bool {
         match self {
             Self::Never => false,
@@ -46,15 +46,18 @@ impl fmt::Debug for ApprovalRule {
 pub struct Approvals(BTreeMap<String, BTreeMap<String, ApprovalRule>>);
 
 impl Approvals {
-    /// Whether a person must agree before a tool, given as `tool` or `server.tool`, is called. A bare name may
-    /// be the tool of any server.
+    /// Whether a call of a tool, named as `tool` or `server.tool`, needs approval. A bare name matches the tools of all
+    /// servers.
     pub(crate) fn required(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
         let holds = |tools: &BTreeMap<String, ApprovalRule>, name: &str| {
             tools.get(name).is_some_and(|rule| rule.holds(arguments))
         };
         match tool.split_once('.') {
             Some((server, name)) => {
-                let tools = self.0.get(&spelt(server));
+                let tools = self.0.get(&canonical_server(server));
                 tools.is_some_and(|tools| holds(tools, name))
             }
             None => self.0.values().any(|tools| holds(tools, tool)),
@@ -68,7 +71,7 @@ impl<'a> FromIterator<&'a RustTool> for Approvals {
         for tool in tools {
             let (server, name, rule) = tool.approval_rule();
             if !matches!(rule, ApprovalRule::Never) {
-                let server = approvals.0.entry(spelt(server)).or_default();
+                let server = approvals.0.entry(canonical_server(server)).or_default();
                 server.insert(name.to_owned(), rule.clone());
             }
         }
@@ -76,8 +79,8 @@ impl<'a> FromIterator<&'a RustTool> for Approvals {
     }
 }
 
-/// A server's name as everybody spells it.
-fn spelt(server: &str) -> String {
+/// A server's name in its canonical spelling.
+fn canonical_server(server: &str) -> String {
     Name::new(server).map_or_else(|_| server.to_owned(), String::from)
 }
 
@@ -94,7 +97,7 @@ mod tests {
         RustTool::with_schema(name, "Does it.", schema, done).server(server)
     }
 
-    fn asks(approvals: &Approvals, tool: &str, sum: i64) -> bool {
+    fn requires(approvals: &Approvals, tool: &str, sum: i64) -> bool {
         let arguments = Map::from_iter([("sum".to_owned(), json!(sum))]);
         approvals.required(tool, &arguments)
     }
@@ -110,20 +113,20 @@ mod tests {
         ];
         let approvals: Approvals = tools.iter().collect();
         for pay in ["pay", "the-desk.pay", "the_desk.pay"] {
-            assert!(asks(&approvals, pay, 11), "{pay}");
-            assert!(!asks(&approvals, pay, 10), "{pay}");
+            assert!(requires(&approvals, pay, 11), "{pay}");
+            assert!(!requires(&approvals, pay, 10), "{pay}");
         }
-        assert!(asks(&approvals, "the_desk.sign", 0));
+        assert!(requires(&approvals, "the_desk.sign", 0));
         for other in ["look", "the_desk.look", "till.pay", "till.sign"] {
-            assert!(!asks(&approvals, other, 11), "{other}");
+            assert!(!requires(&approvals, other, 11), "{other}");
         }
     }
 
     #[test]
-    fn a_rule_that_breaks_down_lets_no_call_through() {
+    fn a_rule_that_panics_requires_approval() {
         let broken = |arguments: &Map<String, Value>| arguments["amount"].is_null();
         let tools = [tool("till", "pay").approval_required_if(broken)];
         let approvals: Approvals = tools.iter().collect();
-        assert!(asks(&approvals, "till.pay", 1));
+        assert!(requires(&approvals, "till.pay", 1));
     }
 }

@@ -1,4 +1,4 @@
-//! The tools that every assistant wants: the time, arithmetic, and waiting.
+//! The built-in tools: time, arithmetic and waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::rust_tool::{RustTool, ToolError};
 /// The longest that `wait` waits. A tool's own time limit may be shorter.
 pub const MAX_WAIT_SECONDS: u32 = 86_400;
 
-/// What is written after an RFC 3339 date and time without it.
+/// Format of the time, RFC 3339.
 const RFC_3339: &str = "%Y-%m-%dT%H:%M:%S%:z";
 
 #[derive(Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ struct CurrentTime {
     timezone: Option<String>,
 }
 
-/// The time, as people and programs read it.
+/// Result of `current_time`.
 #[derive(Debug, PartialEq, Serialize)]
 struct CurrentTimeReply {
     time: String,
@@ -48,14 +48,14 @@ struct Wait {
     seconds: f64,
 }
 
-/// The tools, reading this clock.
+/// The built-in tools, with this clock.
 pub(super) fn tools(clock: Arc<dyn Clock>) -> Vec<RustTool> {
     vec![
         RustTool::new(
             "current_time",
             "The present date, time and weekday, in UTC or in a time zone.",
-            move |_, asked: CurrentTime| {
-                std::future::ready(told(clock.now(), asked.timezone.as_deref()))
+            move |_, arguments: CurrentTime| {
+                std::future::ready(current_time(clock.now(), arguments.timezone.as_deref()))
             },
         ),
         RustTool::with_schema(
@@ -63,8 +63,8 @@ pub(super) fn tools(clock: Arc<dyn Clock>) -> Vec<RustTool> {
             "Calculates an arithmetic expression, such as (3 + 4) * 2.5. Knows + - \
              * / % ^, parentheses, sqrt, abs, round, floor, ceil, min and max.",
             calculate_schema(),
-            |_, asked: Calculate| {
-                let outcome = calculate::calculate(&asked.expression)
+            |_, arguments: Calculate| {
+                let outcome = calculate::calculate(&arguments.expression)
                     .map(|result| json!({ "result": calculate::as_json(result) }))
                     .map_err(|error| ToolError::new(error.code(), error.to_string()));
                 std::future::ready(outcome)
@@ -74,11 +74,11 @@ pub(super) fn tools(clock: Arc<dyn Clock>) -> Vec<RustTool> {
             "wait",
             "Waits before going on.",
             wait_schema(),
-            |_, asked: Wait| async move {
-                let time = Duration::try_from_secs_f64(asked.seconds)
+            |_, arguments: Wait| async move {
+                let time = Duration::try_from_secs_f64(arguments.seconds)
                     .map_err(|error| ToolError::new("wait.seconds", error.to_string()))?;
                 tokio::time::sleep(time).await;
-                Ok(json!({ "waited_seconds": asked.seconds }))
+                Ok(json!({ "waited_seconds": arguments.seconds }))
             },
         ),
     ]
@@ -87,7 +87,7 @@ pub(super) fn tools(clock: Arc<dyn Clock>) -> Vec<RustTool> {
     .collect()
 }
 
-/// How long a call of `builtin.wait` waits. Nothing for any other tool, or for arguments that the tool refuses.
+/// How long a call of `builtin.wait` waits. `None` for any other tool, and for arguments that the tool rejects.
 pub(crate) fn wait_time(tool: &str, arguments: &Map<String, Value>) -> Option<Duration> {
     let is_wait = tool.split_once('.') == Some((BUILTIN_SERVER, "wait")) && arguments.len() == 1;
     let seconds = arguments.get("seconds").filter(|_| is_wait)?.as_f64()?;
@@ -97,7 +97,7 @@ pub(crate) fn wait_time(tool: &str, arguments: &Map<String, Value>) -> Option<Du
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// What `builtin.wait` gives once its time is over.
+/// The reply of `builtin.wait` after its time.
 pub(crate) fn waited(arguments: &Map<String, Value>) -> ToolReply {
     let mut reply = ToolReply::of(
         BUILTIN_SERVER,
@@ -140,8 +140,8 @@ fn wait_schema() -> Value {
     })
 }
 
-/// Reads the zones that are built in, so that every machine knows the same ones.
-fn told(now: Timestamp, timezone: Option<&str>) -> Result<CurrentTimeReply, ToolError> {
+/// Uses the bundled time zones, so that results do not depend on the machine.
+fn current_time(now: Timestamp, timezone: Option<&str>) -> Result<CurrentTimeReply, ToolError> {
     let zone = match timezone {
         None => TimeZone::UTC,
         Some(name) => TimeZoneDatabase::bundled().get(name).map_err(|_| {
@@ -168,9 +168,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_is_told_in_any_zone_of_the_built_in_database() {
+    fn the_time_is_given_in_any_bundled_time_zone() {
         let moment: Timestamp = "2026-07-04T22:30:00Z".parse().unwrap();
-        let paris = told(moment, Some("Europe/Paris")).unwrap();
+        let paris = current_time(moment, Some("Europe/Paris")).unwrap();
         assert_eq!(
             paris,
             CurrentTimeReply {
@@ -180,7 +180,7 @@ mod tests {
                 timezone: "Europe/Paris".into(),
             }
         );
-        let here = told(moment, None).unwrap();
+        let here = current_time(moment, None).unwrap();
         assert_eq!(
             (
                 here.time.as_str(),
@@ -190,21 +190,21 @@ mod tests {
             ("2026-07-04T22:30:00+00:00", "Saturday", "UTC")
         );
         let winter: Timestamp = "2026-01-04T12:00:00Z".parse().unwrap();
-        let kathmandu = told(winter, Some("Asia/Kathmandu")).unwrap();
+        let kathmandu = current_time(winter, Some("Asia/Kathmandu")).unwrap();
         assert_eq!(kathmandu.time, "2026-01-04T17:45:00+05:45");
     }
 
     #[test]
-    fn a_zone_that_does_not_exist_is_told() {
+    fn an_unknown_time_zone_is_an_error() {
         for name in ["Europe/Atlantis", "", "../../etc/passwd", "CET-1CEST"] {
-            let error = told(Timestamp::UNIX_EPOCH, Some(name)).unwrap_err();
+            let error = current_time(Timestamp::UNIX_EPOCH, Some(name)).unwrap_err();
             assert_eq!(error.code, "time.zone_unknown", "{name}");
             assert!(error.message.contains("Europe/Paris"), "{error}");
         }
     }
 
     #[test]
-    fn apps_are_checked_against_the_tools_that_there_are() {
+    fn apps_are_checked_against_the_built_in_tools() {
         let mut box_of_tools: Vec<String> = tools(Arc::new(SystemClock))
             .iter()
             .map(|tool| format!("{tool:?}"))

@@ -1,11 +1,11 @@
-//! How large a result of a tool written in Rust may be, and how it is measured.
+//! Limits for the results of tools written in Rust.
 
 use std::io;
 
 use convoke_schema::{Limits, ValueCounter};
 use serde::Serialize;
 
-/// The limits of tools written in Rust. Those of tool servers are the same by default.
+/// Limits of tools written in Rust. The defaults equal those of tool servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolLimits {
     /// The most bytes of a result, as JSON.
@@ -36,7 +36,7 @@ pub(super) enum ExceededLimit {
 }
 
 impl ToolLimits {
-    /// Whether a result is within the limits. What cannot be written as JSON is left to whoever writes it.
+    /// Checks a result. Serialization errors are ignored here; they occur again when the result is converted.
     pub(super) fn allow(&self, result: &impl Serialize) -> Result<(), ExceededLimit> {
         let mut measure = Measure {
             limits: *self,
@@ -52,7 +52,7 @@ impl ToolLimits {
     }
 }
 
-/// Counts what is written, keeps nothing of it, and ends the writing where it becomes too much.
+/// A writer that counts and discards its input, and fails when a limit is exceeded.
 struct Measure {
     limits: ToolLimits,
     bytes: usize,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_goes_on_and_on_is_given_up_where_it_becomes_too_large() {
+    fn an_endless_result_fails_at_the_limit() {
         struct Endless;
 
         impl Serialize for Endless {

@@ -1,7 +1,7 @@
-//! Tools written in Rust, beside those of tool servers: one port over both.
+//! Tools written in Rust and those of tool servers, behind one port.
 //!
-//! A [`Toolbox`] answers for the servers whose tools it holds itself, `rust` and whatever else a
-//! program names, and passes everything else on. The built-in tools, under `builtin`, are always there.
+//! A [`Toolbox`] runs the tools that were added to it, under the server `rust` or one that the program names, and
+//! forwards all other calls. It always has the built-in tools, under the server `builtin`.
 
 mod approval;
 mod builtin;
@@ -32,7 +32,7 @@ pub use calculate::{MAX_EXPRESSION_CHARACTERS, MAX_EXPRESSION_DEPTH};
 pub use limits::ToolLimits;
 pub use rust_tool::{DEFAULT_SERVER, RustTool, ToolContext, ToolEffect, ToolError};
 
-/// What the codes of all ports end in that say that a bare name means several tools.
+/// Suffix of the error code for an ambiguous tool name, in all ports.
 const AMBIGUOUS: &str = ".ambiguous_tool";
 
 /// The tools of an app: those written in Rust, and those of its tool servers.
@@ -43,12 +43,12 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// The built-in tools, over the app's servers.
+    /// A toolbox with the built-in tools, over the app's servers.
     pub fn new(servers: Arc<dyn Tools>, clock: Arc<dyn Clock>) -> Result<Self, Invalid> {
         Self::within(servers, clock, ToolLimits::default())
     }
 
-    /// The same under limits of the caller's own, which hold for all tools added later.
+    /// A toolbox with these limits for all its tools.
     pub fn within(
         servers: Arc<dyn Tools>,
         clock: Arc<dyn Clock>,
@@ -65,7 +65,7 @@ impl Toolbox {
         Ok(toolbox)
     }
 
-    /// Adds a tool. Its name, its schema and its place among the others are checked here.
+    /// Adds a tool. Fails if its name or schema is invalid or the name is taken.
     pub fn add(&mut self, tool: RustTool) -> Result<(), Invalid> {
         let tool = CheckedTool::new(tool, &self.limits)?;
         if tool.server == BUILTIN_SERVER {
@@ -97,7 +97,7 @@ impl Toolbox {
             .flat_map(|(server, tools)| tools.keys().map(move |tool| format!("{server}.{tool}")))
     }
 
-    /// The tools of a server that is written in Rust, in either spelling of its name.
+    /// The Rust tools of a server. `-` and `_` in its name are equivalent.
     fn tools_of(&self, server: &str) -> Option<&BTreeMap<String, Arc<CheckedTool>>> {
         self.own.get(server).or_else(|| {
             let name = Name::new(server).ok()?;
@@ -122,7 +122,7 @@ impl Toolbox {
         let elsewhere = self.servers.describe(tool).await;
         match (own.as_slice(), elsewhere) {
             ([], elsewhere) => elsewhere,
-            // A server that cannot be reached does not stand in the way of a tool that is here.
+            // An unreachable server does not hide a tool of the toolbox.
             ([only], Err(failure)) if !failure.code.ends_with(AMBIGUOUS) => Ok(only.facts()),
             (several, elsewhere) => {
                 let mut names: Vec<_> = several.iter().map(|tool| tool.full_name()).collect();
@@ -159,19 +159,19 @@ impl Tools for Toolbox {
         if let Some(tool) = tools.get(&request.tool) {
             return run(tool, request, self.limits).boxed();
         }
-        let wanted = format!("{}.{}", request.server, request.tool);
-        std::future::ready(Err(unknown_tool(&wanted, tools.values()))).boxed()
+        let full_name = format!("{}.{}", request.server, request.tool);
+        std::future::ready(Err(unknown_tool(&full_name, tools.values()))).boxed()
     }
 }
 
-/// Runs a tool's own code, which may fail, take too long or panic without anybody else noticing.
+/// Runs a handler. Errors, timeouts and panics become outcomes of the call.
 async fn run(
     tool: &CheckedTool,
     request: &ToolRequest,
     limits: ToolLimits,
 ) -> Result<ToolReply, Failure> {
     let mut arguments = (*request.arguments).clone();
-    // Nobody can say who they are by way of an argument.
+    // Injected values cannot be overridden by arguments.
     arguments.retain(|name, _| !request.injected.contains_key(name));
     let allowed = request.timeout;
     let until = Instant::now() + allowed;
@@ -189,7 +189,7 @@ async fn run(
         injected: request.injected.clone(),
         timeout: allowed,
     };
-    // The handler is called where its panics are caught too, not only those of its future.
+    // Calls the handler inside, so that its own panics are caught as well as those of its future.
     let work =
         AssertUnwindSafe(async { (tool.handler)(context, arguments, limits).await }).catch_unwind();
     match timeout_at(until, work).await {
@@ -215,7 +215,11 @@ async fn run(
             Err(Failure::no_effect(FailureCode::ToolArguments, message))
         }
         Ok(Err(panic)) => {
-            let message = format!("`{}` broke down: {}", tool.full_name(), said(&*panic));
+            let message = format!(
+                "`{}` broke down: {}",
+                tool.full_name(),
+                panic_message(&*panic)
+            );
             Err(Failure::unknown(FailureCode::ToolPanicked, message))
         }
         Err(_) if tool.effect == ToolEffect::ReadOnly => Err(late(FailureKind::NoEffect)),
@@ -223,8 +227,8 @@ async fn run(
     }
 }
 
-/// What a panic said, if it said anything.
-fn said(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
         .copied()

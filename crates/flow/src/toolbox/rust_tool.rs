@@ -1,4 +1,4 @@
-//! One tool written in Rust: what it is called, what it takes, what it may do, and its code.
+//! A tool written in Rust: name, schema, effect and handler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,40 +18,40 @@ use super::limits::{ExceededLimit, ToolLimits};
 use convoke_tools::checking;
 use convoke_tools::{Caller, FailureCode, ToolDescription};
 
-/// The server that a Rust tool counts as belonging to, where it names no other.
+/// Default server of Rust tools.
 pub const DEFAULT_SERVER: &str = "rust";
 
-/// The longest name of a tool that every model's API takes.
+/// The longest tool name that all model APIs accept, in bytes.
 const MAX_TOOL_NAME_LENGTH: usize = 64;
 
-/// What a call may do to the world, and so what is done where its outcome is unknown.
+/// The effect of a call. It determines what happens if the outcome is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ToolEffect {
-    /// Nothing: it may be called as often as wanted.
+    /// No effect: it may be repeated at any time.
     ReadOnly,
-    /// Something, but under the same idempotency key or with the same arguments nothing more.
+    /// An effect that a repetition with the same key and arguments does not add to.
     Idempotent,
-    /// Something, and again each time: it is never silently repeated.
+    /// An effect on each call: it is never repeated silently.
     #[default]
     Once,
 }
 
-/// What a handler is told besides its arguments.
+/// Context of a call, besides its arguments.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolContext {
-    /// For whom it is called. No model and no argument can say otherwise.
+    /// The user and the task of the call. Neither a model nor an argument can change it.
     pub caller: Caller,
-    /// The effect id: the same however often the same call is made.
+    /// The effect id: the same for every repetition of the call.
     pub idempotency_key: String,
-    /// What the engine knows and the model cannot say: the user's id and the like.
+    /// Values that the engine sets and the model cannot, such as the user's id.
     pub injected: Map<String, Value>,
-    /// How long the call may take. It is dropped then.
+    /// Time limit. The future is dropped when it is over.
     pub timeout: Duration,
 }
 
 impl ToolContext {
-    /// What a handler is told when nothing is injected, for whoever calls one without a runtime.
+    /// A context without injected values, for calling a handler without a runtime.
     pub fn new(caller: Caller, idempotency_key: impl Into<String>, timeout: Duration) -> Self {
         Self {
             caller,
@@ -62,13 +62,13 @@ impl ToolContext {
     }
 }
 
-/// How a tool says that it could not do what it was asked. The model reads it.
+/// An error of a tool. The model sees it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
     /// Stable and greppable.
     pub code: String,
-    /// What is wrong, and what to do about it, in a sentence.
+    /// What is wrong and what to do about it, in one sentence.
     pub message: String,
 }
 
@@ -94,13 +94,13 @@ impl From<&str> for ToolError {
     }
 }
 
-/// What came of a handler.
+/// The outcome of a handler.
 pub(super) enum HandlerOutcome {
     Done(Value),
     Failed(ToolError),
-    /// The result is larger than allowed.
+    /// The result exceeds a limit.
     TooLarge(ExceededLimit),
-    /// The arguments fit the schema and yet not the type.
+    /// The arguments fit the schema but not the type.
     Refused(String),
 }
 
@@ -110,8 +110,7 @@ pub(super) type Handler = Arc<
         + Sync,
 >;
 
-/// A tool written in Rust. Whether it can be one is checked when it is added to a
-/// [`Toolbox`](super::Toolbox).
+/// A tool written in Rust. It is checked when it is added to a [`Toolbox`](super::Toolbox).
 #[derive(Clone)]
 pub struct RustTool {
     server: String,
@@ -124,10 +123,10 @@ pub struct RustTool {
 }
 
 impl RustTool {
-    /// A tool whose arguments are a struct; what a model is told of them is derived from it.
+    /// A tool whose arguments are a struct, from which the schema is derived.
     ///
-    /// Unless it says otherwise with [`effect`](Self::effect), a call is taken to change something
-    /// each time, and so is never repeated without a person's leave.
+    /// The default [`effect`](Self::effect) is [`ToolEffect::Once`]: a call is never repeated without a person's
+    /// approval.
     pub fn new<A, R, F, W>(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -148,7 +147,7 @@ impl RustTool {
             .into_root_schema_for::<A>()
             .to_value();
         if let Some(schema) = schema.as_object_mut() {
-            // The name of a Rust type tells a model nothing.
+            // The name of a Rust type is useless to a model.
             schema.shift_remove("title");
         }
         Self::with_schema(name, description, schema, handler)
@@ -188,53 +187,53 @@ impl RustTool {
         }
     }
 
-    /// The server that it counts as belonging to, instead of `rust`.
+    /// Sets the server. The default is `rust`.
     #[must_use]
     pub fn server(mut self, server: impl Into<String>) -> Self {
         self.server = server.into();
         self
     }
 
-    /// The server that it counts as belonging to.
+    /// The server.
     pub fn server_name(&self) -> &str {
         &self.server
     }
 
-    /// When a person must agree, with the server and the name that it is for.
+    /// The approval rule, with the server and the name of the tool.
     pub(super) fn approval_rule(&self) -> (&str, &str, &ApprovalRule) {
         (&self.server, &self.name, &self.approval)
     }
 
-    /// What a call may do to the world.
+    /// Sets the effect of a call.
     #[must_use]
     pub fn effect(mut self, effect: ToolEffect) -> Self {
         self.effect = effect;
         self
     }
 
-    /// A call changes nothing.
+    /// Declares that a call changes nothing.
     #[must_use]
     pub fn read_only(self) -> Self {
         self.effect(ToolEffect::ReadOnly)
     }
 
-    /// The same call made again changes nothing more.
+    /// Declares that a repeated call changes nothing more.
     #[must_use]
     pub fn idempotent(self) -> Self {
         self.effect(ToolEffect::Idempotent)
     }
 
-    /// A person must agree before each call, whoever makes it: an agent, a skill or a workflow. The task waits
-    /// for the answer, as with `approval: required` in an app.
+    /// Requires a person's approval before each call of an agent, a skill or a workflow. The task waits for the answer,
+    /// as with `approval: required` in an app.
     #[must_use]
     pub fn approval_required(mut self) -> Self {
         self.approval = ApprovalRule::Always;
         self
     }
 
-    /// A person must agree before each call whose arguments are such. The rule is asked before the arguments
-    /// are checked against the schema, and must always say the same of the same arguments: a task that is
-    /// taken up again asks it anew. A rule that panics counts as `true`.
+    /// Requires a person's approval for arguments that the rule accepts. The rule runs before the arguments are checked
+    /// against the schema. It must be deterministic, because a resumed task evaluates it again. A rule that panics
+    /// counts as `true`.
     #[must_use]
     pub fn approval_required_if(
         mut self,
@@ -256,7 +255,7 @@ impl std::fmt::Debug for RustTool {
     }
 }
 
-/// A result is measured before it is copied.
+/// Converts a handler's result. The limits are checked before the result is copied.
 fn ran<R: Serialize>(outcome: Result<R, ToolError>, limits: &ToolLimits) -> HandlerOutcome {
     let result = match outcome {
         Ok(result) => result,
@@ -274,7 +273,7 @@ fn ran<R: Serialize>(outcome: Result<R, ToolError>, limits: &ToolLimits) -> Hand
     }
 }
 
-/// A tool that can be one, with its schema compiled once.
+/// A checked tool, with its compiled schema.
 pub(super) struct CheckedTool {
     pub(super) server: String,
     pub(super) name: String,
@@ -319,6 +318,7 @@ impl CheckedTool {
             idempotent: tool.effect == ToolEffect::Idempotent,
             description: tool.description,
             parameters: Arc::new(tool.schema),
+            output_schema: None,
         };
         Ok(Self {
             server: server.into(),
@@ -338,7 +338,7 @@ impl CheckedTool {
         Arc::clone(&self.facts)
     }
 
-    /// The arguments, if they fit the schema; else a code, and what does not fit.
+    /// The arguments, if they fit the schema; otherwise a code and the reason.
     pub(super) async fn check(
         &self,
         arguments: Map<String, Value>,
@@ -346,7 +346,7 @@ impl CheckedTool {
         let name = self.full_name();
         match checking::check(Arc::clone(&self.schema), Value::Object(arguments)).await {
             Ok(Value::Object(arguments)) => Ok(arguments),
-            // What went in as an object comes out as one.
+            // An object stays an object.
             Ok(_) => Ok(Map::new()),
             Err(error @ CheckError::Violations(_)) => {
                 let message = format!("the arguments of `{name}` do not fit: {error}");

@@ -1,4 +1,4 @@
-//! The rules of the toolbox.
+//! Tests of the toolbox.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::*;
 
-/// Servers that know `desk.pay` and bare names, or fail with one code.
+/// Fake servers that have `tools`, as `desk.NAME` or by bare name, or fail with one code.
 #[derive(Default)]
 struct Servers {
     tools: Vec<&'static str>,
@@ -37,6 +37,7 @@ impl Tools for Servers {
                 idempotent: false,
                 description: String::new(),
                 parameters: Arc::new(json!({})),
+                output_schema: None,
             }),
             None => Err(Failure::no_effect(
                 "desk.unknown_tool",
@@ -65,7 +66,7 @@ fn add() -> RustTool {
     })
 }
 
-fn over(servers: Servers, tools: impl IntoIterator<Item = RustTool>) -> Toolbox {
+fn toolbox_over(servers: Servers, tools: impl IntoIterator<Item = RustTool>) -> Toolbox {
     let mut toolbox = Toolbox::new(Arc::new(servers), Arc::new(SystemClock)).unwrap();
     for tool in tools {
         toolbox.add(tool).unwrap();
@@ -73,8 +74,8 @@ fn over(servers: Servers, tools: impl IntoIterator<Item = RustTool>) -> Toolbox 
     toolbox
 }
 
-fn holding(tool: RustTool) -> Toolbox {
-    over(Servers::default(), [tool])
+fn toolbox_with(tool: RustTool) -> Toolbox {
+    toolbox_over(Servers::default(), [tool])
 }
 
 const CALLER: Caller = Caller::new(Uuid::from_u128(7), Uuid::from_u128(8));
@@ -98,7 +99,7 @@ async fn refused(toolbox: &Toolbox, tool: &str, arguments: Value) -> Failure {
 
 #[tokio::test]
 async fn a_tool_is_described_and_called() {
-    let toolbox = holding(add());
+    let toolbox = toolbox_with(add());
     for name in ["add", "rust.add"] {
         let facts = toolbox.describe(name).await.unwrap();
         assert_eq!(
@@ -132,7 +133,7 @@ async fn a_tool_is_described_and_called() {
 
 #[tokio::test]
 async fn describing_shares_the_schema() {
-    let toolbox = holding(add());
+    let toolbox = toolbox_with(add());
     let first = toolbox.describe("rust.add").await.unwrap();
     let second = toolbox.describe("rust.add").await.unwrap();
     assert!(Arc::ptr_eq(&first.parameters, &second.parameters));
@@ -140,7 +141,7 @@ async fn describing_shares_the_schema() {
 
 #[tokio::test]
 async fn effects_are_as_declared() {
-    let toolbox = over(
+    let toolbox = toolbox_over(
         Servers::default(),
         [add().read_only(), add().idempotent().server("my-tools")],
     );
@@ -156,7 +157,7 @@ async fn effects_are_as_declared() {
 async fn arguments_that_do_not_fit_are_refused_with_every_complaint() {
     let ran = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ran);
-    let toolbox = holding(RustTool::new("add", "Adds.", move |_, add: Add| {
+    let toolbox = toolbox_with(RustTool::new("add", "Adds.", move |_, add: Add| {
         count.fetch_add(1, Ordering::SeqCst);
         std::future::ready(Ok::<_, ToolError>(add.a + add.b))
     }));
@@ -187,7 +188,7 @@ async fn arguments_that_do_not_fit_are_refused_with_every_complaint() {
 
 #[tokio::test]
 async fn a_handler_that_errs_gives_an_error_reply() {
-    let toolbox = holding(RustTool::new("add", "Adds.", |_, _: Add| async {
+    let toolbox = toolbox_with(RustTool::new("add", "Adds.", |_, _: Add| async {
         Err::<(), _>(ToolError::new("sums.closed", "No sums today."))
     }));
     let reply = toolbox
@@ -213,7 +214,7 @@ async fn a_handler_that_panics_leaves_the_outcome_unknown_and_the_task_alive() {
         assert!(std::hint::black_box(false), "no sums");
         std::future::ready(Ok::<_, ToolError>(()))
     });
-    let toolbox = over(Servers::default(), [in_future, at_once]);
+    let toolbox = toolbox_over(Servers::default(), [in_future, at_once]);
     for tool in ["rust.late", "rust.early"] {
         let failure = refused(&toolbox, tool, json!({})).await;
         assert_eq!(
@@ -236,7 +237,7 @@ async fn a_handler_that_takes_too_long_leaves_the_outcome_unknown_unless_it_only
         slow().server("reader").read_only(),
         slow().server("same").idempotent(),
     ];
-    let toolbox = over(Servers::default(), tools);
+    let toolbox = toolbox_over(Servers::default(), tools);
     for (tool, kind) in [
         ("rust.slow", FailureKind::Unknown),
         ("same.slow", FailureKind::Unknown),
@@ -252,15 +253,15 @@ async fn a_handler_that_takes_too_long_leaves_the_outcome_unknown_unless_it_only
 }
 
 #[tokio::test]
-async fn a_handler_learns_what_the_engine_knows_and_nobody_else_can_say_it() {
-    let toolbox = holding(RustTool::new(
+async fn a_handler_gets_injected_values_that_arguments_cannot_override() {
+    let toolbox = toolbox_with(RustTool::new(
         "who",
         "",
-        |context, given: Map<String, Value>| async move {
+        |context, arguments: Map<String, Value>| async move {
             Ok::<_, ToolError>(json!({
                 "key": context.idempotency_key,
                 "injected": context.injected,
-                "given": given,
+                "given": arguments,
                 "seconds": context.timeout.as_secs(),
             }))
         },
@@ -281,13 +282,13 @@ async fn a_bare_name_that_means_several_tools_is_refused_with_their_names() {
         ..Servers::default()
     };
     for (toolbox, names) in [
-        (over(servers(), [add()]), "rust.add, desk.add"),
+        (toolbox_over(servers(), [add()]), "rust.add, desk.add"),
         (
-            over(Servers::default(), [add(), add().server("sums")]),
+            toolbox_over(Servers::default(), [add(), add().server("sums")]),
             "rust.add, sums.add",
         ),
         (
-            over(
+            toolbox_over(
                 Servers {
                     failure: Some("mcp.ambiguous_tool"),
                     ..Servers::default()
@@ -308,8 +309,8 @@ async fn a_bare_name_that_means_several_tools_is_refused_with_their_names() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_does_not_hide_a_tool_that_is_here() {
-    let toolbox = over(
+async fn an_unreachable_server_does_not_hide_a_rust_tool() {
+    let toolbox = toolbox_over(
         Servers {
             failure: Some(FailureCode::ToolNotReached.as_str()),
             ..Servers::default()
@@ -322,7 +323,7 @@ async fn a_server_that_cannot_be_reached_does_not_hide_a_tool_that_is_here() {
 }
 
 #[tokio::test]
-async fn what_is_not_here_goes_to_the_servers() {
+async fn other_tools_are_forwarded_to_the_servers() {
     let servers = Arc::new(Servers {
         tools: vec!["pay"],
         ..Servers::default()
@@ -336,8 +337,8 @@ async fn what_is_not_here_goes_to_the_servers() {
 }
 
 #[tokio::test]
-async fn a_tool_that_a_rust_server_lacks_is_told_with_those_it_has() {
-    let toolbox = holding(add());
+async fn an_unknown_tool_of_a_rust_server_is_reported_with_the_known_ones() {
+    let toolbox = toolbox_with(add());
     let failure = toolbox.describe("rust.subtract").await.unwrap_err();
     assert_eq!(failure.code, "tool.unknown_tool");
     assert!(failure.message.contains("rust.add"), "{}", failure.message);
@@ -354,8 +355,8 @@ async fn a_tool_that_a_rust_server_lacks_is_told_with_those_it_has() {
 }
 
 #[test]
-fn what_can_be_no_tool_is_refused() {
-    let mut toolbox = holding(add());
+fn invalid_tools_are_rejected() {
+    let mut toolbox = toolbox_with(add());
     let mut code = |tool: RustTool| toolbox.add(tool).unwrap_err().problems[0].code;
     let schema = |schema| {
         RustTool::with_schema("odd", "", schema, |_, _: Map<String, Value>| async {
@@ -378,7 +379,7 @@ fn what_can_be_no_tool_is_refused() {
 
 #[tokio::test]
 async fn the_built_in_tools_are_always_there() {
-    let toolbox = over(Servers::default(), []);
+    let toolbox = toolbox_over(Servers::default(), []);
     let content = |tool: &str, arguments| {
         let request = request(tool, arguments);
         let toolbox = &toolbox;
@@ -409,7 +410,7 @@ async fn the_built_in_tools_are_always_there() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_takes_its_time_and_has_a_limit() {
-    let toolbox = over(Servers::default(), []);
+    let toolbox = toolbox_over(Servers::default(), []);
     let before = tokio::time::Instant::now();
     let mut waiting = request("builtin.wait", json!({ "seconds": MAX_WAIT_SECONDS }));
     waiting.timeout = Duration::from_secs(u64::from(MAX_WAIT_SECONDS) + 1);
@@ -428,7 +429,7 @@ async fn waiting_takes_its_time_and_has_a_limit() {
 }
 
 #[tokio::test]
-async fn a_result_larger_than_allowed_is_told_and_not_copied() {
+async fn a_result_above_the_limits_is_an_error_and_not_copied() {
     let limits = ToolLimits {
         result_bytes: 1_000,
         result_values: 100,
@@ -472,7 +473,7 @@ async fn arguments_that_take_too_long_to_check_never_reach_the_handler() {
             std::future::ready(Ok::<_, ToolError>(()))
         },
     );
-    let toolbox = holding(tool);
+    let toolbox = toolbox_with(tool);
     let list = |count: usize| json!({ "list": vec![1; count] });
     let reply = toolbox.call(&request("rust.sum", list(50_000))).await;
     assert!(!reply.unwrap().is_error);
@@ -493,7 +494,7 @@ fn a_tool_whose_schema_is_too_complex_is_not_added() {
     let tool = RustTool::with_schema("wide", "", schema, |_, _: Map<String, Value>| {
         std::future::ready(Ok::<_, ToolError>(()))
     });
-    let mut toolbox = over(Servers::default(), []);
+    let mut toolbox = toolbox_over(Servers::default(), []);
     let invalid = toolbox.add(tool).unwrap_err();
     assert_eq!(invalid.problems[0].code, "tool.schema_too_complex");
 }

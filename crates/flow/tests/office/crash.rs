@@ -170,5 +170,5 @@ impl Store for Crash {
         }
     }
 
-    convoke_testkit::passes_on!(inner: now submit signal rest);
+    convoke_testkit::delegate!(inner: now submit signal rest);
 }

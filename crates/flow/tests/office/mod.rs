@@ -7,8 +7,8 @@
 )]
 
 pub(crate) mod crash;
-mod desk;
 mod setting;
+mod tool_server;
 mod wire;
 
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use convoke_app::App;
 use convoke_engine::{
     Engine, EngineError, Failure, Live, NewRequest, Question, TaskOutcome, Worker,
 };
-use convoke_flow::{Assistant, Incoming, Performer, PerformerOptions, receive};
+use convoke_flow::{Assistant, IncomingRequest, Performer, PerformerOptions, receive};
 use convoke_llm::ModelClient;
 use convoke_model::UserId;
 use convoke_store::{Entry, Scope, Store, Viewer};
@@ -31,14 +31,14 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 pub(crate) use crash::{Crash, Side, kill_everywhere};
-pub(crate) use desk::{Desk, failure, lost};
 pub(crate) use setting::Setting;
+pub(crate) use tool_server::{FakeToolServer, failure, lost};
 pub(crate) use wire::assert_valid;
 
 pub(crate) struct Office {
     pub(crate) engine: Engine<Assistant>,
     pub(crate) model: ScriptedModel,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) tool_server: Arc<FakeToolServer>,
     pub(crate) app: Arc<App>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) setting: Setting,
@@ -110,7 +110,7 @@ impl Office {
         Self {
             engine,
             model,
-            desk: Arc::new(Desk::default()),
+            tool_server: Arc::new(FakeToolServer::default()),
             app,
             store,
             setting,
@@ -126,7 +126,7 @@ impl Office {
         let assistant = Arc::new(Assistant::new(Arc::clone(&self.app)).unwrap());
         let performer = Performer::new(
             Arc::clone(&assistant),
-            self.desk.clone(),
+            self.tool_server.clone(),
             self.models.clone(),
             Arc::clone(&store),
             Arc::clone(&self.setting.clock),
@@ -161,14 +161,14 @@ impl Office {
     where
         F: Fn(&Value) -> Result<Value, Failure> + Send + Sync + 'static,
     {
-        self.desk.behave(name, move |arguments| {
+        self.tool_server.behave(name, move |arguments| {
             std::future::ready(behaviour(&arguments)).boxed()
         });
     }
 
     /// The calls that reached the tools.
     pub(crate) fn calls(&self) -> Vec<(String, Value)> {
-        self.desk.calls()
+        self.tool_server.calls()
     }
 
     pub(crate) async fn submit(&self, text: &str) -> Uuid {
@@ -193,7 +193,8 @@ impl Office {
         text: &str,
         live: Option<Live>,
     ) -> NewRequest {
-        let mut incoming = Incoming::new(UserId::from(Uuid::from_u128(user)), text).live(live);
+        let mut incoming =
+            IncomingRequest::new(UserId::from(Uuid::from_u128(user)), text).live(live);
         if let Some(conversation) = conversation {
             incoming = incoming.conversation(Uuid::from_u128(conversation));
         }

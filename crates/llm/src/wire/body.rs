@@ -3,10 +3,11 @@
 
 use std::io::{self, Write};
 
-use convoke_model::{Message, Role, ToolCall};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use convoke_model::{BlobHash, LlmConfig, Message, Part, Role, ToolCall};
 use serde::Serialize;
 
-use crate::request::{ChatRequest, Output};
+use crate::request::{ChatRequest, ImageContent, Output};
 
 /// The variant of the format that a model needs, learned from its errors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,14 +23,14 @@ pub(crate) struct Dialect {
 /// The body of a request to one model.
 pub(crate) fn write(
     request: &ChatRequest<'_>,
-    model: &str,
+    config: &LlmConfig,
     dialect: Dialect,
 ) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(expected_size(request));
     out.extend_from_slice(b"{\"model\":");
-    json(&mut out, model)?;
+    json(&mut out, &config.model)?;
     out.extend_from_slice(b",\"messages\":[");
-    messages(&mut out, request)?;
+    messages(&mut out, request, config.images)?;
     out.push(b']');
     if !request.tools.is_empty() {
         for (index, tool) in request.tools.iter().enumerate() {
@@ -81,7 +82,11 @@ fn expected_size(request: &ChatRequest<'_>) -> usize {
     512 + request.system.len() + bytes + tools
 }
 
-fn messages(out: &mut Vec<u8>, request: &ChatRequest<'_>) -> serde_json::Result<()> {
+fn messages(
+    out: &mut Vec<u8>,
+    request: &ChatRequest<'_>,
+    shows_images: bool,
+) -> serde_json::Result<()> {
     let mut first = true;
     if !request.system.is_empty() {
         first = false;
@@ -102,7 +107,10 @@ fn messages(out: &mut Vec<u8>, request: &ChatRequest<'_>) -> serde_json::Result<
             Role::Tool => b"{\"role\":\"tool\",\"content\":",
             Role::System => b"{\"role\":\"system\",\"content\":",
         });
-        if message.content.is_empty() {
+        let has_images = message.parts.iter().any(|part| image(part).is_some());
+        if has_images {
+            with_images(out, message, request.images, shows_images)?;
+        } else if message.content.is_empty() {
             out.extend_from_slice(b"null");
         } else {
             json(out, &message.content)?;
@@ -122,6 +130,53 @@ fn messages(out: &mut Vec<u8>, request: &ChatRequest<'_>) -> serde_json::Result<
         }
         out.push(b'}');
     }
+    Ok(())
+}
+
+fn image(part: &Part) -> Option<(&str, BlobHash, u64)> {
+    match part {
+        Part::Image {
+            media_type,
+            blob,
+            bytes,
+        } => Some((media_type, *blob, *bytes)),
+        _ => None,
+    }
+}
+
+/// The content of a message that carries images: a list of the text and the images. A model that understands none is
+/// told of them in the text.
+fn with_images(
+    out: &mut Vec<u8>,
+    message: &Message,
+    known: &[ImageContent],
+    shows_images: bool,
+) -> serde_json::Result<()> {
+    let mut text = message.content.clone();
+    let mut shown = Vec::new();
+    for (media_type, blob, bytes) in message.parts.iter().filter_map(image) {
+        match known.iter().find(|image| image.blob == blob) {
+            Some(image) if shows_images => shown.push((media_type, image)),
+            _ => {
+                let note =
+                    format!("\n\nAttached image ({media_type}, {bytes} bytes), which is not shown");
+                text.push_str(&note);
+            }
+        }
+    }
+    if shown.is_empty() {
+        return json(out, &text);
+    }
+    out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
+    json(out, &text)?;
+    out.push(b'}');
+    for (media_type, image) in shown {
+        out.extend_from_slice(b",{\"type\":\"image_url\",\"image_url\":{\"url\":");
+        let content = BASE64_STANDARD.encode(&image.content);
+        json(out, &format!("data:{media_type};base64,{content}"))?;
+        out.extend_from_slice(b"}}");
+    }
+    out.push(b']');
     Ok(())
 }
 
@@ -213,6 +268,7 @@ impl Write for JsonStringWriter<'_> {
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
+    use std::sync::Arc;
 
     use convoke_model::{LlmConfig, MessageFields, Name, ToolCallFields};
     use jiff::Timestamp;
@@ -241,12 +297,54 @@ mod tests {
     }
 
     fn written(request: &ChatRequest<'_>, dialect: Dialect) -> Value {
-        serde_json::from_slice(&write(request, "the \"model\"", dialect).unwrap()).unwrap()
+        written_for(&model(false), request, dialect)
+    }
+
+    fn model(images: bool) -> LlmConfig {
+        let config = json!({ "endpoint": "http://m", "model": "the \"model\"", "images": images });
+        serde_json::from_value(config).unwrap()
+    }
+
+    fn written_for(model: &LlmConfig, request: &ChatRequest<'_>, dialect: Dialect) -> Value {
+        serde_json::from_slice(&write(request, model, dialect).unwrap()).unwrap()
     }
 
     fn messages_of(messages: &[Message]) -> Value {
         let request = ChatRequest::new(NO_MODELS, messages);
         written(&request, Dialect::default())["messages"].clone()
+    }
+
+    #[test]
+    fn a_model_is_shown_an_image_or_told_of_it() {
+        let (blob, content): (BlobHash, Arc<[u8]>) =
+            (BlobHash::of_digest([7; 32]), [1_u8, 2, 3].into());
+        let message = Message::new(MessageFields {
+            parts: vec![Part::Image {
+                media_type: "image/png".into(),
+                blob,
+                bytes: 3,
+            }],
+            ..MessageFields::draft(Role::User, "What is this?", AT)
+        });
+        let messages = [message.unwrap()];
+        let images = [ImageContent { blob, content }];
+        let request = ChatRequest {
+            images: &images,
+            ..ChatRequest::new(NO_MODELS, &messages)
+        };
+        let content = |images| {
+            let written = written_for(&model(images), &request, Dialect::default());
+            written["messages"][0]["content"].clone()
+        };
+        assert_eq!(
+            content(true),
+            json!([
+                { "type": "text", "text": "What is this?" },
+                { "type": "image_url", "image_url": { "url": "data:image/png;base64,AQID" } },
+            ])
+        );
+        let told = "What is this?\n\nAttached image (image/png, 3 bytes), which is not shown";
+        assert_eq!(content(false), json!(told));
     }
 
     #[test]

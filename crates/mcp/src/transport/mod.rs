@@ -1,6 +1,7 @@
 //! The three transports, and the tracking of sent requests that they share.
 
 mod body;
+mod child_end;
 mod http;
 mod sse;
 mod stdio;
@@ -14,6 +15,7 @@ use ::http::{HeaderName, HeaderValue};
 use convoke_model::UrlConfig;
 use rmcp::model::{ClientJsonRpcMessage, GetMeta, JsonRpcMessage};
 
+pub(crate) use child_end::WatchedChild;
 pub(crate) use http::open as open_http;
 pub(crate) use sse::SseTransport;
 pub(crate) use stdio::StdioTransport;

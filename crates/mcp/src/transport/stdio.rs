@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,17 @@ use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
-use tokio::task::JoinSet;
 
+use super::child_end::WatchedChild;
 use super::tracked::{DeliveryError, EndReason, SendOutcome};
 use super::wire::{self, END_BYTES, MessageLimits};
 use crate::options::Options;
 
 /// The command that means the running binary.
 const SELF: &str = "convoke";
-
-/// Limit of one logged line of a child's error output, in bytes.
-const MAX_LOGGED_LINE: usize = 8 * 1024;
 
 /// Limit of a line that is read just to find its end, as a multiple of the message limit.
 const MAX_DROPPED_FACTOR: usize = 8;
@@ -52,8 +49,7 @@ pub(crate) struct StdioTransport {
     /// Whether it has not answered since the last request.
     is_silent: bool,
     shutdown_grace: Duration,
-    /// Owns the task that logs the child's error output.
-    _log: JoinSet<()>,
+    watched: WatchedChild,
 }
 
 /// One line of a child's output.
@@ -70,8 +66,13 @@ pub(crate) enum WriteError {
     Json(#[from] serde_json::Error),
     #[error("the server's input is closed")]
     Closed,
-    #[error("the server stopped reading after {written} bytes: {error}")]
-    Io { written: usize, error: io::Error },
+    #[error("{}", exit.clone().unwrap_or_else(|| format!("the server stopped reading after {written} bytes: {error}")))]
+    Io {
+        written: usize,
+        error: io::Error,
+        /// How the child exited, if it did.
+        exit: Option<String>,
+    },
 }
 
 impl DeliveryError for WriteError {
@@ -92,7 +93,12 @@ impl DeliveryError for WriteError {
 impl StdioTransport {
     /// Starts the child process with the inherited and declared environment variables.
     pub(crate) fn start(server: &str, config: &StdioConfig, options: &Options) -> io::Result<Self> {
-        let mut child = Command::new(program(config, options))
+        let folder = folder(config, options)?;
+        let mut command = Command::new(program(config, options, folder.as_deref()));
+        if let Some(folder) = folder {
+            command.current_dir(folder);
+        }
+        let mut child = command
             .args(&config.args)
             .env_clear()
             .envs(
@@ -114,8 +120,7 @@ impl StdioTransport {
         let input = child.stdin.take().ok_or_else(missing)?;
         let output = child.stdout.take().ok_or_else(missing)?;
         let errors = child.stderr.take().ok_or_else(missing)?;
-        let mut log = JoinSet::new();
-        log.spawn(log_lines(server.to_owned(), errors));
+        let watched = WatchedChild::watch(server, child.id(), errors);
         Ok(Self {
             server: server.to_owned(),
             child,
@@ -128,8 +133,13 @@ impl StdioTransport {
             bytes_without_message: 0,
             is_silent: false,
             shutdown_grace: options.shutdown_grace,
-            _log: log,
+            watched,
         })
+    }
+
+    /// The child, to be asked how it ended.
+    pub(crate) fn watched(&self) -> WatchedChild {
+        self.watched.clone()
     }
 
     /// The next line without its end. Keeps what was read if the call is cancelled.
@@ -184,7 +194,7 @@ impl StdioTransport {
     }
 
     /// Waits for the child to exit. One with an open request is probably stuck and also gets a signal.
-    async fn end(&mut self) -> io::Result<ExitStatus> {
+    async fn exited(&mut self) -> io::Result<ExitStatus> {
         if self.is_silent {
             let ended = tokio::time::timeout(STUCK_GRACE, self.child.wait()).await;
             if let Ok(ended) = ended {
@@ -228,7 +238,7 @@ impl Transport<RoleClient> for StdioTransport {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), WriteError>> + Send + 'static {
-        let input = Arc::clone(&self.input);
+        let (input, end) = (Arc::clone(&self.input), Arc::clone(self.watched.end()));
         self.is_silent |= matches!(message, JsonRpcMessage::Request(_));
         async move {
             let mut line = serde_json::to_vec(&message)?;
@@ -236,22 +246,24 @@ impl Transport<RoleClient> for StdioTransport {
             let mut input = input.lock().await;
             let input = input.as_mut().ok_or(WriteError::Closed)?;
             let mut written = 0;
-            while written < line.len() {
-                match input.write(&line[written..]).await {
-                    Ok(0) => {
-                        return Err(WriteError::Io {
-                            written,
-                            error: io::ErrorKind::WriteZero.into(),
-                        });
+            let error = loop {
+                if written == line.len() {
+                    match input.flush().await {
+                        Ok(()) => return Ok(()),
+                        Err(error) => break error,
                     }
-                    Ok(count) => written += count,
-                    Err(error) => return Err(WriteError::Io { written, error }),
                 }
-            }
-            input
-                .flush()
-                .await
-                .map_err(|error| WriteError::Io { written, error })
+                match input.write(&line[written..]).await {
+                    Ok(0) => break io::ErrorKind::WriteZero.into(),
+                    Ok(count) => written += count,
+                    Err(error) => break error,
+                }
+            };
+            Err(WriteError::Io {
+                written,
+                error,
+                exit: end.exit().await,
+            })
         }
     }
 
@@ -278,7 +290,10 @@ impl Transport<RoleClient> for StdioTransport {
                     }
                 }
                 Ok(None) => {
-                    tracing::debug!(server = self.server, "the server closed its output");
+                    let exit = self.watched.end().exit().await;
+                    let reason = exit.unwrap_or_else(|| "it closed its output".to_owned());
+                    tracing::debug!(server = self.server, reason, "the server's output ended");
+                    self.reason = Some(reason);
                     return None;
                 }
                 Err(error) => {
@@ -296,7 +311,7 @@ impl Transport<RoleClient> for StdioTransport {
         if let Ok(mut input) = tokio::time::timeout(self.shutdown_grace, self.input.lock()).await {
             input.take();
         }
-        let ended = tokio::time::timeout(self.shutdown_grace, self.end()).await;
+        let ended = tokio::time::timeout(self.shutdown_grace, self.exited()).await;
         match ended {
             Ok(Ok(status)) => tracing::debug!(server = self.server, %status, "the server ended"),
             Ok(Err(error)) => {
@@ -316,32 +331,30 @@ impl Transport<RoleClient> for StdioTransport {
     }
 }
 
-fn program(config: &StdioConfig, options: &Options) -> PathBuf {
-    match &options.self_exe {
-        Some(own) if config.command == SELF => own.clone(),
+/// The program. With a working directory, a relative path is relative to it.
+fn program(config: &StdioConfig, options: &Options, folder: Option<&Path>) -> PathBuf {
+    match (&options.self_exe, folder) {
+        (Some(own), _) if config.command == SELF => own.clone(),
+        (_, Some(folder)) if config.command.contains('/') => folder.join(&config.command),
         _ => PathBuf::from(&config.command),
     }
 }
 
-async fn log_lines(server: String, errors: impl AsyncRead + Unpin) {
-    let mut lines = BufReader::new(errors);
-    let mut line = Vec::new();
-    // The rest of a long line is read and dropped, because a full pipe would block the child.
-    while let Ok(chunk) = lines.fill_buf().await {
-        if chunk.is_empty() {
-            break;
-        }
-        let end = chunk.iter().position(|byte| *byte == b'\n');
-        let length = end.unwrap_or(chunk.len());
-        let room = MAX_LOGGED_LINE.saturating_sub(line.len());
-        line.extend_from_slice(&chunk[..length.min(room)]);
-        lines.consume(length + usize::from(end.is_some()));
-        if end.is_some() {
-            tracing::debug!(server, "{}", String::from_utf8_lossy(&line).trim_end());
-            line.clear();
-        }
+/// The working directory that the app names.
+fn folder(config: &StdioConfig, options: &Options) -> io::Result<Option<PathBuf>> {
+    let Some(cwd) = &config.cwd else {
+        return Ok(None);
+    };
+    let folder = match &options.app_folder {
+        Some(app) => app.join(cwd),
+        None => std::path::absolute(cwd)?,
+    };
+    if folder.is_dir() {
+        return Ok(Some(folder));
     }
-    if !line.is_empty() {
-        tracing::debug!(server, "{}", String::from_utf8_lossy(&line).trim_end());
-    }
+    let message = format!(
+        "its working directory `{}` is not a folder (cwd)",
+        folder.display()
+    );
+    Err(io::Error::new(io::ErrorKind::NotFound, message))
 }

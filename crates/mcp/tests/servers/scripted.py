@@ -97,8 +97,9 @@ def listed(request):
     send({"id": request["id"], "result": result})
 
 
+starts_before = os.path.exists(log_path)
 log("start", os.getpid())
-if mode == "crash":
+if mode == "crash" or (mode == "crash_later" and starts_before):
     sys.exit("crashing, as asked")
 if mode == "stubborn":
     # Keeps running after its input is closed, and so does the process it starts.

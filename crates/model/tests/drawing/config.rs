@@ -22,6 +22,7 @@ pub(crate) fn llm_config(draw: &mut Draw) -> LlmConfig {
         model: draw.text(),
         api_key: draw.maybe(Draw::text),
         context_tokens: draw.count(),
+        images: draw.flag(),
         prices: draw.maybe(prices),
     }
 }
@@ -92,6 +93,7 @@ pub(crate) fn reference(draw: &mut Draw) -> Reference {
         items: draw.text(),
         id: draw.text(),
         label: draw.text(),
+        kind: draw.maybe(Draw::name),
         nouns: draw.list(Draw::text),
         none: draw.text(),
         many: draw.text(),
@@ -122,6 +124,7 @@ pub(crate) fn shown(draw: &mut Draw) -> ShownItems {
         items: draw.maybe(Draw::text),
         id: draw.text(),
         label: draw.text(),
+        kind: draw.maybe(Draw::name),
     }
 }
 
@@ -170,6 +173,7 @@ pub(crate) fn stdio_config(draw: &mut Draw) -> StdioConfig {
             .list(|draw| (draw.text(), draw.text()))
             .into_iter()
             .collect(),
+        cwd: draw.maybe(Draw::name).map(|name| name.to_string()),
     }
 }
 
@@ -196,6 +200,8 @@ pub(crate) fn tool_settings(draw: &mut Draw) -> ToolSettings {
         timeout_seconds: draw.maybe(Draw::count),
         fallback_tools: texts(draw),
         approval: approval(draw),
+        approval_question: draw.maybe(Draw::text),
+        approvers: draw.maybe(|_| Approvers::default()),
         verify: draw.maybe(verify),
     }
 }
@@ -230,24 +236,6 @@ pub(crate) fn mcp_server(draw: &mut Draw) -> McpServer {
     .unwrap()
 }
 
-pub(crate) fn tool(draw: &mut Draw) -> Tool {
-    let schema = json!({ "type": "object", "properties": { "title": { "type": "string" } } });
-    Tool::new(ToolFields {
-        name: draw.text(),
-        server: draw.name(),
-        description: draw.text(),
-        input_schema: schema.clone(),
-        output_schema: draw.flag().then_some(schema),
-        timeout_seconds: draw.count(),
-        fallback_tools: texts(draw),
-        read_only: draw.flag(),
-        idempotent: draw.flag(),
-        approval: approval(draw),
-        verify: draw.maybe(verify),
-    })
-    .unwrap()
-}
-
 pub(crate) fn domain(draw: &mut Draw) -> Domain {
     let name = draw.name();
     let mut related_domains = draw.names();
@@ -260,6 +248,7 @@ pub(crate) fn domain(draw: &mut Draw) -> Domain {
         examples: draw.list(Draw::text),
         keywords: draw.list(|draw| format!("word {}", draw.text())),
         mcp_tools: texts(draw).into_iter().map(DomainTool::Tool).collect(),
+        suggestions: texts(draw),
         related_domains,
         enabled: draw.flag(),
     })
@@ -286,6 +275,7 @@ pub(crate) fn domain_tool(draw: &mut Draw) -> DomainTool {
         follows: draw.names(),
         gives: draw.text(),
         shows: draw.maybe(Draw::text),
+        unused: draw.text(),
         conversation: draw.text(),
         poll: draw.maybe(poll),
     }))
@@ -491,7 +481,6 @@ pub(crate) fn retention_policy(draw: &mut Draw) -> RetentionPolicy {
             .into_iter()
             .filter(|(state, _)| state.is_final())
             .collect(),
-        redis_ttl_ms: draw.count().into(),
     })
     .unwrap()
 }
@@ -536,10 +525,4 @@ pub(crate) fn dispatch_options(draw: &mut Draw) -> DispatchOptions {
         context_turns: draw.count() % (MAX_CONTEXT_TURNS + 1),
     })
     .unwrap()
-}
-
-pub(crate) fn deadlines(draw: &mut Draw) -> Deadlines {
-    let tool_ms = u64::from(draw.count());
-    let task_ms = tool_ms + u64::from(draw.number());
-    Deadlines::new(DeadlinesFields { task_ms, tool_ms }).unwrap()
 }

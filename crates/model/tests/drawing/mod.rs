@@ -2,11 +2,9 @@
 //! so every value is valid and everything the rules leave open varies.
 
 mod config;
-mod quality;
 mod runtime;
 
 pub(crate) use config::*;
-pub(crate) use quality::*;
 pub(crate) use runtime::*;
 
 use convoke_model::{Channel, Confidence, Name, UserId};

@@ -2,7 +2,9 @@
 
 use convoke_model::*;
 
-use super::{Draw, execution_plan, formatted_response, scorecard};
+use serde_json::{Map, json};
+
+use super::Draw;
 
 pub(crate) fn role(draw: &mut Draw) -> Role {
     draw.pick(&[Role::User, Role::Assistant, Role::Tool, Role::System])
@@ -113,66 +115,6 @@ pub(crate) fn task_status(draw: &mut Draw) -> TaskStatus {
     }
 }
 
-pub(crate) fn artifact_part(draw: &mut Draw) -> ArtifactPart {
-    match draw.byte() % 3 {
-        0 => ArtifactPart::Text { text: draw.text() },
-        1 => ArtifactPart::Data { data: draw.json() },
-        _ => {
-            let remote = draw.flag();
-            ArtifactPart::File {
-                url: remote.then(|| draw.text()),
-                bytes: (!remote).then(|| draw.text()),
-                media_type: draw.maybe(Draw::text),
-                filename: draw.maybe(Draw::text),
-            }
-        }
-    }
-}
-
-pub(crate) fn artifact(draw: &mut Draw) -> Artifact {
-    Artifact::new(ArtifactFields {
-        artifact_id: draw.text(),
-        name: draw.maybe(Draw::text),
-        description: draw.maybe(Draw::text),
-        parts: draw.some(artifact_part),
-        metadata: draw.map(),
-    })
-    .unwrap()
-}
-
-fn work_for(task: uuid::Uuid, draw: &mut Draw) -> Work {
-    let scorecard = draw.maybe(scorecard).map(|scorecard| {
-        scorecard
-            .with(|scorecard| scorecard.request_id = task)
-            .unwrap()
-    });
-    let validation_result = scorecard
-        .as_ref()
-        .filter(|scorecard| scorecard.evaluated_at.is_some())
-        .map(|scorecard| ValidationResult::of(scorecard).unwrap());
-    Work {
-        decision: draw.maybe(decision),
-        execution_plan: draw
-            .maybe(execution_plan)
-            .map(|plan| plan.with(|plan| plan.request_id = task).unwrap()),
-        scorecard,
-        data: draw.map(),
-        composed_response: draw.maybe(answer),
-        formatted_response: draw.maybe(formatted_response).map(|response| {
-            response
-                .with(|response| response.request_id = task)
-                .unwrap()
-        }),
-        validation_result,
-        refinement_count: u32::from(draw.flag()),
-    }
-}
-
-pub(crate) fn work(draw: &mut Draw) -> Work {
-    let task = draw.id();
-    work_for(task, draw)
-}
-
 pub(crate) fn task(draw: &mut Draw) -> Task {
     let status = task_status(draw);
     let state = status.state;
@@ -183,15 +125,15 @@ pub(crate) fn task(draw: &mut Draw) -> Task {
     let failed = matches!(state, TaskState::Canceled | TaskState::Rejected) && draw.flag();
     Task::new(TaskFields {
         id,
-        session_id: draw.id(),
+        session_id: draw.maybe(Draw::id),
         owner: draw.maybe(Draw::user),
         description: draw.text(),
         status,
         assigned_agent: draw.maybe(Draw::name),
         parent_task_id: draw.maybe(Draw::id).filter(|parent| *parent != id),
         history: draw.list(message),
-        artifacts: draw.list(artifact),
-        work: work_for(id, draw),
+        decision: draw.maybe(decision),
+        answer: draw.maybe(answer),
         result: (state == TaskState::Completed).then(|| draw.text()),
         error: (state == TaskState::Failed || failed).then(|| draw.text()),
         tags: draw.list(Draw::text),
@@ -199,7 +141,6 @@ pub(crate) fn task(draw: &mut Draw) -> Task {
         created_at,
         started_at: (state != TaskState::Submitted && draw.flag()).then_some(started),
         completed_at: state.is_final().then_some(completed),
-        metadata: draw.map(),
     })
     .unwrap()
 }
@@ -300,8 +241,9 @@ pub(crate) fn answer(draw: &mut Draw) -> Answer {
         tool_calls,
         suggestions: draw.list(Draw::text),
         confidence: reliance(draw),
-        partial: draw.flag(),
-        total_ms: draw.number().into(),
+        warnings: draw.list(Draw::text),
+        partial_results: draw.flag(),
+        total_execution_time_ms: draw.number().into(),
         metadata: draw.map(),
     })
     .unwrap()
@@ -319,74 +261,12 @@ pub(crate) fn agent_result(draw: &mut Draw) -> AgentResult {
     .unwrap()
 }
 
-pub(crate) fn state_update(draw: &mut Draw) -> StateUpdate {
-    StateUpdate {
-        messages: draw.list(message),
-        next_action: draw.maybe(Draw::text),
-        current_agent: draw.maybe(Draw::name),
-        routing_key: draw.maybe(Draw::text),
-        pending_operations: draw.maybe(|draw| draw.list(Draw::json)),
-        metadata: draw.maybe(Draw::map),
-    }
-}
-
-pub(crate) fn state(draw: &mut Draw) -> State {
-    let mut state = State::begin(draw.list(message), draw.time());
-    state.update(state_update(draw));
-    state
-}
-
 pub(crate) fn feedback_action(draw: &mut Draw) -> FeedbackAction {
     draw.pick(&[
         FeedbackAction::Approve,
         FeedbackAction::Reject,
         FeedbackAction::Modify,
     ])
-}
-
-pub(crate) fn human_feedback(draw: &mut Draw) -> HumanFeedback {
-    let action = feedback_action(draw);
-    let modify = action == FeedbackAction::Modify;
-    HumanFeedback::new(HumanFeedbackFields {
-        action,
-        message: draw.maybe(Draw::text),
-        state_updates: if modify {
-            state_update(draw)
-        } else {
-            StateUpdate::default()
-        },
-        arguments: modify.then(|| draw.map()),
-    })
-    .unwrap()
-}
-
-pub(crate) fn checkpoint_phase(draw: &mut Draw) -> CheckpointPhase {
-    use CheckpointPhase::{AwaitingHuman, Created, Resumed};
-    draw.pick(&[Created, AwaitingHuman, Resumed])
-}
-
-pub(crate) fn checkpoint(draw: &mut Draw) -> Checkpoint {
-    let phase = checkpoint_phase(draw);
-    let created_at = draw.time();
-    let checkpoint = Checkpoint::new(CheckpointFields {
-        checkpoint_id: draw.id(),
-        task_id: draw.id(),
-        state: state(draw),
-        position: draw.name(),
-        sequence: draw.number().into(),
-        created_at,
-        awaiting_human: phase != CheckpointPhase::Created,
-        feedback: None,
-        resumed_at: None,
-    })
-    .unwrap();
-    match phase {
-        CheckpointPhase::Resumed => {
-            let at = draw.after(created_at);
-            checkpoint.answer(human_feedback(draw), at).unwrap()
-        }
-        CheckpointPhase::Created | CheckpointPhase::AwaitingHuman => checkpoint,
-    }
 }
 
 pub(crate) fn step_status(draw: &mut Draw) -> StepStatus {
@@ -462,24 +342,61 @@ pub(crate) fn session_status(draw: &mut Draw) -> SessionStatus {
     ])
 }
 
-pub(crate) fn sub_agent_session(draw: &mut Draw) -> SubAgentSession {
-    // Setting the last bit keeps the two ids different.
-    let parent = uuid::Uuid::from_u128(draw.id().as_u128() | 1);
-    let own = uuid::Uuid::from_u128(draw.id().as_u128() & !1);
-    let session =
-        SubAgentSession::begin(own, parent, draw.name(), draw.text(), draw.time()).unwrap();
-    let message = draw.list(message);
-    let session = message
-        .into_iter()
-        .try_fold(session, SubAgentSession::say)
-        .unwrap();
-    match session_status(draw) {
-        SessionStatus::Running => session,
-        SessionStatus::Completed => session.complete(draw.text()).unwrap(),
-        SessionStatus::Failed => session.fail(draw.text()).unwrap(),
+pub(crate) fn state(draw: &mut Draw) -> State {
+    State {
+        messages: draw.list(message),
+        next_action: draw.maybe(Draw::text),
+        current_agent: draw.maybe(Draw::name),
+        routing_key: draw.maybe(Draw::text),
+        pending_operations: draw.list(Draw::json),
+        started_at: draw.maybe(Draw::time),
+        metadata: draw.map(),
     }
 }
 
+pub(crate) fn answerer(draw: &mut Draw) -> Answerer {
+    Answerer {
+        user: draw.user(),
+        role: draw.pick(&[UserRole::User, UserRole::Operator, UserRole::Admin]),
+    }
+}
+
+pub(crate) fn human_feedback(draw: &mut Draw) -> HumanFeedback {
+    let action = feedback_action(draw);
+    let modify = action == FeedbackAction::Modify;
+    HumanFeedback::new(HumanFeedbackFields {
+        action,
+        message: draw.maybe(Draw::text),
+        state_updates: if modify { draw.map() } else { Map::new() },
+        arguments: modify.then(|| draw.map()),
+        result: modify.then(|| json!(draw.text())),
+        by: draw.maybe(answerer),
+    })
+    .unwrap()
+}
+
+pub(crate) fn checkpoint(draw: &mut Draw) -> Checkpoint {
+    let created_at = draw.time();
+    let feedback = draw.maybe(human_feedback);
+    Checkpoint::new(CheckpointFields {
+        checkpoint_id: draw.id(),
+        task_id: draw.id(),
+        state: state(draw),
+        position: draw.name(),
+        sequence: draw.number().into(),
+        created_at,
+        awaiting_human: feedback.is_none() && draw.flag(),
+        resumed_at: feedback.is_some().then(|| draw.after(created_at)),
+        feedback,
+    })
+    .unwrap()
+}
+
 pub(crate) fn sub_agent_session_info(draw: &mut Draw) -> SubAgentSessionInfo {
-    sub_agent_session(draw).info()
+    SubAgentSessionInfo {
+        session_id: draw.id(),
+        agent: draw.name(),
+        message_count: usize::from(draw.byte()),
+        status: session_status(draw),
+    }
 }

@@ -8,7 +8,6 @@
 mod checks;
 mod config;
 mod coverage;
-mod quality;
 mod runtime;
 
 use serde::de::DeserializeOwned;

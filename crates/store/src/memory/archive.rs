@@ -1,4 +1,4 @@
-//! Tasks on their way out of memory, and into it.
+//! Export and import of tasks in memory.
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use super::{Inner, StoredSignal, StoredTask};
 use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
 use crate::definition::Definition;
 use crate::error::StoreError;
+use crate::journal::Batch;
 use crate::signal::Signal;
 use crate::viewer::Viewer;
 
 impl Inner {
-    /// Keeps a definition. What is trusted takes the place of what is not.
+    /// Stores a definition. A trusted one replaces an untrusted one.
     pub(super) fn keep(&mut self, definition: Arc<Definition>) {
         let known = self.definitions.get(&definition.hash);
         if known.is_none_or(|known| !known.trusted && definition.trusted) {
@@ -25,34 +26,34 @@ impl Inner {
     pub(super) fn trust(&mut self, hash: &str) -> bool {
         let known = self.definitions.get_mut(hash);
         known
-            .map(|kept| Arc::make_mut(kept).trusted = true)
+            .map(|stored| Arc::make_mut(stored).trusted = true)
             .is_some()
     }
 
     pub(super) fn take_out(&self, task: Uuid) -> Result<Option<Archive>, StoreError> {
-        let Some(kept) = self.kept(task) else {
+        let Some(stored) = self.stored(task) else {
             return Ok(None);
         };
-        let conversation = kept.record.conversation;
+        let conversation = stored.record.conversation;
         let conversation = conversation.and_then(|id| self.conversations.get(&id));
-        let signals = kept.inbox.iter().map(|kept| ArchivedSignal {
-            key: kept.key.clone(),
-            kind: kept.signal.kind.clone(),
-            payload: kept.signal.payload.clone(),
-            at: kept.signal.at,
-            consumed: kept.consumed,
+        let signals = stored.inbox.iter().map(|stored| ArchivedSignal {
+            key: stored.key.clone(),
+            kind: stored.signal.kind.clone(),
+            payload: stored.signal.payload.clone(),
+            at: stored.signal.at,
+            consumed: stored.consumed,
         });
         Ok(Some(Archive {
-            record: kept.record.clone(),
-            key: kept.key.clone(),
-            fingerprint: kept.fingerprint.clone(),
-            conversation: conversation.map(|kept| ArchivedConversation {
-                channel: kept.channel,
-                created_at: kept.created_at,
-                updated_at: kept.updated_at,
+            record: stored.record.clone(),
+            key: stored.key.clone(),
+            fingerprint: stored.fingerprint.clone(),
+            conversation: conversation.map(|stored| ArchivedConversation {
+                channel: stored.channel,
+                created_at: stored.created_at,
+                updated_at: stored.updated_at,
             }),
-            entries: kept.entries(1..=u64::MAX)?,
-            messages: kept.messages()?,
+            entries: stored.entries(1..=u64::MAX)?,
+            messages: stored.messages()?,
             signals: signals.collect(),
             blobs: self.blobs_of(&Viewer::System, task),
         }))
@@ -77,7 +78,7 @@ impl Inner {
         }
         self.submitted += 1;
         let ordinal = self.submitted;
-        let mut kept = StoredTask {
+        let mut stored = StoredTask {
             record: archive.record.clone(),
             key: archive.key.clone(),
             fingerprint: archive.fingerprint.clone(),
@@ -85,15 +86,15 @@ impl Inner {
             messages: Vec::new(),
             inbox: Vec::new(),
         };
-        kept.record.ordinal = ordinal;
-        kept.record.worker = None;
-        kept.record.seq = 0;
+        stored.record.ordinal = ordinal;
+        stored.record.worker = None;
+        stored.record.seq = 0;
         for (entry, messages) in archive.steps() {
-            kept.write(vec![entry], messages);
+            stored.write(&Arc::new(Batch::of(vec![entry], messages)));
         }
         for signal in archive.signals {
             self.signals += 1;
-            kept.inbox.push(StoredSignal {
+            stored.inbox.push(StoredSignal {
                 signal: Signal {
                     id: self.signals,
                     kind: signal.kind,
@@ -104,7 +105,7 @@ impl Inner {
                 consumed: signal.consumed,
             });
         }
-        self.insert(kept);
+        self.insert(stored);
         for blob in &archive.blobs {
             self.keep_blob(ordinal, blob);
         }
@@ -113,14 +114,20 @@ impl Inner {
     }
 
     fn bring_in_conversation(&mut self, archive: &Archive) -> Result<(), StoreError> {
-        let (Some(id), Some(told)) = (archive.record.conversation, &archive.conversation) else {
+        let (Some(id), Some(archived)) = (archive.record.conversation, &archive.conversation)
+        else {
             return Ok(());
         };
         let record = &archive.record;
-        let new = Conversation::new(record.owner, &record.app, told.channel, told.created_at);
-        let kept = self.own_conversation(id, new)?;
-        kept.created_at = kept.created_at.min(told.created_at);
-        kept.updated_at = kept.updated_at.max(told.updated_at);
+        let new = Conversation::new(
+            record.owner,
+            &record.app,
+            archived.channel,
+            archived.created_at,
+        );
+        let stored = self.own_conversation(id, new)?;
+        stored.created_at = stored.created_at.min(archived.created_at);
+        stored.updated_at = stored.updated_at.max(archived.updated_at);
         Ok(())
     }
 }

@@ -9,12 +9,11 @@ use uuid::Uuid;
 
 use super::Inner;
 use crate::blob::{Blob, BlobInfo, BlobRange};
-use crate::journal::NewMessage;
 use crate::viewer::Viewer;
 
-/// A blob goes with the last task that names it.
+/// A blob, which is removed with the last task that names it.
 #[derive(Debug)]
-pub(super) struct KeptBlob {
+pub(super) struct StoredBlob {
     content: Arc<[u8]>,
     /// The ordinals of the tasks that name it.
     tasks: BTreeSet<u64>,
@@ -22,7 +21,7 @@ pub(super) struct KeptBlob {
 
 impl Inner {
     pub(super) fn put_blob(&mut self, viewer: &Viewer, task: Uuid, blob: &Blob) -> bool {
-        let Some(ordinal) = self.seen(viewer, task).map(|kept| kept.record.ordinal) else {
+        let Some(ordinal) = self.seen(viewer, task).map(|stored| stored.record.ordinal) else {
             return false;
         };
         self.keep_blob(ordinal, blob);
@@ -30,57 +29,63 @@ impl Inner {
     }
 
     pub(super) fn keep_blob(&mut self, ordinal: u64, blob: &Blob) {
-        let kept = self.blobs.entry(blob.hash()).or_insert_with(|| KeptBlob {
+        let stored = self.blobs.entry(blob.hash()).or_insert_with(|| StoredBlob {
             content: Arc::clone(blob.content()),
             tasks: BTreeSet::new(),
         });
-        kept.tasks.insert(ordinal);
+        stored.tasks.insert(ordinal);
     }
 
-    /// Notes the blobs that a task's messages carry: only what another task of the same owner and app names already.
-    pub(super) fn name_carried(&mut self, ordinal: u64, messages: &[NewMessage]) {
-        let Some(task) = self.tasks.get(&ordinal).map(|kept| &kept.record) else {
+    /// Records the blobs in a task's messages, if another task of the same owner and app names them already.
+    pub(super) fn name_carried(&mut self, ordinal: u64, blobs: &[BlobHash]) {
+        if blobs.is_empty() {
+            return;
+        }
+        let Some(task) = self.tasks.get(&ordinal).map(|stored| &stored.record) else {
             return;
         };
-        for hash in messages.iter().flat_map(|message| &message.blobs) {
-            let Some(kept) = self.blobs.get_mut(hash) else {
+        for hash in blobs {
+            let Some(stored) = self.blobs.get_mut(hash) else {
                 continue;
             };
-            let others = kept.tasks.iter().filter_map(|other| self.tasks.get(other));
+            let others = stored
+                .tasks
+                .iter()
+                .filter_map(|other| self.tasks.get(other));
             let mut others = others.map(|other| &other.record);
             if others.any(|other| other.owner == task.owner && other.app == task.app) {
-                kept.tasks.insert(ordinal);
+                stored.tasks.insert(ordinal);
             }
         }
     }
 
     pub(super) fn release_blobs(&mut self, ordinal: u64) {
-        self.blobs.retain(|_, kept| {
-            kept.tasks.remove(&ordinal);
-            !kept.tasks.is_empty()
+        self.blobs.retain(|_, stored| {
+            stored.tasks.remove(&ordinal);
+            !stored.tasks.is_empty()
         });
     }
 
     pub(super) fn blobs_of(&self, viewer: &Viewer, task: Uuid) -> Vec<Blob> {
-        let Some(ordinal) = self.seen(viewer, task).map(|kept| kept.record.ordinal) else {
+        let Some(ordinal) = self.seen(viewer, task).map(|stored| stored.record.ordinal) else {
             return Vec::new();
         };
         let named = self.blobs.values();
-        let named = named.filter(|kept| kept.tasks.contains(&ordinal));
+        let named = named.filter(|stored| stored.tasks.contains(&ordinal));
         named
-            .map(|kept| Blob::of(Arc::clone(&kept.content)))
+            .map(|stored| Blob::of(Arc::clone(&stored.content)))
             .collect()
     }
 
     pub(super) fn blob_infos(&self, viewer: &Viewer, task: Uuid) -> Vec<BlobInfo> {
-        let Some(ordinal) = self.seen(viewer, task).map(|kept| kept.record.ordinal) else {
+        let Some(ordinal) = self.seen(viewer, task).map(|stored| stored.record.ordinal) else {
             return Vec::new();
         };
         let named = self.blobs.iter();
-        let named = named.filter(|(_, kept)| kept.tasks.contains(&ordinal));
-        let infos = named.map(|(hash, kept)| BlobInfo {
+        let named = named.filter(|(_, stored)| stored.tasks.contains(&ordinal));
+        let infos = named.map(|(hash, stored)| BlobInfo {
             hash: *hash,
-            bytes: kept.content.len() as u64,
+            bytes: stored.content.len() as u64,
         });
         infos.collect()
     }
@@ -94,13 +99,13 @@ impl Inner {
     ) -> Option<BlobRange> {
         let ordinal = self.seen(viewer, task)?.record.ordinal;
         let named = self.blobs.get(&hash);
-        let kept = named.filter(|kept| kept.tasks.contains(&ordinal))?;
-        let length = kept.content.len();
+        let stored = named.filter(|stored| stored.tasks.contains(&ordinal))?;
+        let length = stored.content.len();
         let place = |at: u64| usize::try_from(at).map_or(length, |at| at.min(length));
         let (start, end) = (place(range.start), place(range.end));
         Some(BlobRange {
             bytes: length as u64,
-            content: kept.content.get(start..end).unwrap_or_default().to_vec(),
+            content: stored.content.get(start..end).unwrap_or_default().to_vec(),
         })
     }
 }

@@ -1,4 +1,6 @@
-//! Who works on what: tasks that are ready, in the order of their conversations.
+//! Claims of ready tasks, in the order of their conversations.
+
+use std::time::Duration;
 
 use convoke_model::TaskState;
 use jiff::Timestamp;
@@ -17,7 +19,7 @@ impl Inner {
             .live
             .iter()
             .filter_map(|ordinal| self.tasks.get(ordinal))
-            .map(|kept| &kept.record)
+            .map(|stored| &stored.record)
             .filter(|record| record.ready_at.is_some_and(|ready| ready <= now))
             .filter(|record| claim.apps.contains(&record.app))
             .filter(|record| !claim.except.contains(&record.definition))
@@ -37,21 +39,35 @@ impl Inner {
         Ok(claimed)
     }
 
-    /// Makes a task the worker's.
+    /// The time until another task of the claim's apps becomes ready.
+    pub(super) fn next_ready_in(&self, claim: &Claim, now: Timestamp) -> Option<Duration> {
+        let open = self
+            .live
+            .iter()
+            .filter_map(|ordinal| self.tasks.get(ordinal));
+        let next = open
+            .filter(|stored| claim.apps.contains(&stored.record.app))
+            .filter_map(|stored| stored.record.ready_at)
+            .filter(|ready| *ready > now)
+            .min();
+        next.and_then(|next| next.duration_since(now).try_into().ok())
+    }
+
+    /// Assigns a task to a worker.
     fn hold(
         &mut self,
         ordinal: u64,
         claim: &Claim,
         now: Timestamp,
     ) -> Result<Option<ClaimedTask>, StoreError> {
-        let Some(kept) = self.tasks.get_mut(&ordinal) else {
+        let Some(stored) = self.tasks.get_mut(&ordinal) else {
             return Ok(None);
         };
-        // All is read before anything is changed.
-        let entry = kept.entries(kept.record.seq..=u64::MAX)?.pop();
+        // Reads everything before changing anything.
+        let entry = stored.entries(stored.record.seq..=u64::MAX)?.pop();
         let entry = entry.ok_or_else(|| StoreError::Corrupt("the task has no entry".into()))?;
-        let (messages, signals) = (kept.messages()?, kept.waiting());
-        let record = &mut kept.record;
+        let (messages, signals) = (stored.messages()?, stored.waiting());
+        let record = &mut stored.record;
         record.epoch += 1;
         record.claims += 1;
         record.worker = Some(claim.worker.clone());
@@ -68,11 +84,11 @@ impl Inner {
         }))
     }
 
-    /// Ends a task that cannot be read, so that it is in nobody's way. Its journal stays as it is.
+    /// Ends an unreadable task, so that it blocks no other one. Its journal is unchanged.
     fn set_aside(&mut self, ordinal: u64, cause: &str, now: Timestamp) {
         tracing::error!(ordinal, cause, "a task cannot be read and is set aside");
-        if let Some(kept) = self.tasks.get_mut(&ordinal) {
-            let record = &mut kept.record;
+        if let Some(stored) = self.tasks.get_mut(&ordinal) {
+            let record = &mut stored.record;
             record.status = TaskState::Failed;
             record.error = Some(unreadable(cause));
             record.completed_at = Some(now);
@@ -82,7 +98,7 @@ impl Inner {
         }
     }
 
-    /// Of a conversation, the task that is at work goes on first, and then the earliest that is ready.
+    /// Whether another task of the conversation comes first: the running one, then the earliest ready one.
     pub(super) fn waits_its_turn(&self, record: &TaskRecord, now: Timestamp) -> bool {
         let Some(conversation) = record
             .conversation
@@ -95,7 +111,7 @@ impl Inner {
             .iter()
             .filter_map(|ordinal| self.tasks.get(ordinal));
         let mut others = open
-            .map(|kept| &kept.record)
+            .map(|stored| &stored.record)
             .filter(|other| other.ordinal != record.ordinal);
         others.any(|other| {
             let earlier = other.ordinal < record.ordinal;
@@ -108,7 +124,7 @@ impl Inner {
     }
 }
 
-/// Whether a task that nobody holds is to be worked on before later ones.
+/// Whether a task without a lease is ready.
 fn is_ready(record: &TaskRecord, now: Timestamp) -> bool {
     record.ready_at.is_some_and(|ready| ready <= now)
 }

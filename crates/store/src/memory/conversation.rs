@@ -11,12 +11,12 @@ use super::Inner;
 use crate::conversation::ConversationRecord;
 use crate::error::StoreError;
 
-/// A conversation goes with the last of its tasks.
+/// A conversation, which is removed with its last task.
 #[derive(Debug)]
 pub(super) struct Conversation {
-    /// The ordinals of its tasks that are kept.
+    /// Ordinals of its tasks.
     pub(super) tasks: BTreeSet<u64>,
-    /// Those that have not ended.
+    /// Ordinals of its tasks that have not ended.
     pub(super) open: BTreeSet<u64>,
     pub(super) owner: Uuid,
     pub(super) app: String,
@@ -40,8 +40,7 @@ impl Conversation {
 }
 
 impl Inner {
-    /// A conversation of this owner with this app, which is made if it is not there. One of somebody else,
-    /// or with another app, is refused.
+    /// Returns or creates a conversation of this owner with this app. Fails if it belongs to another owner or app.
     pub(super) fn own_conversation(
         &mut self,
         id: Uuid,
@@ -72,14 +71,15 @@ impl Inner {
             .copied()
             .unwrap_or(u64::MAX);
         let tasks = conversation.tasks.range(..end);
-        let spoken: Vec<_> = tasks
+        let messages_before: Vec<_> = tasks
             .filter_map(|ordinal| self.tasks.get(ordinal))
-            .flat_map(|kept| kept.messages.iter().filter(|(_, message)| message.spoken))
+            .flat_map(|stored| stored.messages.iter().map(|(_, part)| part.message()))
+            .filter(|message| message.in_conversation)
             .collect();
-        let older = spoken.len().saturating_sub(limit);
-        let messages: Result<_, _> = spoken[older..]
+        let older = messages_before.len().saturating_sub(limit);
+        let messages: Result<_, _> = messages_before[older..]
             .iter()
-            .map(|(_, stored)| serde_json::from_str(&stored.message))
+            .map(|new| serde_json::from_str(&new.message))
             .collect();
         Ok(Some(ConversationRecord {
             id,

@@ -1,4 +1,4 @@
-//! What is removed from memory once its time is over.
+//! Removal of expired tasks from memory.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -9,13 +9,13 @@ use crate::task::{EndedTask, Sweep, SweepReport, expired};
 impl Inner {
     pub(super) fn sweep(&mut self, sweep: &Sweep, now: Timestamp) -> SweepReport {
         let live = |task: Uuid| {
-            self.kept(task)
-                .is_some_and(|kept| !kept.record.status.is_final())
+            self.stored(task)
+                .is_some_and(|stored| !stored.record.status.is_final())
         };
         let over: Vec<_> = self
             .tasks
             .values()
-            .map(|kept| &kept.record)
+            .map(|stored| &stored.record)
             .filter(|record| record.app == sweep.app)
             .filter(|record| {
                 EndedTask::of(record).is_some_and(|ended| expired(&ended, &sweep.policy, now))
@@ -28,7 +28,11 @@ impl Inner {
                 self.remove(*ordinal);
             }
             let tasks = &self.tasks;
-            let named = |hash: &str| tasks.values().any(|kept| kept.record.definition == *hash);
+            let named = |hash: &str| {
+                tasks
+                    .values()
+                    .any(|stored| stored.record.definition == *hash)
+            };
             self.definitions.retain(|hash, _| named(hash));
         }
         SweepReport {

@@ -1,9 +1,9 @@
-//! Definitions beside the tasks that name them, and tasks on their way out and in.
+//! Definitions, and export and import of tasks.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::blobs::{self, NamedBy};
+use super::blobs;
 use super::columns::{self, millis, word};
 use super::{read, write};
 use crate::archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
@@ -12,8 +12,8 @@ use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::viewer::Viewer;
 
-/// Keeps a definition, unless it is kept already, which it nearly always is. What is trusted takes the
-/// place of what is not: two sets of files may have one hash, and only one of them is its user's.
+/// Stores a definition, unless it is stored already, the usual case. A trusted one replaces an untrusted one: two sets
+/// of files may have the same hash, and only the trusted one is the user's.
 pub(super) fn keep(
     connection: &Connection,
     definition: &Definition,
@@ -49,11 +49,11 @@ pub(super) fn definition(
     connection: &Connection,
     hash: &str,
 ) -> Result<Option<Definition>, StoreError> {
-    let kept: Option<(String, bool)> = connection
+    let known: Option<(String, bool)> = connection
         .prepare_cached("SELECT files, trusted FROM definitions WHERE hash = ?1")?
         .query_row([hash], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((files, trusted)) = kept else {
+    let Some((files, trusted)) = known else {
         return Ok(None);
     };
     Ok(Some(Definition {
@@ -63,7 +63,7 @@ pub(super) fn definition(
     }))
 }
 
-/// Forgets definitions that no task names any more.
+/// Removes definitions that no task refers to.
 pub(super) fn forget_unused(connection: &Connection) -> Result<(), StoreError> {
     connection
         .prepare_cached("DELETE FROM definitions WHERE hash NOT IN (SELECT definition FROM tasks)")?
@@ -71,7 +71,7 @@ pub(super) fn forget_unused(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// All of a task, from one snapshot of the file.
+/// Exports a task from one snapshot of the file.
 pub(super) fn take_out(
     connection: &Connection,
     viewer: &Viewer,
@@ -193,7 +193,7 @@ pub(super) fn bring_in(
         write::insert(connection, ordinal, before, entry, &messages, INLINE_BYTES)?;
     }
     for blob in &archive.blobs {
-        blobs::keep(connection, ordinal, blob, NamedBy::Caller)?;
+        blobs::keep_attached(connection, ordinal, blob)?;
     }
     for signal in &archive.signals {
         connection
@@ -213,9 +213,9 @@ pub(super) fn bring_in(
     Ok(Imported::Created)
 }
 
-/// A conversation that is here already is as old and as new as either store knows it.
+/// An existing conversation gets the earliest creation and latest update time of both stores.
 fn bring_in_conversation(connection: &Connection, archive: &Archive) -> Result<(), StoreError> {
-    let (Some(id), Some(told)) = (archive.record.conversation, &archive.conversation) else {
+    let (Some(id), Some(archived)) = (archive.record.conversation, &archive.conversation) else {
         return Ok(());
     };
     let record = &archive.record;
@@ -239,9 +239,9 @@ fn bring_in_conversation(connection: &Connection, archive: &Archive) -> Result<(
         .execute(params![
             id.to_string(),
             record.owner.to_string(),
-            word(&told.channel)?,
-            millis(told.created_at),
-            millis(told.updated_at),
+            word(&archived.channel)?,
+            millis(archived.created_at),
+            millis(archived.updated_at),
             record.app,
         ])?;
     Ok(())

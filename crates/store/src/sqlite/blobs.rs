@@ -1,4 +1,4 @@
-//! Blobs as rows: each once, in chunks, so that a part of it is read without the rest, and which task names which.
+//! Blobs as rows, each stored once in chunks for partial reads, and the tasks that name them.
 
 use std::ops::Range;
 
@@ -13,16 +13,16 @@ use crate::error::StoreError;
 use crate::journal::NewMessage;
 use crate::viewer::Viewer;
 
-/// Who names a blob for a task.
+/// What names a blob for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NamedBy {
-    /// Whoever put it there, or a message that carries it.
+    /// An explicit `put_blob`, or a message.
     Caller,
-    /// The texts of the task's entries, which are read with the blob in its place.
+    /// A reference in the texts of the task's entries.
     Journal,
 }
 
-/// Bytes in one row.
+/// Size of a chunk in bytes.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 pub(super) fn put(
@@ -34,25 +34,41 @@ pub(super) fn put(
     let Some(ordinal) = read::ordinal(connection, viewer, task)? else {
         return Ok(false);
     };
-    keep(connection, column(ordinal), blob, NamedBy::Caller)?;
+    keep_attached(connection, column(ordinal), blob)?;
     Ok(true)
 }
 
-/// Keeps a blob, unless it is kept already, and notes that a task names it.
-pub(super) fn keep(
+/// Stores a blob for a task that names it as its own.
+pub(super) fn keep_attached(
     connection: &Connection,
     task: i64,
     blob: &Blob,
+) -> Result<(), StoreError> {
+    keep(
+        connection,
+        task,
+        blob.hash(),
+        blob.content(),
+        NamedBy::Caller,
+    )
+}
+
+/// Stores a content, unless it is stored already, and records that a task names it.
+pub(super) fn keep(
+    connection: &Connection,
+    task: i64,
+    hash: BlobHash,
+    content: &[u8],
     by: NamedBy,
 ) -> Result<(), StoreError> {
-    let hash = blob.hash().to_string();
+    let hash = hash.to_string();
     let known: Option<i64> = connection
         .prepare_cached("SELECT id FROM blobs WHERE hash = ?1")?
         .query_row([&hash], |row| row.get(0))
         .optional()?;
     let id = match known {
         Some(id) => id,
-        None => insert(connection, &hash, blob.content())?,
+        None => insert(connection, &hash, content)?,
     };
     connection
         .prepare_cached(
@@ -76,8 +92,8 @@ fn insert(connection: &Connection, hash: &str, content: &[u8]) -> Result<i64, St
     Ok(id)
 }
 
-/// Notes the blobs that a task's messages carry. The name of a blob gives nobody its content: only what another task of
-/// the same owner and app names already is named.
+/// Records the blobs in a task's messages. Knowing a hash must not give access to the content, so only blobs that
+/// another task of the same owner and app names are recorded.
 pub(super) fn name_carried(
     connection: &Connection,
     task: i64,
@@ -97,7 +113,7 @@ pub(super) fn name_carried(
     Ok(())
 }
 
-/// Notes that a task names nothing any more, and removes what no other one names.
+/// Removes a task's names, and blobs without names.
 pub(super) fn release(connection: &Connection, task: i64) -> Result<(), StoreError> {
     let named: Vec<i64> = rows(
         connection,
@@ -124,7 +140,7 @@ pub(super) fn release(connection: &Connection, task: i64) -> Result<(), StoreErr
     Ok(())
 }
 
-/// What a task names, as far as the viewer sees the task.
+/// The blobs that a task names, if the viewer sees the task.
 pub(super) fn of_task(
     connection: &Connection,
     viewer: &Viewer,
@@ -180,7 +196,7 @@ pub(super) fn range(
     })
 }
 
-/// All of a blob, whoever names it.
+/// A whole blob, without a check of names.
 pub(super) fn whole(connection: &Connection, hash: BlobHash) -> Result<Vec<u8>, StoreError> {
     let known: Option<(i64, u64)> = connection
         .prepare_cached("SELECT id, bytes FROM blobs WHERE hash = ?1")?
@@ -197,7 +213,7 @@ pub(super) fn whole(connection: &Connection, hash: BlobHash) -> Result<Vec<u8>, 
     Ok(content)
 }
 
-/// The blobs of a task, to be moved with it.
+/// The blobs of a task, for an export.
 pub(super) fn take_out(connection: &Connection, task: u64) -> Result<Vec<Blob>, StoreError> {
     let mut taken_out = Vec::new();
     for BlobInfo { hash, .. } in named(connection, task)? {
@@ -207,29 +223,29 @@ pub(super) fn take_out(connection: &Connection, task: u64) -> Result<Vec<Blob>, 
 }
 
 fn chunks(connection: &Connection, blob: i64, range: &Range<u64>) -> Result<Vec<u8>, StoreError> {
-    let wanted = range.end.saturating_sub(range.start);
+    let length = range.end.saturating_sub(range.start);
     let damaged = || StoreError::Corrupt("a part of a blob is missing".into());
     let size = CHUNK_BYTES as u64;
-    if wanted == 0 {
+    if length == 0 {
         return Ok(Vec::new());
     }
     let first = range.start / size;
     let skipped = usize::try_from(range.start % size).map_err(|_| damaged())?;
-    let wanted = usize::try_from(wanted).map_err(|_| damaged())?;
+    let length = usize::try_from(length).map_err(|_| damaged())?;
     let mut statement = connection.prepare_cached(
         "SELECT content FROM blob_chunks WHERE blob = ?1 AND place BETWEEN ?2 AND ?3 ORDER BY place",
     )?;
     let mut found =
         statement.query(params![blob, column(first), column((range.end - 1) / size)])?;
-    let mut content = Vec::with_capacity(wanted);
+    let mut content = Vec::with_capacity(length);
     let mut skip = skipped;
     while let Some(row) = found.next()? {
         let chunk = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
         let rest = chunk.get(skip..).ok_or_else(damaged)?;
-        content.extend_from_slice(&rest[..rest.len().min(wanted - content.len())]);
+        content.extend_from_slice(&rest[..rest.len().min(length - content.len())]);
         skip = 0;
     }
-    if content.len() == wanted {
+    if content.len() == length {
         Ok(content)
     } else {
         Err(damaged())

@@ -1,4 +1,4 @@
-//! How values stand in columns: ids and words as text that people can read, times as milliseconds.
+//! Column formats: ids and names as readable text, times as milliseconds.
 
 use convoke_model::{BlobHash, Message};
 use jiff::Timestamp;
@@ -21,10 +21,10 @@ pub(super) const TASK: &str = "id, ordinal, owner, conversation, channel, app, d
      (SELECT max(seq) FROM entries WHERE task = t.ordinal), worker, ready_at, claims, created_at, \
      started_at, completed_at, deadline, retention_days, tags, result, error, trace";
 
-/// Which of them is its place in the store.
+/// The index of the ordinal.
 pub(super) const ORDINAL: usize = 1;
 
-/// How many columns those are.
+/// The number of these columns.
 pub(super) const TASK_COLUMNS: usize = 25;
 
 pub(super) fn task(row: &Row<'_>) -> Result<TaskRecord, StoreError> {
@@ -93,8 +93,8 @@ pub(super) fn summary(row: &Row<'_>) -> Result<TaskSummary, StoreError> {
     })
 }
 
-/// Reads `seq, at, kind, event, state, blobs` from a column on; the state with what gives the states before it, where it
-/// is written as what changed since.
+/// Reads `seq, at, kind, event, state, blobs` from a column on; the state with a reader of the previous states, in case
+/// it is a delta.
 pub(super) fn entry(
     connection: &Connection,
     row: &Row<'_>,
@@ -124,10 +124,11 @@ pub(super) fn entry(
     })
 }
 
-/// Messages as they stand beside their entry.
+/// A message in the column of its entry.
 #[derive(Deserialize)]
 struct MessageColumn {
-    spoken: bool,
+    #[serde(rename = "spoken")]
+    in_conversation: bool,
     message: Message,
 }
 
@@ -138,16 +139,19 @@ pub(super) fn messages(
 ) -> Result<Vec<StoredMessage>, StoreError> {
     let seq = row.get(0)?;
     let text = large_values::whole(connection, row, 1, 2, Text::Messages)?;
-    let kept: Vec<MessageColumn> = serde_json::from_str(&text)?;
-    let stored = |MessageColumn { spoken, message }| StoredMessage {
+    let parsed: Vec<MessageColumn> = serde_json::from_str(&text)?;
+    let stored = |MessageColumn {
+                      in_conversation,
+                      message,
+                  }| StoredMessage {
         seq,
-        spoken,
+        in_conversation,
         message,
     };
-    Ok(kept.into_iter().map(stored).collect())
+    Ok(parsed.into_iter().map(stored).collect())
 }
 
-/// How an entry's messages stand beside it: nothing where there are none.
+/// The column of an entry's messages. `None` without messages.
 pub(super) fn messages_text(messages: &[NewMessage]) -> Option<String> {
     if messages.is_empty() {
         return None;
@@ -156,7 +160,7 @@ pub(super) fn messages_text(messages: &[NewMessage]) -> Option<String> {
     let mut text = String::with_capacity(length + 2);
     for new in messages {
         text.push(if text.is_empty() { '[' } else { ',' });
-        text.push_str(if new.spoken {
+        text.push_str(if new.in_conversation {
             r#"{"spoken":true,"message":"#
         } else {
             r#"{"spoken":false,"message":"#
@@ -211,7 +215,7 @@ fn optional_value<T: DeserializeOwned>(
     word.as_deref().map(value).transpose()
 }
 
-/// The one word that a unit variant is written as.
+/// The serialized name of a unit variant.
 pub(super) fn word(value: &impl Serialize) -> Result<String, StoreError> {
     match serde_json::to_value(value)? {
         serde_json::Value::String(word) => Ok(word),

@@ -1,11 +1,12 @@
-//! Large values within the texts of entries. Each is written as a blob, and the text has a reference in its place, which
-//! people can read. Only the offsets that stand beside the text say what is a reference: no text that somebody sends is
-//! ever taken for one, and whoever reads through the store finds the value itself.
+//! Large values within the texts of entries. Each is stored as a blob and replaced by a readable reference. References
+//! are identified only by offsets stored beside the text, so no text in a value can imitate one. Readers of the store
+//! get the original value.
 //!
-//! What is cut out of a text follows from the value alone, not from what stands around it: so a value that is in an
-//! event, in the states after it and in a message is one blob.
+//! Which parts are extracted depends only on the value, not on its context, so a value in an event, in later states and
+//! in a message is one blob.
 
 use std::borrow::Cow;
+use std::io;
 use std::ops::Range;
 
 use convoke_model::BlobHash;
@@ -14,28 +15,34 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{blobs, columns};
-use crate::blob::Blob;
+use crate::blob::hash_of;
 use crate::error::StoreError;
 use crate::journal::{NewEntry, NewMessage};
 
-/// No smaller value is cut out, whatever the limit: its reference would be about as long.
+/// Smaller values are never extracted, whatever the limit: a reference would be about as long.
 const SMALLEST: usize = 1024;
 
-/// Characters of a value that stand in its reference.
+/// Characters of a value that its reference shows.
 const PREVIEW_CHARACTERS: usize = 200;
 
-/// An entry as it is written.
+/// An entry to write.
 pub(super) struct EntryColumns<'a> {
     pub(super) event: Cow<'a, str>,
     pub(super) state: Cow<'a, str>,
     pub(super) messages: Option<String>,
-    /// Where the three have references.
+    /// The positions of references in the three texts.
     pub(super) blobs: Option<String>,
-    /// What these refer to.
-    pub(super) values: Vec<Blob>,
+    /// The referenced values, without duplicates.
+    pub(super) values: Vec<LargeValue<'a>>,
 }
 
-/// Where the texts of an entry have references.
+/// A value that is stored as a blob. Most are slices of the entry's texts, so extracting them takes no memory.
+pub(super) struct LargeValue<'a> {
+    pub(super) hash: BlobHash,
+    pub(super) content: Cow<'a, str>,
+}
+
+/// References in the texts of an entry.
 #[derive(Default, Serialize, Deserialize)]
 struct References {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -56,30 +63,30 @@ pub(super) enum Text {
 
 #[derive(Serialize, Deserialize)]
 struct Reference {
-    /// Where it stands in the text, in bytes.
+    /// Its offset in the text, in bytes.
     at: usize,
-    /// How long it is itself.
+    /// Its length in bytes.
     length: usize,
     target: Target,
 }
 
-/// What a reference stands for.
+/// The target of a reference.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Target {
     /// A blob.
     Blob { hash: BlobHash, form: Form },
-    /// The string that stands in the text, which has references itself.
+    /// A string in the text that itself has references.
     Text(Vec<Reference>),
 }
 
-/// How a blob becomes a part of the text again.
+/// How a blob is inserted into the text.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Form {
-    /// It is JSON.
+    /// As JSON.
     Json,
-    /// It is what a JSON string says.
+    /// As the content of a JSON string.
     Text,
 }
 
@@ -101,12 +108,12 @@ pub(super) fn of_entry<'a>(
         limit: inline_bytes.max(SMALLEST),
         values: Vec::new(),
     };
-    let (event, in_event) = cutter.cut(&entry.event, Strings::LookedInto)?;
-    let (state, in_state) = cutter.cut(&entry.state, Strings::LookedInto)?;
+    let (event, in_event) = cutter.cut(&entry.event, Strings::LookedInto, borrow)?;
+    let (state, in_state) = cutter.cut(&entry.state, Strings::LookedInto, borrow)?;
     let (messages, in_messages) = match columns::messages_text(messages) {
         None => (None, Vec::new()),
         Some(text) => {
-            let (cut_text, references) = cutter.cut(&text, Strings::LookedInto)?;
+            let (cut_text, references) = cutter.cut(&text, Strings::LookedInto, own)?;
             let cut_text = match cut_text {
                 Cow::Borrowed(_) => None,
                 Cow::Owned(text) => Some(text),
@@ -133,29 +140,43 @@ pub(super) fn of_entry<'a>(
     })
 }
 
-/// What becomes of a large string that is JSON itself. A tool often says its result once more as text.
+/// How a large string that contains JSON is stored. Tools often repeat their result as text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Strings {
-    /// The large values in it are cut out, as they are outside of it.
+    /// Its large values are extracted, as outside of it.
     LookedInto,
-    /// It is cut out whole.
+    /// It is extracted as a whole.
     Whole,
 }
 
-/// Cuts large values out of the texts of one entry.
-struct Cutter {
+/// Extracts large values from the texts of one entry.
+struct Cutter<'a> {
     limit: usize,
-    /// What was cut out, each once.
-    values: Vec<Blob>,
+    /// The extracted values, without duplicates.
+    values: Vec<LargeValue<'a>>,
 }
 
-impl Cutter {
-    /// A text with references in the place of its large values.
-    fn cut<'a>(
+/// How an extracted value outlives the text that it is cut out of.
+type Keep<'t, 'a> = fn(Cow<'t, str>) -> Cow<'a, str>;
+
+/// For a text that lives as long as the entry.
+fn borrow(value: Cow<'_, str>) -> Cow<'_, str> {
+    value
+}
+
+/// For a text of this function's caller.
+fn own<'a>(value: Cow<'_, str>) -> Cow<'a, str> {
+    Cow::Owned(value.into_owned())
+}
+
+impl<'a> Cutter<'a> {
+    /// Replaces a text's large values with references.
+    fn cut<'t>(
         &mut self,
-        text: &'a str,
+        text: &'t str,
         strings: Strings,
-    ) -> Result<(Cow<'a, str>, Vec<Reference>), StoreError> {
+        keep: Keep<'t, 'a>,
+    ) -> Result<(Cow<'t, str>, Vec<Reference>), StoreError> {
         if text.len() <= self.limit {
             return Ok((text.into(), Vec::new()));
         }
@@ -170,7 +191,7 @@ impl Cutter {
             let value = &text[range.clone()];
             rest.push_str(&text[copied..range.start]);
             copied = range.end;
-            let (written, target) = self.reference(value, strings)?;
+            let (written, target) = self.reference(value, strings, keep)?;
             references.push(Reference {
                 at: rest.len(),
                 length: written.len(),
@@ -182,27 +203,31 @@ impl Cutter {
         Ok((rest.into(), references))
     }
 
-    /// What stands in the place of a value, and what it stands for.
-    fn reference(&mut self, value: &str, strings: Strings) -> Result<(String, Target), StoreError> {
+    /// The reference for a value, and its target.
+    fn reference<'t>(
+        &mut self,
+        value: &'t str,
+        strings: Strings,
+        keep: Keep<'t, 'a>,
+    ) -> Result<(String, Target), StoreError> {
         let (content, form) = content_of(value)?;
         if form == Form::Text && strings == Strings::LookedInto && content.starts_with(['{', '[']) {
-            let (rest, within) = self.cut(&content, Strings::Whole)?;
-            // A text that is one blob as a whole is kept as such.
+            let (rest, within) = self.cut(&content, Strings::Whole, own)?;
+            // A text that is one blob as a whole is stored as one.
             if !within.is_empty() && rest.len() <= self.limit {
                 return Ok((serde_json::to_string(&rest)?, Target::Text(within)));
             }
         }
         let preview: String = content.chars().take(PREVIEW_CHARACTERS).collect();
         let bytes = content.len();
-        // To compare costs less than to hash once more.
-        let known = self.values.iter();
-        let mut known = known.filter(|known| **known.content() == *content.as_bytes());
-        let hash = if let Some(known) = known.next() {
-            known.hash()
+        // Comparing is cheaper than hashing again.
+        let mut known = self.values.iter();
+        let hash = if let Some(known) = known.find(|known| known.content == content) {
+            known.hash
         } else {
-            let blob = Blob::of(content.into_owned().into_bytes().into());
-            let hash = blob.hash();
-            self.values.push(blob);
+            let hash = hash_of(content.as_bytes());
+            let content = keep(content);
+            self.values.push(LargeValue { hash, content });
             hash
         };
         let written = json!({
@@ -212,22 +237,38 @@ impl Cutter {
     }
 }
 
-/// What is kept of a value. Of a string, what it says: the same text is the same blob, whether it is a string or a value.
+/// The stored form of a value. For a string, its content: the same text is the same blob, as a string or as a value.
 fn content_of(value: &str) -> Result<(Cow<'_, str>, Form), StoreError> {
     if value.starts_with('"') {
-        let said: String = serde_json::from_str(value)?;
-        // What is written otherwise than it would be here is kept as it is written.
-        if serde_json::to_string(&said)? == value {
-            return Ok((said.into(), Form::Text));
+        let text: String = serde_json::from_str(value)?;
+        // A string with other escapes than serde's is stored as written.
+        let mut comparison = Comparison(value.as_bytes());
+        if serde_json::to_writer(&mut comparison, &text).is_ok() && comparison.0.is_empty() {
+            return Ok((text.into(), Form::Text));
         }
     }
     Ok((value.into(), Form::Json))
 }
 
-/// Where the large values of a JSON text are. A list or an object is one if what it holds besides large values is.
+/// Fails once what is written differs from this text.
+struct Comparison<'a>(&'a [u8]);
+
+impl io::Write for Comparison<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let rest = self.0.strip_prefix(bytes);
+        self.0 = rest.ok_or(io::ErrorKind::InvalidData)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Finds the large values of a JSON text. A list or an object is large if its content without large values is.
 fn large_values(text: &[u8], limit: usize) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
-    // Of every list and object that is open: where it begins, how many values were found before it, and their bytes.
+    // For every open list and object: its offset, the number of values found before it, and their bytes.
     let mut open: Vec<(usize, usize, usize)> = Vec::new();
     let mut found_bytes = 0;
     let mut at = 0;
@@ -263,7 +304,7 @@ fn large_values(text: &[u8], limit: usize) -> Vec<Range<usize>> {
     found
 }
 
-/// Where a string that begins at a place has ended.
+/// The end of a string that starts at an offset.
 fn string_end(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = text.get(at) {
@@ -276,7 +317,7 @@ fn string_end(text: &[u8], start: usize) -> usize {
     text.len()
 }
 
-/// A text of an entry, with its large values. `blobs` is the column that says where its references are.
+/// A text of an entry with its large values. `blobs` is the column with the positions of its references.
 pub(super) fn whole<'a>(
     connection: &Connection,
     row: &'a Row<'_>,
@@ -313,12 +354,13 @@ fn restore(
     references: &[Reference],
 ) -> Result<String, StoreError> {
     let misfit = || StoreError::Corrupt("a reference does not fit its text".into());
-    let mut text = String::new();
+    let mut text = Vec::with_capacity(stored.len());
     let mut copied = 0;
-    // One value often stands twice in a text.
+    // The same value often occurs twice in a text.
     let mut read: Option<(BlobHash, String)> = None;
     for reference in references {
-        text.push_str(stored.get(copied..reference.at).ok_or_else(misfit)?);
+        let before = stored.get(copied..reference.at).ok_or_else(misfit)?;
+        text.extend_from_slice(before.as_bytes());
         let end = reference.at.checked_add(reference.length);
         copied = end.ok_or_else(misfit)?;
         match &reference.target {
@@ -326,23 +368,26 @@ fn restore(
                 let written = stored.get(reference.at..copied).ok_or_else(misfit)?;
                 let rest: String = serde_json::from_str(written)?;
                 let whole = restore(connection, &rest, within)?;
-                text.push_str(&serde_json::to_string(&whole)?);
+                text.reserve(whole.len());
+                serde_json::to_writer(&mut text, &whole)?;
             }
             Target::Blob { hash, form } => {
                 if read.as_ref().is_none_or(|(known, _)| known != hash) {
+                    drop(read.take());
                     let content = String::from_utf8(blobs::whole(connection, *hash)?);
                     read = Some((*hash, content.map_err(|_| misfit())?));
                 }
                 let content = read.as_ref().map_or("", |(_, content)| content);
+                text.reserve(content.len());
                 match form {
-                    Form::Json => text.push_str(content),
-                    Form::Text => text.push_str(&serde_json::to_string(content)?),
+                    Form::Json => text.extend_from_slice(content.as_bytes()),
+                    Form::Text => serde_json::to_writer(&mut text, content)?,
                 }
             }
         }
     }
-    text.push_str(stored.get(copied..).ok_or_else(misfit)?);
-    Ok(text)
+    text.extend_from_slice(stored.get(copied..).ok_or_else(misfit)?.as_bytes());
+    String::from_utf8(text).map_err(|_| misfit())
 }
 
 #[cfg(test)]
@@ -373,12 +418,12 @@ mod tests {
         assert_eq!(found(strings, 25).len(), 2);
     }
 
-    fn cut(text: &str) -> (serde_json::Value, Vec<Blob>) {
+    fn cut(text: &str) -> (serde_json::Value, Vec<LargeValue<'_>>) {
         let mut cutter = Cutter {
             limit: 64 * 1024,
             values: Vec::new(),
         };
-        let (rest, _) = cutter.cut(text, Strings::LookedInto).unwrap();
+        let (rest, _) = cutter.cut(text, Strings::LookedInto, borrow).unwrap();
         assert!(rest.len() < 2_000, "{rest}");
         (serde_json::from_str(&rest).unwrap(), cutter.values)
     }
@@ -386,11 +431,12 @@ mod tests {
     #[test]
     fn a_text_that_stands_twice_is_one_blob() {
         let text = "x, \"y\"\n".repeat(20_000);
-        let (read, values) = cut(&json!({ "content": text, "text": text }).to_string());
+        let event = json!({ "content": text, "text": text }).to_string();
+        let (read, values) = cut(&event);
         assert_eq!(values.len(), 1);
         assert_eq!(read["content"], read["text"]);
         assert_eq!(read["content"]["bytes"], text.len());
-        assert_eq!(read["content"]["blob"], values[0].hash().to_string());
+        assert_eq!(read["content"]["blob"], values[0].hash.to_string());
     }
 
     #[test]
@@ -399,10 +445,12 @@ mod tests {
             .map(|id| json!({ "id": id, "t": "\"" }))
             .collect();
         let result = json!({ "tasks": list, "total": 3 });
-        let (read, values) =
-            cut(&json!({ "content": result, "text": result.to_string() }).to_string());
+        let event = json!({ "content": result, "text": result.to_string() }).to_string();
+        let (read, values) = cut(&event);
         assert_eq!(values.len(), 1);
-        assert_eq!(**values[0].content(), *json!(list).to_string().as_bytes());
+        assert_eq!(values[0].content, json!(list).to_string());
+        let is_slice = matches!(values[0].content, Cow::Borrowed(_));
+        assert!(is_slice, "a value is not copied to be written");
         assert_eq!(read["content"]["total"], 3);
         let text: serde_json::Value = serde_json::from_str(read["text"].as_str().unwrap()).unwrap();
         assert_eq!(text, read["content"]);

@@ -1,4 +1,4 @@
-//! Finds out whether committed changes are missing from a write-ahead log that was cut short or removed.
+//! Detects committed changes that are missing because the write-ahead log was truncated or removed.
 //!
 //! SQLite opens such a file without a word: it reads as far as the log goes. But the log's index, the
 //! `-shm` file, outlives a process that did not close the store, and says how far the log went. The layout
@@ -9,40 +9,40 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The version of the index's layout, which has been the same since there is one.
+/// The version of the index's layout; there is only one.
 const INDEX_VERSION: u32 = 3_007_000;
 
-/// How long the index's header is; it stands there twice, and then comes how far the log was copied into
-/// the database.
+/// Length of the index's header. The header is stored twice, followed by how much of the log was copied into the
+/// database.
 const INDEX_HEADER: usize = 48;
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: u64 = 24;
 
-/// Changes that were committed, and are gone.
+/// Committed changes that are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LostChanges {
-    /// So many pages of the log are missing.
+    /// The number of missing pages of the log.
     pub pages: u32,
 }
 
-/// How far the log went.
+/// The extent of the log.
 #[derive(Debug, PartialEq, Eq)]
 struct Index {
     page_size: u64,
     /// The last frame that was committed.
     frames: u32,
-    /// As far as this the database has it too.
+    /// The last frame that was copied into the database.
     copied: u32,
     salt: [u8; 8],
 }
 
-/// What is missing from the log of the store at a path. Asked before the store is opened, because opening
-/// it makes a new index.
+/// What is missing from the log of the store at a path. Must be called before the store is opened, which creates a new
+/// index.
 pub(super) fn look(path: &Path) -> Option<LostChanges> {
     let index = read_index(path)?;
     let there = frames_there(path, &index);
     let pages = index.frames.saturating_sub(there.max(index.copied));
-    // Whoever has closed the store meanwhile has removed both files, or changed the index.
+    // A process that closed the store meanwhile has removed both files or changed the index.
     (pages > 0 && read_index(path).as_ref() == Some(&index)).then_some(LostChanges { pages })
 }
 
@@ -70,7 +70,7 @@ fn read_index(path: &Path) -> Option<Index> {
     })
 }
 
-/// How many frames of the log that the index speaks of are there.
+/// The number of the index's frames that are in the log.
 fn frames_there(path: &Path, index: &Index) -> u32 {
     let read = || -> Option<u32> {
         let mut file = File::open(beside(path, "-wal")).ok()?;

@@ -31,10 +31,11 @@ use crate::conversation::ConversationRecord;
 use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::journal::{Batch, Entry, Fence, JournalEvent};
+use crate::page::{Page, TaskPage};
 use crate::signal::{NewSignal, Signal, SignalReceipt};
 use crate::task::{
-    Claim, Claimed, Filter, LoadedTask, NewTask, Page, RenewedLease, Submission, Sweep,
-    SweepReport, TaskPage, TaskRecord, later,
+    Claim, Claimed, Filter, LoadedTask, NewTask, RenewedLease, Submission, Sweep, SweepReport,
+    TaskRecord, later,
 };
 use crate::viewer::Viewer;
 use crate::watch::{Hint, Hints, Scope};
@@ -43,24 +44,38 @@ pub use lost::LostChanges;
 use workers::Workers;
 use writer::Writer;
 
-/// How long a write waits for another process to finish its own.
+/// How long a write waits for another process's write.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long to wait before write-ahead logging is tried again.
 const WRITE_AHEAD_PAUSE: Duration = Duration::from_millis(5);
 
+/// The number of these pauses, which take as long as the busy timeout.
+const WRITE_AHEAD_PAUSES: usize = 2_000;
+
 /// At 4 KB a page, a row of 2 KB fills one; at 16 KB the file is almost half the size.
 const PAGE_SIZE: u32 = 16_384;
 
-/// Connections that read at a time.
+/// Limit of read connections.
 const READERS: usize = 4;
 
-/// Limit of changes that wait to be written. Beyond it a change is refused as `store.unavailable`.
-const QUEUED_WRITES: usize = 100_000;
-
-/// Ended tasks looked at in one step of a sweep, and so removed in one transaction, so that other writers
-/// get their turn.
+/// Ended tasks per step of a sweep, which are removed in one transaction, so that other writers are not blocked.
 const SWEEP_GROUP: usize = 500;
+
+/// Settings of a store in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SqliteOptions {
+    /// Limit of changes that wait to be written. Above it, a change fails as `store.unavailable`.
+    pub queued_writes: usize,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            queued_writes: 100_000,
+        }
+    }
+}
 
 /// A store in a file.
 #[derive(Debug, Clone)]
@@ -74,10 +89,10 @@ struct Inner {
     clock: Arc<dyn Clock>,
     hints: Hints,
     workers: Arc<Workers>,
-    /// Idle connections that only read, and who may have one.
+    /// Idle read connections, and their semaphore.
     readers: Mutex<Vec<Connection>>,
     turns: Semaphore,
-    /// Nobody, where the file is open for reading only.
+    /// `None` if the file is open for reading only.
     writer: Option<Writer>,
     access: Access,
     lost: Option<LostChanges>,
@@ -86,11 +101,11 @@ struct Inner {
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
-    /// To read and to write it.
+    /// For reading and writing.
     Write,
-    /// To read it while others may write to it.
+    /// For reading, while others may write.
     Read,
-    /// To read it where nobody can write to it.
+    /// For reading, where no process can write.
     ReadUnchanging,
 }
 
@@ -112,7 +127,7 @@ impl Inner {
             },
         };
         let answer = question(&connection);
-        // One whose transaction could not be ended would answer from the past for ever.
+        // A connection whose transaction could not be ended would read an old snapshot forever.
         if connection.is_autocommit() {
             self.readers
                 .lock()
@@ -126,16 +141,25 @@ impl Inner {
 impl SqliteStore {
     /// Opens or creates the file, and brings an older one up to date. Its folder must exist.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::open_with(path, clock, SqliteOptions::default())
+    }
+
+    /// The same, with settings.
+    pub fn open_with(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        options: SqliteOptions,
+    ) -> Result<Self, StoreError> {
         let lost = lost::look(path);
         let mut connection = open_connection(path)?;
         schema::migrate(&mut connection)?;
         tell_lost(path, &connection, lost)?;
-        let writer = Writer::start(path.to_owned(), connection, QUEUED_WRITES)?;
+        let writer = Writer::start(path.to_owned(), connection, options.queued_writes)?;
         Ok(Self::over(path, clock, Access::Write, Some(writer), lost))
     }
 
-    /// Opens a file that is there, to look at what is in it: also where neither it nor its folder can be written to.
-    /// Every change is refused. A file of an older version has to be opened once where it can be written.
+    /// Opens an existing file for reading, even if neither it nor its folder is writable. All changes fail. A file of
+    /// an older version must be opened for writing once.
     pub fn open_read_only(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let lost = lost::look(path);
         let (connection, access) = read_only::open(path)?;
@@ -166,7 +190,7 @@ impl SqliteStore {
         }
     }
 
-    /// What was committed and is gone, if the file was found to have lost something when it was opened.
+    /// Committed changes that were missing when the file was opened.
     pub fn lost_changes(&self) -> Option<LostChanges> {
         self.inner.lost
     }
@@ -177,14 +201,14 @@ impl SqliteStore {
     ) -> StoreFuture<T> {
         let inner = Arc::clone(&self.inner);
         async move {
-            // Few connections with warm caches answer faster than one for everybody who asks.
+            // A few connections with warm caches are faster than one per caller.
             let _turn = inner
                 .turns
                 .acquire()
                 .await
                 .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-            let asked = Arc::clone(&inner);
-            tokio::task::spawn_blocking(move || asked.ask(question))
+            let connections = Arc::clone(&inner);
+            tokio::task::spawn_blocking(move || connections.ask(question))
                 .await
                 .map_err(|error| {
                     StoreError::Unavailable(format!("a read did not finish: {error}"))
@@ -193,8 +217,7 @@ impl SqliteStore {
         .boxed()
     }
 
-    /// Writes, and hints at what the operation says once that is durable, also where nobody waits for
-    /// the outcome any more.
+    /// Queues an operation. Its hints are sent when it is durable, even if the future was dropped.
     fn write<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Connection) -> Result<(T, Vec<Scope>), StoreError> + Send + 'static,
@@ -231,12 +254,18 @@ impl Store for SqliteStore {
         let now = self.inner.clock.now();
         let workers = Arc::clone(&self.inner.workers);
         let claimed = self.write(move |connection| {
-            // The marks of workers are files: they are looked at here, on the writer's own thread.
+            // The marks of workers are files, so they are scanned here, on the writer's thread.
             workers.register(&claim.worker);
             let dead = workers.dead(now);
             write::void_leases(connection, &dead, now)?;
             let tasks = write::claim(connection, &claim, now)?;
-            Ok(((Claimed { now, tasks }, dead), Vec::new()))
+            let next_ready_in = write::next_ready_in(connection, &claim, now)?;
+            let claimed = Claimed {
+                now,
+                tasks,
+                next_ready_in,
+            };
+            Ok(((claimed, dead), Vec::new()))
         });
         let workers = Arc::clone(&self.inner.workers);
         async move {
@@ -428,7 +457,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// Tells what a file has lost.
+/// Logs what a file has lost.
 fn tell_lost(
     path: &Path,
     connection: &Connection,
@@ -457,28 +486,56 @@ fn open_connection(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Turns write-ahead logging on. The busy timeout does not hold for this one change, so of two
-/// processes that create the file at once, one has to try again.
+/// Enables write-ahead logging. The busy timeout does not apply to this change, so if two processes create the file at
+/// once, one must retry.
 fn write_ahead(connection: &Connection) -> Result<(), StoreError> {
-    let mut attempts = BUSY_TIMEOUT.as_millis() / WRITE_AHEAD_PAUSE.as_millis();
-    loop {
-        let outcome = connection.pragma_update(None, "journal_mode", "WAL");
-        let busy = outcome
-            .as_ref()
-            .is_err_and(|error| error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
-        if !busy || attempts == 0 {
-            return Ok(outcome?);
+    let pauses = std::iter::repeat_n(WRITE_AHEAD_PAUSE, WRITE_AHEAD_PAUSES);
+    let enable = || connection.pragma_update(None, "journal_mode", "WAL");
+    Ok(unless_busy(pauses, enable)?)
+}
+
+/// Tries something until the database is not busy, once more than there are pauses.
+fn unless_busy<T>(
+    pauses: impl Iterator<Item = Duration>,
+    mut attempt: impl FnMut() -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    for pause in pauses {
+        match attempt() {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                std::thread::sleep(pause);
+            }
+            outcome => return outcome,
         }
-        attempts -= 1;
-        std::thread::sleep(WRITE_AHEAD_PAUSE);
     }
+    attempt()
 }
 
 #[cfg(test)]
 mod tests {
     use convoke_testkit::SimClock;
+    use rusqlite::ffi;
 
     use super::*;
+
+    #[test]
+    fn what_a_busy_database_refuses_is_tried_again_a_limited_number_of_times() {
+        let failed = |code| Err(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+        let attempts = |outcomes: &[i32]| {
+            let mut number = 0;
+            let outcome = unless_busy(std::iter::repeat_n(Duration::ZERO, 2), || {
+                number += 1;
+                outcomes
+                    .get(number - 1)
+                    .map_or(Ok(()), |code| failed(*code))
+            });
+            (outcome.is_ok(), number)
+        };
+        let busy = ffi::SQLITE_BUSY;
+        assert_eq!(attempts(&[]), (true, 1));
+        assert_eq!(attempts(&[busy, busy]), (true, 3));
+        assert_eq!(attempts(&[busy, busy, busy]), (false, 3));
+        assert_eq!(attempts(&[busy, ffi::SQLITE_NOTADB]), (false, 2));
+    }
 
     #[test]
     fn a_connection_whose_transaction_was_not_ended_is_not_used_again() {

@@ -1,4 +1,4 @@
-//! Questions, each answered over a connection that never writes.
+//! Queries, over connections that never write.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -14,11 +14,11 @@ use super::large_values::{self, Text};
 use crate::conversation::ConversationRecord;
 use crate::error::StoreError;
 use crate::journal::{Entry, JournalEvent, StoredMessage};
+use crate::page::{Page, TaskPage};
 use crate::signal::Signal;
 use crate::state::StateReader;
 use crate::task::{
-    EndedTask, Filter, LoadedTask, Page, PageCursor, Sweep, TaskPage, TaskRecord, TaskSummary,
-    expired as is_expired,
+    EndedTask, Filter, LoadedTask, Sweep, TaskRecord, TaskSummary, expired as is_expired,
 };
 use crate::viewer::Viewer;
 
@@ -38,10 +38,10 @@ pub(super) fn rows<T>(
     Ok(found)
 }
 
-/// Holds for the tasks and conversations that a viewer sees; the parameters are those of [`seen_by`].
+/// Condition for what a viewer sees. The parameters are those of [`seen_by`].
 pub(super) const SEEN: &str = "id = ?1 AND (?2 IS NULL OR owner = ?2) AND (?3 IS NULL OR app = ?3)";
 
-/// The id of what is looked for, and who looks.
+/// Parameters: the id, and the viewer's owner and app.
 pub(super) fn seen_by(viewer: &Viewer, id: Uuid) -> [Option<String>; 3] {
     let (owner, app) = viewer.bounds();
     [
@@ -60,7 +60,7 @@ pub(super) fn task(
     Ok(rows(connection, &sql, seen_by(viewer, id), columns::task)?.pop())
 }
 
-/// A task's place in the store.
+/// A task's ordinal.
 pub(super) fn ordinal(
     connection: &Connection,
     viewer: &Viewer,
@@ -71,7 +71,7 @@ pub(super) fn ordinal(
     Ok(rows(connection, &sql, seen_by(viewer, id), place)?.pop())
 }
 
-/// Reads a part of a task that is there and that the viewer sees; nothing of any other.
+/// Reads a part of a task that the viewer sees; empty for any other.
 pub(super) fn part_of<T>(
     connection: &Connection,
     viewer: &Viewer,
@@ -122,12 +122,12 @@ pub(super) fn signals_of(
     })
 }
 
-/// A number as a column holds it.
+/// A number as a column value.
 fn column(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The same by its place in the store.
+/// A task's row by its ordinal.
 pub(super) fn task_at(
     connection: &Connection,
     ordinal: i64,
@@ -136,7 +136,7 @@ pub(super) fn task_at(
     Ok(rows(connection, &sql, [ordinal], columns::task)?.pop())
 }
 
-/// Reads a task of a list. One that cannot be read keeps nobody from the others: the log tells of it.
+/// Reads a task of a list. An unreadable one is logged and left out.
 fn listed_task(row: &Row<'_>) -> Result<Option<TaskSummary>, StoreError> {
     match columns::summary(row) {
         Err(StoreError::Corrupt(cause)) => {
@@ -172,7 +172,7 @@ pub(super) fn entries(
     )
 }
 
-/// What gives the states before an entry: from the last one that was written in full on.
+/// A reader for the states from an entry on, starting at the last full state before it.
 fn states_before(
     connection: &Connection,
     ordinal: u64,
@@ -226,13 +226,13 @@ pub(super) fn load(
     id: Uuid,
     from: u64,
 ) -> Result<Option<LoadedTask>, StoreError> {
-    // One snapshot for the four queries, or the row and its journal could disagree.
+    // One snapshot for the four queries, so that the row and its journal agree.
     in_snapshot(connection, || {
         load_in_snapshot(connection, viewer, id, from)
     })
 }
 
-/// Asks several questions of one and the same state of the file.
+/// Runs several queries in one snapshot.
 pub(super) fn in_snapshot<T>(
     connection: &Connection,
     ask: impl FnOnce() -> Result<T, StoreError>,
@@ -243,7 +243,7 @@ pub(super) fn in_snapshot<T>(
     answer
 }
 
-/// Both in one query, so that they cannot disagree.
+/// Both in one query, so that they agree.
 pub(super) fn newest(
     connection: &Connection,
     viewer: &Viewer,
@@ -262,7 +262,7 @@ pub(super) fn newest(
         let entry = columns::entry(connection, row, columns::TASK_COLUMNS, &mut states, earlier)?;
         Ok((record, entry))
     };
-    // What an entry's state builds on must be of the same moment.
+    // The states that a delta builds on must be from the same snapshot.
     in_snapshot(connection, || {
         Ok(rows(connection, &sql, seen_by(viewer, id), read)?.pop())
     })
@@ -311,7 +311,7 @@ impl Conditions {
             all.add("parent = ?", parent.to_string().into());
         }
         if let Some(tag) = &filter.tag {
-            // Tags that cannot be read are no tags.
+            // Unreadable tags count as none.
             let tagged = "EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(tags) THEN tags END) \
                           WHERE value = ?)";
             all.add(tagged, tag.clone().into());
@@ -326,11 +326,11 @@ impl Conditions {
         self.sql.push_str(&condition.replace('?', &place));
     }
 
-    /// Which tasks fit, newest first and `limit` at most, as a condition.
+    /// The condition for matching tasks, newest first and at most `limit`.
     fn newest(&self, viewer: &Viewer, filter: &Filter, limit: usize) -> Result<String, StoreError> {
         let conditions = &self.sql;
-        // Within one state an index has the tasks in their order, so that each walk ends after a page. A
-        // conversation and a parent have few tasks: the `+` keeps SQLite from walking all of a state for them.
+        // An index orders the tasks within one state, so each scan ends after a page. A conversation and a parent have
+        // few tasks: the `+` keeps SQLite from scanning a whole state for them.
         let few = filter.conversation.is_some() || filter.parent.is_some();
         let column = if few { "+status" } else { "status" };
         let by_state = |state: &TaskState| -> Result<String, StoreError> {
@@ -362,25 +362,20 @@ pub(super) fn query(
     page: Page,
 ) -> Result<TaskPage, StoreError> {
     let mut conditions = Conditions::of(viewer, filter);
-    if let Some(PageCursor(after)) = page.after {
-        conditions.add("ordinal < ?", column(after).into());
+    if let Some(before) = page.before_ordinal() {
+        conditions.add("ordinal < ?", column(before).into());
     }
-    let limit = page.limit.saturating_add(1).min(usize::from(u16::MAX));
+    let limit = page.tasks_to_read();
     let sql = format!(
         "SELECT {} FROM tasks t WHERE {} ORDER BY ordinal DESC LIMIT {limit}",
         columns::summary_columns(),
         conditions.newest(viewer, filter, limit)?,
     );
     let parameters = params_from_iter(conditions.parameters);
-    let mut found = rows(connection, &sql, parameters, |row| {
+    let found = rows(connection, &sql, parameters, |row| {
         Ok((row.get(columns::ORDINAL)?, listed_task(row)?))
     })?;
-    let more = found.len() > page.limit;
-    found.truncate(page.limit);
-    let next = found.last().filter(|_| more);
-    let next = next.map(|(ordinal, _)| PageCursor(*ordinal));
-    let tasks = found.into_iter().filter_map(|(_, task)| task).collect();
-    Ok(TaskPage { tasks, next })
+    Ok(page.collect(found))
 }
 
 pub(super) fn count(
@@ -406,7 +401,7 @@ pub(super) fn conversation(
     before: Option<Uuid>,
     limit: usize,
 ) -> Result<Option<ConversationRecord>, StoreError> {
-    // One snapshot, or what is older could be counted of other messages than those that are read.
+    // One snapshot, so that the number of older messages matches those that are read.
     in_snapshot(connection, || {
         conversation_in_snapshot(connection, viewer, id, before, limit)
     })
@@ -435,7 +430,7 @@ fn conversation_in_snapshot(
     };
     let end = end.unwrap_or(i64::MAX);
     // Whole entries are read until there are enough messages; one entry rarely adds more than one.
-    let spoken = rows(
+    let conversation_entries = rows(
         connection,
         "SELECT e.seq, e.messages, e.blobs FROM tasks t JOIN entries e ON e.task = t.ordinal \
          WHERE t.conversation = ?1 AND t.ordinal < ?2 AND t.app = ?4 AND e.spoken > 0 \
@@ -448,11 +443,11 @@ fn conversation_in_snapshot(
         ],
         |row| columns::messages(connection, row),
     )?;
-    let mut messages: Vec<_> = spoken
+    let mut messages: Vec<_> = conversation_entries
         .into_iter()
         .rev()
         .flatten()
-        .filter(|stored| stored.spoken)
+        .filter(|stored| stored.in_conversation)
         .map(|stored| stored.message)
         .collect();
     messages.drain(..messages.len().saturating_sub(limit));
@@ -512,15 +507,15 @@ fn conversation_row(row: &Row<'_>) -> Result<ConversationRecord, StoreError> {
     })
 }
 
-/// A part of an app's ended tasks that a sweep has looked at.
+/// A group of ended tasks that a sweep has checked.
 pub(super) struct SweepGroup {
-    /// Those whose time is over and whose parent, if any, has ended too.
+    /// Expired tasks whose parent, if any, has ended too.
     pub(super) expired: Vec<Uuid>,
-    /// Where the next part begins, if there is one.
+    /// Start of the next group, if there is one.
     pub(super) next: Option<i64>,
 }
 
-/// Looks at the ended tasks after an ordinal. Of each only what decides is read, not what it gave.
+/// Checks the ended tasks after an ordinal. Reads only the data that retention depends on.
 pub(super) fn expired(
     connection: &Connection,
     sweep: &Sweep,

@@ -1,7 +1,7 @@
 //! Opens a store's file where it cannot be written.
 //!
-//! SQLite reads a file with a write-ahead log through an index beside it, the `-shm` file. Where there is none and
-//! none can be made, the file can only be read as one that never changes, which leaves the log out.
+//! SQLite reads a file with a write-ahead log through an index, the `-shm` file. If there is none and none can be
+//! created, the file can only be read as immutable, without the log.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
@@ -12,14 +12,14 @@ use rusqlite::{Connection, OpenFlags};
 use super::{Access, BUSY_TIMEOUT, schema};
 use crate::error::StoreError;
 
-/// A connection that reads, and how others are opened.
+/// A read connection, and how to open more.
 pub(super) fn open(path: &Path) -> Result<(Connection, Access), StoreError> {
     let mut failure = match checked(path, Access::Read) {
         Err(StoreError::Unavailable(failure)) => failure,
         Err(StoreError::ReadOnly) => StoreError::ReadOnly.to_string(),
         opened => return opened,
     };
-    // Whoever writes has a log, so without one nobody does.
+    // A writer always has a log, so without a log there is none.
     let log = super::lost::beside(path, "-wal");
     if log.metadata().is_ok_and(|log| log.len() > 0) {
         let _ = write!(

@@ -1,10 +1,10 @@
-//! The tables, and how an older file becomes a newer one.
+//! The tables, and the migrations of older files.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::error::StoreError;
 
-/// Each step brings a file from the version of its index to the next. Steps are never edited.
+/// The step at each index migrates a file of that version to the next. Steps are never edited.
 const MIGRATIONS: &[&str] = &[
     FIRST,
     MESSAGES_WITH_THEIR_ENTRIES,
@@ -91,8 +91,8 @@ CREATE UNIQUE INDEX signals_by_key ON signals (task, key);
 CREATE INDEX signals_waiting ON signals (task, id) WHERE consumed = 0;
 ";
 
-/// A step is one row: its messages stand beside what happened, and how many of them were spoken. A task's row changes only when the task
-/// stands elsewhere, so that its sequence is the journal's own.
+/// An entry is one row, with its messages and the number of those in the conversation. A task's row changes only when
+/// its status changes, so the sequence is taken from the journal.
 const MESSAGES_WITH_THEIR_ENTRIES: &str = "
 ALTER TABLE entries ADD COLUMN spoken INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE entries ADD COLUMN messages TEXT;
@@ -110,7 +110,7 @@ DROP INDEX tasks_held;
 ALTER TABLE tasks DROP COLUMN seq;
 ";
 
-/// What tasks were begun with is kept beside them. A task of an older file has none.
+/// Definitions of tasks. A task of an older file has none.
 const DEFINITIONS: &str = "
 CREATE TABLE definitions (
   hash   TEXT PRIMARY KEY,
@@ -118,9 +118,8 @@ CREATE TABLE definitions (
 );
 ";
 
-/// A conversation and a key belong to one app. A conversation that two apps once spoke in stays with the
-/// first. The indices serve what is asked of many tasks at once: who is next in a conversation, lists, and
-/// what is to be removed.
+/// A conversation and a key belong to one app. A conversation that two apps used stays with the first. The indexes
+/// serve queries over many tasks: the next task of a conversation, lists, and expired tasks.
 const ONE_APP_EACH: &str = "
 ALTER TABLE conversations ADD COLUMN app TEXT NOT NULL DEFAULT '';
 UPDATE conversations SET app = coalesce(
@@ -140,21 +139,19 @@ CREATE INDEX tasks_ended ON tasks (app) WHERE completed_at IS NOT NULL;
 CREATE INDEX tasks_turns ON tasks (conversation, ordinal) WHERE completed_at IS NULL;
 ";
 
-/// A definition that came from another store waits for its user's word. Those of an older file have run
-/// already.
+/// An imported definition is untrusted until its user trusts it. Those of an older file have run already.
 const TRUST_IN_DEFINITIONS: &str = "
 ALTER TABLE definitions ADD COLUMN trusted INTEGER NOT NULL DEFAULT 1;
 ";
 
-/// A task remembers the trace that its request belongs to, and conversations are listed by app.
+/// The trace of a task's request, and an index of conversations by app.
 const TRACES: &str = "
 ALTER TABLE tasks ADD COLUMN trace TEXT;
 CREATE INDEX conversations_by_app ON conversations (app, updated_at);
 ";
 
-/// Large values stand beside the journal, each once and in chunks, while a task names them. `journal` marks those that
-/// only the texts of the task's entries name. Where a text has references in the place of values, `blobs` says at which
-/// offsets.
+/// Large values are stored beside the journal, once and in chunks, while a task names them. `journal` marks those that
+/// only the texts of the task's entries name. `blobs` holds the offsets of references in a text.
 const BLOBS: &str = "
 CREATE TABLE blobs (
   id     INTEGER PRIMARY KEY,
@@ -177,7 +174,7 @@ CREATE INDEX task_blobs_by_blob ON task_blobs (blob);
 ALTER TABLE entries ADD COLUMN blobs TEXT;
 ";
 
-/// Brings a file up to the newest version, or refuses one that is newer than this program.
+/// Migrates a file to the newest version. Fails for one that is newer than this program.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
     if version(connection)? == known {
@@ -198,7 +195,7 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses a file whose version this program cannot read as it stands.
+/// Fails for a file whose version this program cannot read without migration.
 pub(super) fn check(connection: &Connection) -> Result<(), StoreError> {
     let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
     let found = version(connection)?;

@@ -1,7 +1,6 @@
-//! Which workers on this machine are alive. Each holds an operating-system lock on a file beside the
-//! database for as long as its process lives; once the lock can be had, the process is dead and its
-//! leases mean nothing any more. So a killed process's tasks go on at once instead of at the end of
-//! their leases. Leases remain the truth: this only shortens the wait.
+//! Detects dead workers on this machine. Each worker locks a file beside the database while its process lives. When the
+//! lock is free, the process is dead and its leases are void, so its tasks resume immediately instead of after the
+//! leases expire. Without these marks, leases expire as usual.
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -11,10 +10,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// How long a look at the marks is good for.
+/// How long the result of a scan is valid.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The workers of this process, and where all workers of the machine leave their marks.
+/// The workers of this process, and the folder of all marks.
 #[derive(Debug)]
 pub(super) struct Workers {
     folder: PathBuf,
@@ -33,7 +32,7 @@ impl Workers {
         }
     }
 
-    /// Leaves a worker's mark, once. Without one it only waits for leases like everybody else.
+    /// Creates a worker's mark, once. If that fails, its leases expire as usual.
     pub(super) fn register(&self, worker: &str) {
         let mut mine = self.mine.lock().unwrap_or_else(PoisonError::into_inner);
         if mine.contains_key(worker) {
@@ -46,7 +45,7 @@ impl Workers {
         mine.insert(worker.to_owned(), mark.ok());
     }
 
-    /// Locked first and named afterwards, so that nobody ever sees a mark without its lock.
+    /// Locked before it gets its name, so a mark without a lock is never visible.
     fn leave_mark(&self, worker: &str) -> std::io::Result<File> {
         std::fs::create_dir_all(&self.folder)?;
         let draft = self.folder.join(format!(".{worker}"));
@@ -56,8 +55,7 @@ impl Workers {
         Ok(file)
     }
 
-    /// Workers whose process is gone. Their marks stay until [`Self::forget`], so that a crash in
-    /// between loses nothing.
+    /// Workers whose process is dead. Their marks remain until [`Self::forget`], so a crash in between loses nothing.
     pub(super) fn dead(&self, now: Timestamp) -> Vec<String> {
         {
             let mut looked_at = self
@@ -111,7 +109,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let workers = Workers::beside(&folder.path().join("store.db"));
         assert!(workers.dead(at(0)).is_empty(), "nobody was ever here");
-        // Nobody holds a lock on this mark.
+        // This mark is unlocked.
         std::fs::create_dir_all(&workers.folder).unwrap();
         File::create(workers.folder.join("gone")).unwrap();
         assert!(workers.dead(at(0)).is_empty(), "it has just looked");

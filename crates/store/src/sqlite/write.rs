@@ -1,5 +1,7 @@
-//! What changes, each inside the writer's open transaction. An operation that refuses does so before
-//! its first change, so that the group it shares the transaction with goes on untouched.
+//! Changes, each within the writer's open transaction. An operation fails before its first change, so that the others
+//! in the transaction are unaffected.
+
+use std::time::Duration;
 
 use convoke_model::TaskState;
 use jiff::Timestamp;
@@ -8,8 +10,9 @@ use uuid::Uuid;
 
 use super::blobs::{self, NamedBy};
 use super::columns::{self, millis, word};
-use super::{archive, large_values, read};
-use crate::blob::{Blob, INLINE_BYTES};
+use super::large_values::{self, LargeValue};
+use super::{archive, read};
+use crate::blob::INLINE_BYTES;
 use crate::error::StoreError;
 use crate::journal::{Batch, Fence, LeaseAction, NewEntry, NewMessage, StatusUpdate};
 use crate::signal::{NewSignal, SignalReceipt};
@@ -99,7 +102,7 @@ pub(super) fn submit(
         INLINE_BYTES,
     )?;
     for blob in &task.blobs {
-        blobs::keep(connection, ordinal, blob, NamedBy::Caller)?;
+        blobs::keep_attached(connection, ordinal, blob)?;
     }
     blobs::name_carried(connection, ordinal, &task.messages)?;
     if let Some(parent) = task.parent
@@ -121,7 +124,7 @@ fn has_ended(connection: &Connection, task: Uuid) -> Result<bool, StoreError> {
         .exists([task.to_string()])?)
 }
 
-/// Whether a task of a conversation is at work, or is ready and comes before a new one.
+/// Whether a task of a conversation is running, or is ready and comes before a new one.
 fn is_busy(
     connection: &Connection,
     conversation: Uuid,
@@ -135,7 +138,7 @@ fn is_busy(
         .exists(params![conversation.to_string(), millis(now)])?)
 }
 
-/// Creates a conversation with its first task, and refuses one of somebody else or of another app.
+/// Creates a conversation with its first task. Fails if it belongs to another owner or app.
 fn touch_conversation(
     connection: &Connection,
     conversation: Uuid,
@@ -187,8 +190,8 @@ pub(super) fn void_leases(
     Ok(())
 }
 
-/// Tasks that can be claimed. Of a conversation, the task that is at work goes on first, and then the earliest that is
-/// ready. The `+` keeps SQLite to the index of ready tasks: that of apps holds all that have ended, too.
+/// Tasks that can be claimed. In a conversation, the running task comes first, then the earliest ready one. The `+`
+/// makes SQLite use the index of ready tasks: that of apps contains all ended ones too.
 const CLAIMABLE: &str = "SELECT ordinal FROM tasks t WHERE ready_at <= ?1 \
      AND +app IN (SELECT value FROM json_each(?2)) \
      AND definition NOT IN (SELECT value FROM json_each(?4)) \
@@ -217,7 +220,7 @@ pub(super) fn claim(
     )?;
     let mut claimed = Vec::with_capacity(ready.len());
     for ordinal in ready {
-        // All is read before anything is changed, so that a task which cannot be read is no part of it.
+        // Reads everything before changing anything, so that an unreadable task changes nothing.
         match read_claimable(connection, ordinal) {
             Ok(task) => claimed.push(hold(connection, task, claim, now)?),
             Err(StoreError::Corrupt(cause)) => set_aside(connection, ordinal, &cause, now)?,
@@ -225,6 +228,27 @@ pub(super) fn claim(
         }
     }
     Ok(claimed)
+}
+
+/// The next task that becomes ready. The `+` is there for the same reason as in [`CLAIMABLE`].
+const NEXT_READY: &str = "SELECT ready_at FROM tasks WHERE ready_at > ?1 \
+     AND +app IN (SELECT value FROM json_each(?2)) ORDER BY ready_at LIMIT 1";
+
+/// The time until another task of the claim's apps becomes ready.
+pub(super) fn next_ready_in(
+    connection: &Connection,
+    claim: &Claim,
+    now: Timestamp,
+) -> Result<Option<Duration>, StoreError> {
+    let apps = serde_json::to_string(&claim.apps)?;
+    let next: Option<i64> = connection
+        .prepare_cached(NEXT_READY)?
+        .query_row(params![millis(now), apps], |row| row.get(0))
+        .optional()?;
+    let wait = next.map(|next| next.saturating_sub(millis(now)));
+    Ok(wait
+        .and_then(|wait| u64::try_from(wait).ok())
+        .map(Duration::from_millis))
 }
 
 fn read_claimable(connection: &Connection, ordinal: i64) -> Result<ClaimedTask, StoreError> {
@@ -240,7 +264,7 @@ fn read_claimable(connection: &Connection, ordinal: i64) -> Result<ClaimedTask, 
     })
 }
 
-/// Makes a task the worker's.
+/// Assigns a task to a worker.
 fn hold(
     connection: &Connection,
     mut task: ClaimedTask,
@@ -274,7 +298,7 @@ fn hold(
     Ok(task)
 }
 
-/// Ends a task that cannot be read, so that it is in nobody's way. Its journal stays as it is.
+/// Ends an unreadable task, so that it blocks no other one. Its journal is unchanged.
 fn set_aside(
     connection: &Connection,
     ordinal: i64,
@@ -302,9 +326,9 @@ pub(super) fn append(
     }
     let seq = fence.seq + batch.entries.len() as u64;
     let mut scopes = vec![Scope::Task(fence.task)];
-    let speaks = batch.messages.iter().any(|message| message.spoken);
+    let in_conversation = batch.messages.iter().any(|message| message.in_conversation);
     let carries = batch.messages.iter().any(|new| !new.blobs.is_empty());
-    if !speaks
+    if !in_conversation
         && !carries
         && batch.entries.len() == 1
         && batch.consumed.is_empty()
@@ -335,7 +359,7 @@ pub(super) fn append(
         stand(connection, ordinal, standing, now)?;
         if standing.rests() {
             scopes.push(Scope::Rest(fence.task));
-            // What may go on now is the task itself, or the next of its conversation.
+            // The task itself or the next one of its conversation may be ready now.
             if !standing.status.is_final() || conversation.is_some() {
                 scopes.push(Scope::Work);
             }
@@ -345,7 +369,7 @@ pub(super) fn append(
         }
     }
     if let Some(conversation) = conversation
-        && speaks
+        && in_conversation
     {
         connection
             .prepare_cached("UPDATE conversations SET updated_at = ?2 WHERE id = ?1")?
@@ -354,7 +378,7 @@ pub(super) fn append(
     Ok((seq, scopes))
 }
 
-/// Tells every child that has not ended that its parent has. Gives what may have changed for others.
+/// Sends a cancellation to every running child of an ended task. Returns the changed scopes.
 fn call_off_children(
     connection: &Connection,
     parent: Uuid,
@@ -367,7 +391,7 @@ fn call_off_children(
         |row| Ok(row.get::<_, String>(0)?),
     )?;
     let mut scopes = Vec::new();
-    // A child whose very id cannot be read is never claimed either.
+    // A child with an unreadable id is never claimed.
     for child in children.iter().filter_map(|id| columns::id(id).ok()) {
         signal(
             connection,
@@ -380,8 +404,7 @@ fn call_off_children(
     Ok(scopes)
 }
 
-/// Adds the first entry of a batch if the fence still holds, which takes one statement. Gives how
-/// many were added.
+/// Adds the first entry of a batch if the fence is valid, in one statement. Returns the number of added entries.
 fn insert_next(connection: &Connection, fence: Fence, batch: &Batch) -> Result<usize, StoreError> {
     let [entry, rest @ ..] = batch.entries.as_slice() else {
         return Ok(0);
@@ -408,7 +431,7 @@ fn insert_next(connection: &Connection, fence: Fence, batch: &Batch) -> Result<u
             entry.kind,
             columns.event,
             columns.state,
-            spoken(messages),
+            conversation_messages(messages),
             columns.messages,
             columns.blobs,
         ])?;
@@ -421,9 +444,19 @@ fn insert_next(connection: &Connection, fence: Fence, batch: &Batch) -> Result<u
     Ok(added)
 }
 
-fn keep_values(connection: &Connection, task: i64, values: &[Blob]) -> Result<(), StoreError> {
-    for value in values {
-        blobs::keep(connection, task, value, NamedBy::Journal)?;
+fn keep_values(
+    connection: &Connection,
+    task: i64,
+    values: &[LargeValue<'_>],
+) -> Result<(), StoreError> {
+    for LargeValue { hash, content } in values {
+        blobs::keep(
+            connection,
+            task,
+            *hash,
+            content.as_bytes(),
+            NamedBy::Journal,
+        )?;
     }
     Ok(())
 }
@@ -439,7 +472,7 @@ fn stand(
         LeaseAction::Release { wake_in } if !ends => wake_in.map(|delay| millis(later(now, delay))),
         _ => None,
     };
-    // A signal that came while the task was at work must not wait for the next one.
+    // A signal that arrived while the task ran must not wait for the next one.
     let waiting = standing.rests()
         && !ends
         && connection
@@ -498,7 +531,7 @@ pub(super) fn insert(
                 entry.kind,
                 columns.event,
                 columns.state,
-                spoken(messages),
+                conversation_messages(messages),
                 columns.messages,
                 columns.blobs,
             ])?;
@@ -506,8 +539,11 @@ pub(super) fn insert(
     Ok(())
 }
 
-fn spoken(messages: &[NewMessage]) -> usize {
-    messages.iter().filter(|message| message.spoken).count()
+fn conversation_messages(messages: &[NewMessage]) -> usize {
+    messages
+        .iter()
+        .filter(|message| message.in_conversation)
+        .count()
 }
 
 pub(super) fn renew(
@@ -577,11 +613,11 @@ pub(super) fn signal(
     Ok(SignalReceipt::Accepted)
 }
 
-/// Removes ended tasks with all that is theirs, and conversations that have no task left.
+/// Removes ended tasks with all their data, and conversations without tasks.
 pub(super) fn remove(connection: &Connection, tasks: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
     let mut removed = Vec::new();
     for task in tasks {
-        // Asked again inside the transaction: what was read before it may be out of date.
+        // Checked again inside the transaction: what was read before may be outdated.
         let ended: Option<(i64, Option<String>)> = connection
             .prepare_cached(
                 "DELETE FROM tasks WHERE id = ?1 AND completed_at IS NOT NULL \
@@ -638,6 +674,18 @@ mod tests {
         assert!(
             !plan.contains("SCAN t\n") && !plan.contains("TEMP B-TREE"),
             "{plan}"
+        );
+        let next = read::rows(
+            &connection,
+            &format!("EXPLAIN QUERY PLAN {NEXT_READY}"),
+            params![0, "[]"],
+            |row| Ok(row.get::<_, String>(3)?),
+        );
+        let next = next.unwrap().join("\n");
+        assert!(
+            next.contains("tasks USING INDEX tasks_ready (ready_at>?)")
+                && !next.contains("TEMP B-TREE"),
+            "{next}"
         );
     }
 }

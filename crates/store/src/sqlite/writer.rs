@@ -1,5 +1,5 @@
-//! One thread writes for everybody: it drains what has piled up into one transaction and tells each
-//! caller once the commit is on disk. Under load, one wait for the disk serves hundreds of tasks.
+//! The writer thread: it takes all queued operations into one transaction and notifies each caller when the commit is
+//! durable. Under load, one wait for the disk serves hundreds of tasks.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -21,29 +21,28 @@ use crate::watch::{Hints, Scope};
 /// Limit of operations in one transaction, which bounds how long the first of them waits.
 const GROUP_LIMIT: usize = 1_024;
 
-/// A group of this size means that many tasks are at work.
+/// A group of this size means that many tasks are running.
 const BUSY_GROUP: usize = 16;
 
 /// How long a busy writer waits for more operations before it commits: half as many commits write the same steps.
 const COMPANY: Duration = Duration::from_millis(1);
 
-/// Groups that are written without that wait after one in which nothing came.
+/// Number of groups that are written without this wait after a wait in which no operation arrived.
 const ALONE: u32 = 256;
 
 /// How long to wait before a file that cannot be opened is tried again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(200);
 
-/// Does its work inside the open transaction. Gives how to tell the caller, and what is wrong with the store if the
-/// whole group fails with it.
+/// Runs within the open transaction. Returns how to notify the caller, and the error if the whole group fails with it.
 type Job = Box<dyn FnOnce(Option<&Connection>) -> (Acknowledge, Option<StoreError>) + Send>;
 
-/// Called once, with what became of the transaction.
+/// Called once, with the result of the transaction.
 type Acknowledge = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 #[derive(Debug)]
 pub(super) struct Writer {
     jobs: Option<Sender<Job>>,
-    /// Operations that wait or are being written.
+    /// The number of queued and running operations.
     queued: Arc<AtomicUsize>,
     queue_limit: usize,
     thread: Option<JoinHandle<()>>,
@@ -72,9 +71,9 @@ impl Writer {
         })
     }
 
-    /// Queues an operation now. The future resolves when it is durable, which is also when its scopes
-    /// are hinted at. An operation that refuses must have changed nothing: the transaction goes on without it.
-    /// An outage fails the whole group.
+    /// Queues an operation immediately. The future resolves when it is durable, which is also when its hints are sent.
+    /// A failing operation must not have changed anything: the transaction continues without it. An outage fails the
+    /// whole group.
     pub(super) fn run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Connection) -> Result<(T, Vec<Scope>), StoreError> + Send + 'static,
@@ -107,7 +106,7 @@ impl Writer {
                     }
                     value
                 });
-                // The caller may have stopped waiting, which is its right.
+                // The caller may have dropped the future.
                 let _ = reply.send(outcome);
             });
             (tell, outage)
@@ -127,7 +126,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Everything queued is written before the store is gone.
+    /// Writes everything that is queued before the store is dropped.
     fn drop(&mut self) {
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
@@ -166,7 +165,7 @@ fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>, que
         if matches!(error, GroupError::NotBegun) {
             continue;
         }
-        // After a failed transaction the connection's own idea of the file cannot be trusted.
+        // After a failed transaction, the connection's state cannot be trusted.
         loop {
             match super::open_connection(path) {
                 Ok(fresh) => {
@@ -175,7 +174,7 @@ fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>, que
                 }
                 Err(error) => {
                     tracing::error!(%error, "the store cannot be opened again and is tried later");
-                    // Nobody waits for longer than one attempt.
+                    // No caller waits for more than one attempt.
                     gather(&mut jobs, queue);
                     queued.fetch_sub(jobs.len(), Ordering::Relaxed);
                     fail_all(&mut jobs, &error);
@@ -186,7 +185,7 @@ fn write_all(path: &Path, mut connection: Connection, queue: &Receiver<Job>, que
     }
 }
 
-/// Takes what has piled up, as far as it fits into one group.
+/// Takes queued operations up to the size of a group.
 fn gather(jobs: &mut VecDeque<Job>, queue: &Receiver<Job>) {
     while jobs.len() < GROUP_LIMIT
         && let Ok(job) = queue.try_recv()
@@ -195,7 +194,7 @@ fn gather(jobs: &mut VecDeque<Job>, queue: &Receiver<Job>) {
     }
 }
 
-/// Answers jobs that were not begun.
+/// Fails jobs that were not started.
 fn fail_all(jobs: &mut VecDeque<Job>, error: &StoreError) {
     for job in jobs.drain(..) {
         let (tell, _) = job(None);
@@ -203,11 +202,11 @@ fn fail_all(jobs: &mut VecDeque<Job>, error: &StoreError) {
     }
 }
 
-/// Why a group was not written. Everybody in it has been told.
+/// Why a group was not written. Its callers have been notified.
 enum GroupError {
     /// The transaction did not begin: another process writes, or the file cannot be used. Nothing happened.
     NotBegun,
-    /// It was begun and failed.
+    /// It started and failed.
     Failed,
 }
 
@@ -253,7 +252,7 @@ fn commit(connection: &Connection) -> Result<(), StoreError> {
     committed.map_err(|error| commit_failed(&error))
 }
 
-/// A commit that finds the file locked did certainly not happen; of any other failure nobody knows.
+/// A commit that fails because the file is locked had no effect; any other failure is uncertain.
 fn commit_failed(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
@@ -268,7 +267,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_operation_that_breaks_leaves_nothing_behind_and_the_next_is_written() {
+    async fn a_panicking_operation_changes_nothing_and_the_next_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
         let connection = crate::sqlite::open_connection(&path).unwrap();

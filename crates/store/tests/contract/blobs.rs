@@ -35,7 +35,7 @@ fn carrying(world: &World, info: BlobInfo) -> NewMessage {
             bytes: info.bytes,
         }];
     });
-    NewMessage::spoken(&message.unwrap())
+    NewMessage::in_conversation(&message.unwrap())
 }
 
 async fn end(world: &World) {

@@ -115,7 +115,7 @@ pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &W
     let mut batch = world.batch(TaskState::Completed);
     batch.messages = vec![said("answer 1", world.clock.now())];
     let mut silent = said("not spoken", world.clock.now());
-    silent.spoken = false;
+    silent.in_conversation = false;
     batch.messages.push(silent);
     world
         .store
@@ -198,7 +198,7 @@ pub(crate) async fn an_answered_task_waits_while_a_later_one_is_at_work(world: &
     assert_eq!(ids(&world.claim("w", 9).await), [1], "then it is its turn");
 }
 
-pub(crate) async fn an_answered_task_comes_before_later_ones_that_have_not_begun(world: &World) {
+pub(crate) async fn an_answered_task_comes_before_later_ones_that_have_not_started(world: &World) {
     for id in 1..=2 {
         world.submit(in_conversation(world, id)).await;
     }
@@ -292,7 +292,7 @@ pub(crate) async fn the_same_key_with_another_request_is_refused(world: &World) 
     assert_eq!(unknown, Ok(Submission::Existing(task)));
 }
 
-pub(crate) async fn a_conversation_was_last_used_when_something_was_last_said_in_it(world: &World) {
+pub(crate) async fn a_conversations_update_time_is_that_of_its_last_message(world: &World) {
     world.submit(in_conversation(world, 1)).await;
     let held = world.claim("w", 1).await.remove(0);
     let updated_at = async || {

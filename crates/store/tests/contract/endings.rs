@@ -78,7 +78,7 @@ pub(crate) async fn a_task_that_cannot_be_read_is_set_aside_and_the_others_go_on
     unreadable.messages.push(NewMessage {
         blobs: Vec::new(),
         message: "{".into(),
-        spoken: false,
+        in_conversation: false,
     });
     world.submit(unreadable).await;
     let mut misfit = world.task(3);

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::world::{LEASE, World, definition, said};
 
-pub(crate) async fn a_definition_is_kept_while_a_task_names_it(world: &World) {
+pub(crate) async fn a_definition_is_stored_while_a_task_names_it(world: &World) {
     let mut old = world.task(1);
     old.definition = definition("old");
     world.submit(old).await;
@@ -215,7 +215,7 @@ async fn is_trusted(world: &World, hash: &str) -> bool {
     kept.unwrap().trusted
 }
 
-pub(crate) async fn a_definition_that_came_with_a_task_is_trusted_once_that_is_said(world: &World) {
+pub(crate) async fn an_imported_definition_is_trusted_after_trust(world: &World) {
     assert!(!world.store.trust("d1").await.unwrap(), "there is none yet");
     bring_in(world, &definition("d1")).await;
     assert!(!is_trusted(world, "d1").await, "whatever it says itself");
@@ -249,7 +249,7 @@ pub(crate) async fn a_trusted_definition_takes_the_place_of_one_that_is_not(worl
     assert_eq!(kept.as_ref(), Some(&*definition("d1")));
 }
 
-pub(crate) async fn a_task_begun_with_what_is_not_trusted_does_not_make_it_so(world: &World) {
+pub(crate) async fn a_task_of_an_untrusted_definition_does_not_make_it_trusted(world: &World) {
     bring_in(world, &definition("d1")).await;
     let mut fork = world.task(2);
     let kept = world.store.definition("d1").await.unwrap().unwrap();
@@ -268,13 +268,13 @@ pub(crate) async fn a_long_state_is_read_back_at_every_point(world: &World) {
     const STEPS: u64 = 80;
     let mut states = StateWriter::default();
     let mut task = world.task(1);
-    task.entry.state = states.write(long_state(1));
+    task.entry.state = states.write_text(long_state(1));
     let id = world.submit(task).await;
     let mut fence = world.claim_one("w").await.fence();
     let mut written = 0;
     for step in 2..=STEPS {
         let mut batch = world.batch(TaskState::Working);
-        batch.entries[0].state = states.write(long_state(step));
+        batch.entries[0].state = states.write_text(long_state(step));
         written += batch.entries[0].state.len();
         fence.seq = world.store.append(fence, batch.into()).await.unwrap();
     }
@@ -312,7 +312,7 @@ pub(crate) async fn a_long_state_is_read_back_at_every_point(world: &World) {
     // Whoever goes on knows only the newest state, which is enough to write the next.
     let mut states = StateWriter::after(&claimed.entry.state);
     let mut batch = world.batch(TaskState::Working);
-    batch.entries[0].state = states.write(long_state(STEPS + 1));
+    batch.entries[0].state = states.write_text(long_state(STEPS + 1));
     assert!(batch.entries[0].state.len() < 200);
     world
         .store

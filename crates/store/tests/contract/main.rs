@@ -29,14 +29,14 @@ macro_rules! backend {
             use crate::world::World;
 
             backend!(@tests $world; keeping;
-                a_definition_is_kept_while_a_task_names_it,
+                a_definition_is_stored_while_a_task_names_it,
                 what_a_worker_cannot_run_it_does_not_claim,
                 a_task_that_is_taken_out_and_brought_in_is_the_same,
                 a_task_that_is_there_already_is_not_brought_in,
                 a_task_brought_in_goes_on_where_it_stood,
-                a_definition_that_came_with_a_task_is_trusted_once_that_is_said,
+                an_imported_definition_is_trusted_after_trust,
                 a_trusted_definition_takes_the_place_of_one_that_is_not,
-                a_task_begun_with_what_is_not_trusted_does_not_make_it_so,
+                a_task_of_an_untrusted_definition_does_not_make_it_trusted,
                 a_long_state_is_read_back_at_every_point,
             );
 
@@ -67,10 +67,10 @@ macro_rules! backend {
             );
 
             backend!(@tests $world; conversations;
-                a_conversation_was_last_used_when_something_was_last_said_in_it,
+                a_conversations_update_time_is_that_of_its_last_message,
                 one_conversation_is_worked_on_in_order_one_at_a_time,
                 an_answered_task_waits_while_a_later_one_is_at_work,
-                an_answered_task_comes_before_later_ones_that_have_not_begun,
+                an_answered_task_comes_before_later_ones_that_have_not_started,
                 a_task_whose_worker_died_goes_on_before_an_answered_one,
                 a_foreign_conversation_is_refused,
                 a_conversation_belongs_to_one_app,
@@ -101,11 +101,13 @@ macro_rules! backend {
                 a_list_carries_no_payload,
                 counting_stops_at_its_bound,
                 a_cursor_stays_right_while_tasks_come,
+                a_page_of_any_size_can_be_read,
                 a_claim_carries_the_time_of_the_store,
                 a_dropped_call_takes_effect_all_the_same,
                 nothing_is_appended_over_a_gap,
                 a_lapsed_lease_that_nobody_claimed_is_prolonged,
                 a_task_is_not_claimed_before_its_time,
+                a_claim_says_when_the_next_task_is_ready,
                 a_task_that_is_not_due_keeps_nobody_waiting,
             );
 
@@ -116,7 +118,7 @@ macro_rules! backend {
                 a_taken_id_is_refused,
                 a_task_can_be_held_from_the_start,
                 a_task_that_has_to_wait_its_turn_is_not_held_from_the_start,
-                a_step_that_changes_nothing_but_the_journal_leaves_the_row_alone,
+                an_append_without_a_status_change_keeps_the_row,
                 sequences_are_contiguous_from_one,
                 a_task_is_claimed_by_one_worker_only,
                 an_expired_lease_can_be_claimed_and_fences_the_old_worker,
@@ -126,7 +128,7 @@ macro_rules! backend {
                 a_signal_before_the_wait_is_not_lost,
                 a_signal_wakes_a_waiting_task,
                 a_signal_is_taken_once_under_its_key,
-                a_signal_to_an_ended_or_missing_task_is_told_apart,
+                signals_to_ended_and_to_missing_tasks_are_distinguished,
                 a_waiting_task_wakes_at_its_time,
                 only_known_apps_are_claimed,
                 claims_without_progress_are_counted,

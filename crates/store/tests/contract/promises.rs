@@ -139,9 +139,7 @@ pub(crate) async fn a_task_that_has_to_wait_its_turn_is_not_held_from_the_start(
     assert_eq!(claimed[0].record.id, Uuid::from_u128(1));
 }
 
-pub(crate) async fn a_step_that_changes_nothing_but_the_journal_leaves_the_row_alone(
-    world: &World,
-) {
+pub(crate) async fn an_append_without_a_status_change_keeps_the_row(world: &World) {
     let id = world.submit(world.task(1)).await;
     let claimed = world.claim_one("a").await;
     let mut batch = world.batch(TaskState::Working);
@@ -381,7 +379,7 @@ pub(crate) async fn a_signal_is_taken_once_under_its_key(world: &World) {
     );
 }
 
-pub(crate) async fn a_signal_to_an_ended_or_missing_task_is_told_apart(world: &World) {
+pub(crate) async fn signals_to_ended_and_to_missing_tasks_are_distinguished(world: &World) {
     let id = world.submit(world.task(1)).await;
     let fence = world.claim_one("w").await.fence();
     world

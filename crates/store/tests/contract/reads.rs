@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use convoke_model::{Clock, TaskState};
 use convoke_store::{
-    Filter, NewSignal, Page, SUMMARY_CHARACTERS, SignalKind, StoreError, Submission, Viewer,
+    Claim, Filter, NewSignal, Page, SUMMARY_CHARACTERS, SignalKind, StoreError, Submission, Viewer,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -142,6 +142,27 @@ pub(crate) async fn a_cursor_stays_right_while_tasks_come(world: &World) {
     assert_eq!(second.next, None);
 }
 
+pub(crate) async fn a_page_of_any_size_can_be_read(world: &World) {
+    for id in 1..=2 {
+        world.submit(world.task(id)).await;
+    }
+    for (limit, found, more) in [
+        (0, 0, false),
+        (1, 1, true),
+        (2, 2, false),
+        (usize::MAX, 2, false),
+    ] {
+        let page = Page { after: None, limit };
+        let page = world.store.query(SYSTEM, Filter::default(), page).await;
+        let page = page.unwrap();
+        assert_eq!(
+            (page.tasks.len(), page.next.is_some()),
+            (found, more),
+            "{limit}"
+        );
+    }
+}
+
 pub(crate) async fn a_claim_carries_the_time_of_the_store(world: &World) {
     world.clock.advance(Duration::from_secs(3));
     let claim = convoke_store::Claim {
@@ -230,6 +251,32 @@ pub(crate) async fn a_task_is_not_claimed_before_its_time(world: &World) {
     assert!(world.claim("w", 9).await.is_empty());
     world.clock.advance(Duration::from_millis(1));
     assert_eq!(world.claim_one("w").await.record.id, id);
+}
+
+pub(crate) async fn a_claim_says_when_the_next_task_is_ready(world: &World) {
+    let claim = |app: &str| {
+        world.store.claim(Claim {
+            worker: "w".into(),
+            apps: vec![app.into()],
+            except: Vec::new(),
+            lease: LEASE,
+            limit: 9,
+        })
+    };
+    let next_ready_in = async |app: &str| claim(app).await.unwrap().next_ready_in;
+    assert_eq!(next_ready_in("todo").await, None);
+    for (id, seconds) in [(1, 60), (2, 20)] {
+        let mut task = world.task(id);
+        task.not_before = Some(Duration::from_secs(seconds));
+        world.submit(task).await;
+    }
+    assert_eq!(next_ready_in("todo").await, Some(Duration::from_secs(20)));
+    assert_eq!(next_ready_in("home").await, None);
+    world.clock.advance(Duration::from_secs(20));
+    let claimed = claim("todo").await.unwrap();
+    assert_eq!(claimed.tasks.len(), 1);
+    let expires_in = LEASE.min(Duration::from_secs(40));
+    assert_eq!(claimed.next_ready_in, Some(expires_in));
 }
 
 pub(crate) async fn a_task_that_is_not_due_keeps_nobody_waiting(world: &World) {

@@ -146,5 +146,5 @@ pub(crate) fn entry(kind: &'static str, at: jiff::Timestamp) -> NewEntry {
 }
 
 pub(crate) fn said(text: &str, at: jiff::Timestamp) -> NewMessage {
-    NewMessage::spoken(&Message::user(text, at).unwrap())
+    NewMessage::in_conversation(&Message::user(text, at).unwrap())
 }

@@ -35,7 +35,9 @@ pub(crate) fn task(id: u128, clock: &SimClock) -> NewTask {
             event: "{}".into(),
             state: "{}".into(),
         },
-        messages: vec![NewMessage::spoken(&Message::user("hi", at).unwrap())],
+        messages: vec![NewMessage::in_conversation(
+            &Message::user("hi", at).unwrap(),
+        )],
     }
 }
 

@@ -36,8 +36,8 @@ impl House {
     }
 }
 
-fn at(place: &str) -> Place {
-    Place::read(place).unwrap()
+fn at(place: &str) -> RoomChoice {
+    RoomChoice::read(place).unwrap()
 }
 
 fn light(place: &str, on: Option<bool>, brightness: Option<u8>) -> Change {
@@ -152,7 +152,7 @@ fn music_stops_where_it_plays() {
 #[test]
 fn a_volume_without_a_room_applies_to_playing_players() {
     let mut house = House::new();
-    let volume = |place: Option<Place>| Change::SetVolume { place, level: 55 };
+    let volume = |place: Option<RoomChoice>| Change::SetVolume { place, level: 55 };
     let result = house.done(&volume(None));
     assert_eq!(result["players"][0]["room"], "living room");
     house.done(&play("office", "news"));

@@ -158,6 +158,11 @@ pub(crate) const CAMPAIGNS: &[Campaign] = &[
 ];
 
 /// Combines reach, clicks and their price.
+/// The names of all campaigns.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    CAMPAIGNS.iter().map(|campaign| campaign.name)
+}
+
 const fn campaign(
     name: &'static str,
     channel: &'static str,

@@ -2,7 +2,7 @@
 //! every machine.
 
 mod baskets;
-mod campaigns;
+pub(crate) mod campaigns;
 pub(crate) mod catalogue;
 mod prices;
 mod random;

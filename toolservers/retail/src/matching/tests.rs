@@ -121,6 +121,38 @@ fn every_example_finds_its_own_query() {
     }
 }
 
+/// The parts of an answered question that its query does not use.
+fn unused(matcher: &Matcher, space: &str, question: &str) -> Option<Vec<String>> {
+    let space = spaces::by_id(space).unwrap();
+    let (query, _) = matcher.understand(space, question, None).ok()?;
+    let reading = reading::read(question, space);
+    Some(unused::unused(question, &reading, space, query))
+}
+
+#[test]
+fn a_question_that_is_answered_as_a_whole_has_no_unused_part() {
+    let matcher = Matcher::new().unwrap();
+    let all = questions::QUESTIONS.iter().chain(held_out::QUESTIONS);
+    let (mut answered, mut alarms) = (0, Vec::new());
+    for (space, query, question) in all {
+        if let Some(unused) = unused(&matcher, space, question) {
+            answered += 1;
+            if !unused.is_empty() {
+                alarms.push(format!("{query}: {question} -> {unused:?}"));
+            }
+        }
+    }
+    println!(
+        "{} of {answered} with an unused part; {alarms:#?}",
+        alarms.len()
+    );
+    assert!(
+        alarms.len() * 100 <= answered * 10,
+        "{} of {answered}: {alarms:#?}",
+        alarms.len()
+    );
+}
+
 #[test]
 fn a_refusal_names_questions_that_can_be_asked() {
     let matcher = Matcher::new().unwrap();

@@ -47,6 +47,7 @@ WHERE day BETWEEN :from AND :to
 GROUP BY products.id
 ORDER BY abandoned_carts DESC, product
 LIMIT :limit",
+        more_is_worse: true,
         examples: &[
             "Which products are abandoned in carts most often?",
             "What products do customers leave in their cart without buying?",
@@ -79,6 +80,56 @@ LIMIT :limit",
         ..CertifiedQuery::PLAIN
     },
     CertifiedQuery {
+        id: "abandonment_of_best_sellers",
+        description: "How often the products that sell best are left in carts.",
+        sql: "WITH sold AS (
+  SELECT order_items.product, sum(quantity) AS units_sold
+  FROM orders JOIN order_items ON order_id = orders.id
+  WHERE day BETWEEN :from AND :to
+  GROUP BY order_items.product
+)
+SELECT products.name AS product, category, units_sold,
+       count(*) FILTER (WHERE state = 'abandoned') AS abandoned_carts,
+       count(*) AS carts,
+       round(100.0 * count(*) FILTER (WHERE state = 'abandoned') / count(*), 1) AS abandoned_percent
+FROM sold
+JOIN products ON products.id = sold.product
+JOIN cart_items ON cart_items.product = sold.product
+JOIN carts ON carts.id = cart_items.cart
+JOIN customers ON customers.id = carts.customer
+WHERE carts.day BETWEEN :from AND :to
+  AND (:category IS NULL OR category = :category)
+  AND (:region IS NULL OR region = :region)
+  AND (:segment IS NULL OR segment = :segment)
+  AND (:channel IS NULL OR channel = :channel)
+GROUP BY products.id
+ORDER BY units_sold DESC, product
+LIMIT :limit",
+        more_is_worse: true,
+        examples: &[
+            "Why are customers not buying our top products?",
+            "How often are our best sellers abandoned?",
+            "Do customers leave our top products in the cart?",
+            "Abandonment of our bestsellers",
+            "Why do people not order our most popular products?",
+            "What stops customers from buying our best sellers?",
+            "How many carts with our top sellers are given up?",
+            "Why are our strongest products not bought?",
+            "Are the best selling products left in carts?",
+            "Reasons why shoppers do not buy popular items",
+            "Why do people no longer order our bestsellers?",
+        ],
+        sentences: &[
+            "how often are (our|the) (best sellers|bestsellers|top sellers|top products) (abandoned|left in carts)",
+        ],
+        answer: Sentence {
+            lead: "How often what sells best is left in carts{filters}{during}",
+            each: "{product} {abandoned_percent} % ({abandoned_carts} of {carts} carts)",
+            ..CertifiedQuery::PLAIN.answer
+        },
+        ..CertifiedQuery::PLAIN
+    },
+    CertifiedQuery {
         id: "cart_abandonment_rate",
         description: "The share of all carts that never became orders.",
         sql: "SELECT count(*) AS carts,
@@ -91,6 +142,7 @@ WHERE day BETWEEN :from AND :to
   AND (:segment IS NULL OR segment = :segment)
   AND (:channel IS NULL OR channel = :channel)
 HAVING count(*) > 0",
+        more_is_worse: true,
         examples: &[
             "What is the cart abandonment rate?",
             "How many carts were abandoned last month?",
@@ -107,6 +159,8 @@ HAVING count(*) > 0",
         sentences: &[
             "(what is|what's|how high is) (the|our) [cart|basket] abandonment rate",
             "how many (carts|baskets) (were|are|got) abandoned",
+            "[the|our] (cart|basket|checkout) abandonment [rate]",
+            "[the|our] abandonment rate",
         ],
         answer: Sentence {
             lead: "{abandoned_percent} % of the carts were abandoned{filters}{during}: {abandoned_carts} of {carts}",
@@ -128,6 +182,7 @@ WHERE day BETWEEN :from AND :to
   AND (:segment IS NULL OR segment = :segment)
 GROUP BY channel
 ORDER BY abandoned_percent DESC",
+        more_is_worse: true,
         examples: &[
             "How does cart abandonment differ by channel?",
             "Abandonment rate by channel",
@@ -166,6 +221,7 @@ WHERE day BETWEEN :from AND :to
   AND (:channel IS NULL OR channel = :channel)
 GROUP BY segment
 ORDER BY abandoned_percent DESC",
+        more_is_worse: true,
         examples: &[
             "Which customer segment abandons the most carts?",
             "Abandonment rate by segment",
@@ -203,6 +259,7 @@ WHERE day BETWEEN :from AND :to
 GROUP BY month
 ORDER BY month",
         period: "last 12 months",
+        more_is_worse: true,
         examples: &[
             "How did cart abandonment develop month by month?",
             "Abandonment rate by month",
@@ -215,7 +272,10 @@ ORDER BY month",
             "Abandoned carts per month",
             "Development of the cart abandonment rate",
         ],
-        sentences: &["[cart|basket] abandonment [rate] (by|per) month"],
+        sentences: &[
+            "[cart|basket] abandonment [rate] (by|per) month",
+            "is [the|our] [cart|basket] abandonment [rate] getting (worse|better)",
+        ],
         answer: Sentence {
             lead: "Abandoned carts by month{filters}{during}",
             each: "{month} {abandoned_percent} %",
@@ -353,6 +413,7 @@ GROUP BY one.id, other.id
 ORDER BY abandoned_carts DESC, product, other_product
 LIMIT :limit",
         period: "last 12 months",
+        more_is_worse: true,
         examples: &[
             "Which products are abandoned together?",
             "What pairs of products are left in the same cart?",

@@ -153,6 +153,50 @@ LIMIT :limit",
         ..CertifiedQuery::PLAIN
     },
     CertifiedQuery {
+        id: "stock_of_best_sellers",
+        description: "Whether the products that sell best are in stock.",
+        sql: "WITH sold AS (
+  SELECT order_items.product, sum(quantity) AS units_sold
+  FROM orders JOIN order_items ON order_id = orders.id
+  WHERE day BETWEEN :from AND :to
+  GROUP BY order_items.product
+)
+SELECT products.name AS product, category, units_sold, sum(units) AS units,
+       sum(reorder_point) AS reorder_point,
+       CASE WHEN sum(units) = 0 THEN 'out of stock'
+            WHEN sum(units) <= sum(reorder_point) THEN 'low'
+            ELSE 'in stock' END AS state
+FROM sold
+JOIN products ON products.id = sold.product
+JOIN stock ON stock.product = sold.product
+WHERE (:category IS NULL OR category = :category)
+  AND (:warehouse IS NULL OR warehouse = :warehouse)
+GROUP BY products.id
+ORDER BY units_sold DESC, product
+LIMIT :limit",
+        examples: &[
+            "Are our best sellers in stock?",
+            "Why are customers not buying our top products?",
+            "Do we have enough of our top products?",
+            "Stock of our bestsellers",
+            "Are our most popular products available?",
+            "How many units of our top sellers are left?",
+            "Is stock the reason why our best sellers are not bought?",
+            "Which of our best selling products are running out?",
+            "Are the top products sold out?",
+            "Why can customers not buy our best sellers?",
+        ],
+        sentences: &[
+            "(are|is) (our|the) (best sellers|bestsellers|top sellers|top products|best selling products) [still] (in stock|available|sold out)",
+        ],
+        answer: Sentence {
+            lead: "Stock of what sold most{filters}{during}",
+            each: "{product} {units} units ({state}; {units_sold} sold)",
+            none: "Nothing was sold{filters}{during}.",
+        },
+        ..CertifiedQuery::PLAIN
+    },
+    CertifiedQuery {
         id: "stock_by_warehouse",
         description: "How much each warehouse holds, and how much of it is low.",
         sql: "SELECT warehouse, sum(units) AS units, count(*) AS products,

@@ -46,6 +46,7 @@ FROM spent
 JOIN campaigns ON campaigns.id = spent.campaign
 LEFT JOIN brought ON brought.campaign = spent.campaign
 WHERE (:channel IS NULL OR channel = :channel)
+  AND (:campaign IS NULL OR campaigns.name = :campaign)
 ORDER BY revenue_per_euro DESC, campaign
 LIMIT :limit",
         period: "last 12 months",
@@ -84,6 +85,7 @@ FROM campaign_days
 JOIN campaigns ON campaigns.id = campaign_days.campaign
 WHERE day BETWEEN :from AND :to
   AND (:channel IS NULL OR channel = :channel)
+  AND (:campaign IS NULL OR campaigns.name = :campaign)
 GROUP BY campaigns.id
 ORDER BY click_percent DESC, campaign
 LIMIT :limit",
@@ -121,6 +123,7 @@ FROM campaign_days
 JOIN campaigns ON campaigns.id = campaign_days.campaign
 WHERE day BETWEEN :from AND :to
   AND (:channel IS NULL OR channel = :channel)
+  AND (:campaign IS NULL OR campaigns.name = :campaign)
 GROUP BY channel
 ORDER BY spend_eur DESC",
         examples: &[
@@ -156,6 +159,7 @@ ORDER BY spend_eur DESC",
 FROM campaigns
 JOIN campaign_days ON campaign_days.campaign = campaigns.id
 WHERE (:channel IS NULL OR channel = :channel)
+  AND (:campaign IS NULL OR campaigns.name = :campaign)
 GROUP BY campaigns.id
 ORDER BY used_percent DESC, campaign
 LIMIT :limit",
@@ -189,6 +193,7 @@ LIMIT :limit",
 FROM campaigns
 WHERE starts <= :to AND ends >= :from
   AND (:channel IS NULL OR channel = :channel)
+  AND (:campaign IS NULL OR campaigns.name = :campaign)
 ORDER BY starts, campaign
 LIMIT 50",
         period: "today",
@@ -225,6 +230,7 @@ FROM campaign_days
 JOIN campaigns ON campaigns.id = campaign_days.campaign
 WHERE day BETWEEN :from AND :to
   AND (:channel IS NULL OR channel = :channel)
+  AND (:campaign IS NULL OR campaigns.name = :campaign)
 GROUP BY month
 ORDER BY month",
         period: "last 12 months",
@@ -267,6 +273,7 @@ FROM spent
 JOIN won ON won.campaign = spent.campaign
 JOIN campaigns ON campaigns.id = spent.campaign
 WHERE (:channel IS NULL OR channel = :channel)
+  AND (:campaign IS NULL OR campaigns.name = :campaign)
 ORDER BY cost_per_order_eur, campaign
 LIMIT :limit",
         period: "last 12 months",
@@ -301,6 +308,7 @@ JOIN order_items ON order_id = orders.id
 JOIN products ON products.id = order_items.product
 WHERE day BETWEEN :from AND :to
   AND (:channel IS NULL OR campaigns.channel = :channel)
+  AND (:campaign IS NULL OR campaigns.name = :campaign)
   AND (:category IS NULL OR category = :category)
   AND (:products IS NULL OR products.name IN (SELECT value FROM json_each(:products)))
 GROUP BY products.id
@@ -346,6 +354,7 @@ FROM campaigns
 JOIN daily ON day BETWEEN date(starts, '-28 days') AND ends
 WHERE starts <= :to AND ends >= :from
   AND (:channel IS NULL OR campaigns.channel = :channel)
+  AND (:campaign IS NULL OR campaigns.name = :campaign)
 GROUP BY campaigns.id
 HAVING count(*) FILTER (WHERE day < starts) > 0
 ORDER BY uplift_percent DESC, campaign

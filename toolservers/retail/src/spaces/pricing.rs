@@ -335,7 +335,46 @@ LIMIT :limit",
             "(what is|what's) (the|our) margin (on|of|for) these products",
         ],
         answer: Sentence {
-            lead: "Margins{filters} on {today}, the lowest first",
+            lead: "Lowest margins{filters} on {today}",
+            each: "{product} {margin_percent} % ({price_eur:money} for {supplier_price_eur:money})",
+            ..CertifiedQuery::PLAIN.answer
+        },
+        ..CertifiedQuery::PLAIN
+    },
+    CertifiedQuery {
+        id: "highest_margins",
+        description: "Products on which the most is earned: price against supplier price.",
+        sql: "SELECT products.name AS product, category,
+       round(cents * (100 - discount_percent) / 10000.0, 2) AS price_eur,
+       round(supplier_cents / 100.0, 2) AS supplier_price_eur,
+       round(100.0 - 10000.0 * supplier_cents / (cents * (100 - discount_percent)), 1) AS margin_percent
+FROM prices
+JOIN products ON products.id = prices.product
+WHERE valid_from = (SELECT max(valid_from) FROM prices AS latest
+                    WHERE latest.product = prices.product)
+  AND (:category IS NULL OR category = :category)
+  AND (:products IS NULL OR products.name IN (SELECT value FROM json_each(:products)))
+ORDER BY margin_percent DESC, product
+LIMIT :limit",
+        examples: &[
+            "Where do we earn the most?",
+            "Show the products with the largest margins.",
+            "Top products by margin",
+            "Best margins in clothing",
+            "Most profitable products",
+            "On which products is our markup the highest?",
+            "Which items bring the most profit?",
+            "Products with the biggest margin",
+            "Where is our margin best?",
+            "What do we make the most profit on?",
+            "Highest margins in electronics",
+        ],
+        sentences: &[
+            "(which|what) (products|items) have the (highest|biggest|largest|best) (margin|margins)",
+            "[the] [top|best] products by (margin|profit|markup)",
+        ],
+        answer: Sentence {
+            lead: "Highest margins{filters} on {today}",
             each: "{product} {margin_percent} % ({price_eur:money} for {supplier_price_eur:money})",
             ..CertifiedQuery::PLAIN.answer
         },

@@ -95,7 +95,6 @@ LIMIT :limit",
             "Top 10 products by units sold",
             "Most sold items last month",
             "What do customers buy most?",
-            "Which products bring the most revenue?",
             "Best selling shoes in the north",
             "What are the most popular products?",
             "Show the top sellers.",
@@ -109,6 +108,46 @@ LIMIT :limit",
         answer: Sentence {
             lead: "Sold most{filters}{during}",
             each: "{product} {units} units for {revenue_eur:money}",
+            none: "Nothing was sold{filters}{during}.",
+        },
+        ..CertifiedQuery::PLAIN
+    },
+    CertifiedQuery {
+        id: "highest_revenue_products",
+        description: "Products that brought the most revenue.",
+        sql: "SELECT products.name AS product, category, sum(quantity) AS units,
+       round(sum(quantity * unit_cents) / 100.0, 2) AS revenue_eur
+FROM orders
+JOIN order_items ON order_id = orders.id
+JOIN products ON products.id = order_items.product
+JOIN customers ON customers.id = orders.customer
+WHERE day BETWEEN :from AND :to
+  AND (:category IS NULL OR category = :category)
+  AND (:region IS NULL OR orders.region = :region)
+  AND (:segment IS NULL OR segment = :segment)
+  AND (:channel IS NULL OR channel = :channel)
+GROUP BY products.id
+ORDER BY revenue_eur DESC, product
+LIMIT :limit",
+        examples: &[
+            "Which products bring the most revenue?",
+            "Top products by revenue",
+            "Best products by turnover",
+            "Which items earn the most money?",
+            "Products with the highest sales value",
+            "What are our top products by income?",
+            "Rank the products by revenue.",
+            "Which articles make the most turnover?",
+            "Highest revenue products in the west",
+            "Top 10 items by revenue this year",
+        ],
+        sentences: &[
+            "[the|our] [top|best] (products|items|sellers) by (revenue|turnover|income)",
+            "(which|what) (products|items) (bring|brought|make|made|generate|generated) the most (revenue|turnover|money|income)",
+        ],
+        answer: Sentence {
+            lead: "Highest revenue{filters}{during}",
+            each: "{product} {revenue_eur:money} for {units} units",
             none: "Nothing was sold{filters}{during}.",
         },
         ..CertifiedQuery::PLAIN

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use convoke::tool_servers;
-use convoke_app::{App, Diagnostic, ToolMention, ToolMentions};
+use convoke::{ToolServers, tool_servers};
+use convoke_app::{App, Diagnostic, ToolReference, ToolReferences};
 use convoke_engine::Failure;
 use convoke_flow::ports::{FailureCode, ToolDescription, Tools};
 use convoke_flow::toolbox::Toolbox;
@@ -12,61 +12,94 @@ use convoke_model::SystemClock;
 use convoke_schema::Schema;
 use serde_json::{Map, Value};
 
+use super::results;
 use crate::progress::Spinner;
 
 /// Starts the app's tool servers and tells everything that does not fit them.
 pub(super) async fn check(app: &App) -> anyhow::Result<Vec<Diagnostic>> {
     let servers = tool_servers(app, std::env::current_exe().ok());
     let toolbox = Toolbox::new(Arc::new(servers.clone()), Arc::new(SystemClock))?;
-    let mentions = app.tool_mentions();
+    let references = app.tool_references();
     let spinner = Spinner::new("asking the tool servers");
-    let described = spinner.wait(describe(&toolbox, &mentions)).await;
+    let asked = spinner.wait(async {
+        let found = unreachable_servers(app, &servers).await;
+        (found, describe(&toolbox, &references).await)
+    });
+    let (mut found, described) = asked.await;
     drop(spinner);
     servers.shutdown().await;
-    let found = mentions
-        .iter()
-        .flat_map(|mention| match &described[mention.tool.as_str()] {
-            Ok(facts) => held_against(&mentions, mention, facts),
-            Err(failure) => vec![not_there(&mentions, mention, failure)],
-        });
-    Ok(found.collect())
+    let all_work = found.is_empty();
+    for reference in references.iter() {
+        match &described[reference.tool.as_str()] {
+            Ok(facts) => found.extend(check_reference(&references, reference, facts)),
+            // That a server cannot be reached is told once, not for each of its tools. A bare name may be a tool of it.
+            Err(failure) if failure.is(FailureCode::ToolNotReached) && !all_work => {}
+            Err(failure) => found.push(missing_tool(&references, reference, failure)),
+        }
+    }
+    Ok(found)
+}
+
+/// Starts every server, and tells of each that cannot be reached, once.
+async fn unreachable_servers(app: &App, servers: &ToolServers) -> Vec<Diagnostic> {
+    let problems = servers.names().map(|server| async move {
+        let error = servers.tools(server).await.err()?;
+        let failure = servers.last_failure(server);
+        let output = failure.map(|failure| failure.error_output.clone());
+        let output = output.unwrap_or_default();
+        Some(app.server_unreachable(server, error.to_string(), &output))
+    });
+    let problems = futures::future::join_all(problems).await;
+    problems.into_iter().flatten().collect()
 }
 
 type ToolDescriptions<'a> = BTreeMap<&'a str, Result<Arc<ToolDescription>, Failure>>;
 
-async fn describe<'a>(tools: &Toolbox, mentions: &'a ToolMentions) -> ToolDescriptions<'a> {
-    let asked = mentions.tools().into_iter().map(|tool| async move {
+async fn describe<'a>(tools: &Toolbox, references: &'a ToolReferences) -> ToolDescriptions<'a> {
+    let descriptions = references.tools().into_iter().map(|tool| async move {
         let described = tools.describe(tool).await;
         (tool, described)
     });
-    futures::future::join_all(asked).await.into_iter().collect()
+    futures::future::join_all(descriptions)
+        .await
+        .into_iter()
+        .collect()
 }
 
-fn not_there(mentions: &ToolMentions, mention: &ToolMention, failure: &Failure) -> Diagnostic {
+fn missing_tool(
+    references: &ToolReferences,
+    reference: &ToolReference,
+    failure: &Failure,
+) -> Diagnostic {
     let code = if failure.is(FailureCode::ToolNotReached) {
         "connect.server_unreachable"
     } else {
         "connect.tool_unknown"
     };
-    mentions.problem(mention, None, code, failure.message.clone())
+    references.problem(reference, None, code, failure.message.clone())
 }
 
-fn held_against(
-    mentions: &ToolMentions,
-    mention: &ToolMention,
+fn check_reference(
+    references: &ToolReferences,
+    reference: &ToolReference,
     facts: &ToolDescription,
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    if mention.must_be_read_only && !facts.read_only {
+    if reference.must_be_read_only && !facts.read_only {
         let message = format!(
             "`{}` may change something, and here may only look",
-            mention.tool
+            reference.tool
         );
-        found.push(mentions.problem(mention, None, "connect.tool_changes", message));
+        found.push(references.problem(reference, None, "connect.tool_changes", message));
     }
-    if let Some(arguments) = &mention.arguments {
+    if let Some(arguments) = &reference.arguments {
         for (argument, code, message) in complaints(arguments, &facts.parameters) {
-            found.push(mentions.problem(mention, argument.as_deref(), code, message));
+            found.push(references.problem(reference, argument.as_deref(), code, message));
+        }
+    }
+    if let (Some(items), Some(schema)) = (&reference.items, &facts.output_schema) {
+        for (key, message) in results::unknown_fields(items, schema) {
+            found.push(references.item_problem(reference, items, key, message));
         }
     }
     found

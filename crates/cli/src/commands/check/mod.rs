@@ -1,12 +1,13 @@
 //! `convoke check`: everything that is wrong with an app folder, at once.
 
 mod connect;
+mod results;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use convoke::RuntimeError;
-use convoke_app::{App, Bounds, Diagnostics, Severity};
+use convoke_app::{App, Bounds, Diagnostic, Diagnostics, Severity};
 use serde_json::json;
 
 use crate::cli::CheckArgs;
@@ -14,14 +15,24 @@ use crate::exit::Exit;
 use crate::output::{self, Text};
 use crate::start;
 
+/// Limit of the notes that are printed; JSON has all.
+const SHOWN_NOTES: usize = 3;
+
 pub(crate) async fn run(args: &CheckArgs, json: bool) -> anyhow::Result<Exit> {
     let folder = &args.app;
-    match start::loader(&args.data).load_with_evals(folder) {
+    let reader = start::loader(&args.data);
+    let read = if args.connect {
+        reader.load_with_evals(folder)
+    } else {
+        reader.load_to_check(folder)
+    };
+    match read {
         Ok(loaded) => {
             // What can only be known by building the app is found here, before it is run.
             convoke_flow::Assistant::new(std::sync::Arc::new(loaded.app.clone()))?;
             let app = &loaded.app;
             if args.connect {
+                reader.make_data_folder(app);
                 let found = connect::check(app).await?;
                 if !found.is_empty() {
                     show(folder, &found.into_iter().collect(), json);
@@ -33,13 +44,18 @@ pub(crate) async fn run(args: &CheckArgs, json: bool) -> anyhow::Result<Exit> {
                 .iter()
                 .map(|workflow| (workflow.name.as_str(), app.bounds(workflow)))
                 .collect();
+            let shared = app.shared_sentences();
             if json {
-                let diagnostics = &loaded.warnings;
+                let warnings = loaded.warnings.iter().cloned();
+                let diagnostics: Diagnostics = warnings.chain(shared).collect();
+                let config = &app.config;
                 output::json_line(&json!({
+                    "name": config.name, "version": config.version, "description": config.description,
                     "app": folder, "errors": 0, "diagnostics": diagnostics, "workflows": bounds,
                 }));
             } else {
                 show(folder, &loaded.warnings, json);
+                show_notes(&shared);
                 for (name, bounds) in &bounds {
                     output::line(at_worst(name, bounds, app));
                 }
@@ -64,6 +80,18 @@ pub(crate) async fn run(args: &CheckArgs, json: bool) -> anyhow::Result<Exit> {
             Ok(Exit::NotDone)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Prints some notes, and how many more there are.
+fn show_notes(notes: &[Diagnostic]) {
+    for note in notes.iter().take(SHOWN_NOTES) {
+        output::note(Text::new().revealed(note.pretty()));
+    }
+    let more = notes.len().saturating_sub(SHOWN_NOTES);
+    if more > 0 {
+        let more = count(more, "more sentence");
+        output::note(format!("{more} in several skills; --json lists all\n"));
     }
 }
 

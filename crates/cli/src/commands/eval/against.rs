@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_in_words_tells_no_key() {
+    fn a_printed_configuration_contains_no_key() {
         let model = |text: &str| ModelArgs {
             model: Some(text.to_owned()),
             ..ModelArgs::default()

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_only_one_got_right_is_told_with_what_the_other_said() {
+    fn a_case_that_only_one_got_right_is_reported_with_the_other_answer() {
         let first = outcome("first", &[true, true, false, false]);
         let second = outcome("second", &[true, false, true, false]);
         let told = data(&first, &second);

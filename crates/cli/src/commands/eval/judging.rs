@@ -1,6 +1,6 @@
 //! Says a case to an app and compares what comes out.
 
-use convoke::{Answer, App, Incoming, Runtime, TaskOutcome, UserId};
+use convoke::{Answer, App, IncomingRequest, Runtime, TaskOutcome, UserId};
 use convoke_app::{EvalCase, Expectation, ExpectedCall, ExpectedReply};
 use convoke_model::Name;
 use regex::Regex;
@@ -52,7 +52,7 @@ impl Judge {
         verdict.reply.clone_from(&answer.text);
         match &self.lookups {
             Some(lookups) => compare_effects(&mut verdict, &case.expect, answer, lookups),
-            None => compare(&mut verdict, runtime.app(), &case.expect, answer),
+            None => compare(&mut verdict, &runtime.app(), &case.expect, answer),
         }
         Ok(verdict)
     }
@@ -85,7 +85,7 @@ async fn say(
     conversation: Uuid,
     text: &str,
 ) -> anyhow::Result<TaskOutcome> {
-    let incoming = Incoming::new(user, text).conversation(conversation);
+    let incoming = IncomingRequest::new(user, text).conversation(conversation);
     Ok(runtime.ask(incoming).await?)
 }
 
@@ -294,9 +294,9 @@ fn answer_complaints(expect: &Expectation, answer: &Answer) -> Vec<String> {
         }
     }
     if let Some(wanted) = expect.partial
-        && wanted != answer.partial
+        && wanted != answer.partial_results
     {
-        let got = answer.partial;
+        let got = answer.partial_results;
         complaints.push(format!("partial: wanted {wanted}, got {got}"));
     }
     if let Some(wanted) = expect.confidence

@@ -111,8 +111,8 @@ mod tests {
         ]
         .into();
         let (environment, none) = (|_: &str| None, BTreeSet::new());
-        let hash = convoke_app::KeptApp::read(&files).unwrap().hash;
-        App::load_kept(&files, &hash, "".as_ref(), &environment, &none).unwrap()
+        let hash = convoke_app::StoredApp::read(&files).unwrap().hash;
+        App::load_stored(&files, &hash, "".as_ref(), &environment, &none).unwrap()
     }
 
     fn compared(wanted: &[&str], routing: &Value) -> Vec<ExpectedActual> {

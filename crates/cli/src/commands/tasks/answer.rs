@@ -1,60 +1,70 @@
-//! `convoke tasks answer` and `cancel`: what a person says to a task.
+//! `convoke tasks answer` and `cancel`: signals to a task.
 
 use std::sync::Arc;
 
+use convoke::local_user;
 use convoke_app::Limits;
 use convoke_engine::QuestionAnswer;
 use convoke_flow::check_answer;
+use convoke_model::{Answerer, UserId, UserRole};
 use convoke_store::{Store, Viewer};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{fork, not_found};
-use crate::cli::{AnswerAction, StoreArgs};
+use crate::cli::{AnswerAction, AnswerArgs};
 use crate::commands::speaker::parse_id;
 use crate::exit::{Exit, UsageError};
 use crate::{output, start};
 
-/// What was said on the command line.
-pub(super) struct AnswerArgs<'a> {
-    pub(super) action: AnswerAction,
-    pub(super) question: Option<&'a str>,
-    pub(super) message: Option<&'a str>,
-    /// Each as `field=value`.
-    pub(super) set: &'a [String],
-}
-
 pub(super) async fn answer(
     store: Arc<dyn Store>,
     task: Uuid,
-    said: &AnswerArgs<'_>,
-    args: &StoreArgs,
+    args: &AnswerArgs,
     json: bool,
 ) -> anyhow::Result<Exit> {
-    let answer = answered(said)?;
+    let answer = answered(args)?;
     check_answer(&answer)?;
-    let question = said
-        .question
+    let question = (args.question.as_deref())
         .map(|text| parse_id("question", text))
         .transpose()?;
     let (record, _) = store
         .newest(&Viewer::System, task)
         .await?
         .ok_or_else(|| not_found(task))?;
-    let engine = start::engine_of(store, &record, None, args, json).await?;
+    let user = match &args.user {
+        Some(text) => UserId::parse(text)?,
+        None => local_user(),
+    };
+    let role = UserRole::from(args.role);
+    let viewer = match role {
+        UserRole::User => Viewer::user(user.uuid(), &record.app),
+        UserRole::Operator | UserRole::Admin => Viewer::operator(&record.app),
+    };
+    let engine = start::engine_of(store, &record, None, &args.store, json).await?;
     engine
-        .answer(&Viewer::System, task, question, answer)
+        .answer_as(&viewer, Answerer { user, role }, task, question, answer)
         .await?;
     noted(task, json);
     Ok(Exit::Done)
 }
 
-/// What to tell the task. What is set goes into the state of a workflow; with `modify` alone, the message
-/// is the value to go on with.
-fn answered(said: &AnswerArgs<'_>) -> Result<QuestionAnswer, UsageError> {
-    let message = said.message.map(str::to_owned);
-    match said.action {
-        AnswerAction::Approve | AnswerAction::Reject if !said.set.is_empty() => {
+/// The answer for the task. `--set` changes the state of a workflow; with `modify` alone, the message is the new value.
+fn answered(args: &AnswerArgs) -> Result<QuestionAnswer, UsageError> {
+    let message = args.message.clone();
+    match args.action {
+        AnswerAction::Snooze => match args.pause {
+            Some(pause) => Ok(QuestionAnswer::snooze(pause)),
+            None => Err(UsageError::new(
+                "answer.pause_missing",
+                "snooze needs how long: --for 2h",
+            )),
+        },
+        _ if args.pause.is_some() => Err(UsageError::new(
+            "answer.pause_unasked",
+            "--for puts a question off; use snooze",
+        )),
+        AnswerAction::Approve | AnswerAction::Reject if !args.set.is_empty() => {
             Err(UsageError::new(
                 "answer.changes_unasked",
                 "--set changes something; use modify",
@@ -62,8 +72,8 @@ fn answered(said: &AnswerArgs<'_>) -> Result<QuestionAnswer, UsageError> {
         }
         AnswerAction::Approve => Ok(QuestionAnswer::Approve { message }),
         AnswerAction::Reject => Ok(QuestionAnswer::Reject { message }),
-        AnswerAction::Modify if !said.set.is_empty() => {
-            let mut value = json!({ "state_updates": fork::fields(said.set)? });
+        AnswerAction::Modify if !args.set.is_empty() => {
+            let mut value = json!({ "state_updates": fork::fields(&args.set)? });
             if let Some(message) = message {
                 value["message"] = message.into();
             }

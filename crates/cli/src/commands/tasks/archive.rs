@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
-use convoke_model::{BlobHash, Channel, Name, Stage, TaskState};
+use convoke_model::{
+    Answer, BlobHash, Channel, Decision, Invalid, Message, Name, Stage, Task, TaskFields,
+    TaskState, TaskStatus, UserId,
+};
 use convoke_store::{
     Archive, ArchivedConversation, ArchivedSignal, Blob, BlobInfo, Entry, StoredMessage, TaskRecord,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::archive_checkpoint::agent_at;
@@ -80,47 +84,71 @@ pub(super) fn visible(text: &str) -> String {
     shown
 }
 
-/// `task.json`: a task without its journal. What belongs to the store that it was in, its ordinal and who
-/// holds it, stays there.
-#[derive(Debug, Serialize, Deserialize)]
+/// `task.json` as it is written: the task, and beside it what only a store has of it. What belongs to the store that
+/// it was in, its ordinal and who holds it, stays there.
+#[derive(Serialize)]
+pub(super) struct WrittenTask<'a> {
+    #[serde(flatten)]
+    task: Task,
+    key: &'a Option<String>,
+    /// A hash of what was asked under the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fingerprint: &'a Option<String>,
+    conversation: Option<ConversationPart>,
+    channel: Channel,
+    app: &'a str,
+    definition: &'a str,
+    /// Tasks of old stores have no definition; only then is this told.
+    #[serde(skip_serializing_if = "is_yes")]
+    definition_kept: bool,
+    epoch: u64,
+    seq: u64,
+    ready_at: Option<Timestamp>,
+    claims: u32,
+    deadline: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: &'a Option<String>,
+    signals: &'a [ArchivedSignal],
+    /// The blobs that it names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    blobs: Vec<BlobFile>,
+}
+
+/// `task.json` as it is read. What follows from the journal, such as the history, is not read again.
+#[derive(Debug, Deserialize)]
 pub(super) struct TaskFile {
     pub(super) id: Uuid,
     description: String,
-    pub(super) status: TaskState,
-    /// Told for people; it follows from the journal.
-    #[serde(skip_deserializing)]
-    assigned_agent: Option<Name>,
+    /// A bare state in exports of older versions.
+    pub(super) status: TaskStatus,
     result: Option<String>,
     error: Option<String>,
     pub(super) created_at: Timestamp,
     started_at: Option<Timestamp>,
-    pub(super) completed_at: Option<Timestamp>,
+    completed_at: Option<Timestamp>,
     retention_days: Option<u32>,
     parent_task_id: Option<Uuid>,
     pub(super) owner: Uuid,
     pub(super) key: Option<String>,
-    /// A hash of what was asked under the key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     fingerprint: Option<String>,
     pub(super) conversation: Option<ConversationPart>,
     channel: Channel,
     pub(super) app: String,
     pub(super) definition: String,
-    /// Tasks of old stores have no definition; only then is this told.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[serde(default = "yes")]
     pub(super) definition_kept: bool,
+    /// Written here by older versions.
     stage: Option<Stage>,
     pub(super) epoch: u64,
     pub(super) seq: u64,
     ready_at: Option<Timestamp>,
     claims: u32,
     deadline: Timestamp,
+    #[serde(default)]
     pub(super) tags: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     trace: Option<String>,
     pub(super) signals: Vec<ArchivedSignal>,
-    /// The blobs that it names.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub(super) blobs: Vec<BlobFile>,
 }
 
@@ -155,40 +183,69 @@ fn is_yes(told: &bool) -> bool {
     *told
 }
 
-impl TaskFile {
-    pub(super) fn of(archive: &Archive, definition_kept: bool) -> Self {
-        let record = archive.record.clone();
-        Self {
-            id: record.id,
-            status: record.status,
-            assigned_agent: assigned_agent(archive),
+impl<'a> WrittenTask<'a> {
+    pub(super) fn of(archive: &'a Archive, definition_kept: bool) -> Result<Self, Invalid> {
+        let record = &archive.record;
+        Ok(Self {
+            task: task_of(archive)?,
+            key: &archive.key,
+            fingerprint: &archive.fingerprint,
             conversation: conversation_of(archive),
-            description: record.description,
-            result: record.result,
-            error: record.error,
-            created_at: record.created_at,
-            started_at: record.started_at,
-            completed_at: record.completed_at,
-            retention_days: record.retention_days,
-            parent_task_id: record.parent,
-            owner: record.owner,
-            key: archive.key.clone(),
-            fingerprint: archive.fingerprint.clone(),
             channel: record.channel,
-            app: record.app,
-            definition: record.definition,
+            app: &record.app,
+            definition: &record.definition,
             definition_kept,
-            stage: record.stage,
             epoch: record.epoch,
             seq: record.seq,
             ready_at: record.ready_at,
             claims: record.claims,
             deadline: record.deadline,
-            tags: record.tags,
-            trace: record.trace,
-            signals: archive.signals.clone(),
+            trace: &record.trace,
+            signals: &archive.signals,
             blobs: archive.blobs.iter().map(BlobFile::of).collect(),
-        }
+        })
+    }
+}
+
+impl TaskFile {
+    /// Whether the task breaks a rule of the model, and which.
+    pub(super) fn check(&self) -> Result<(), Invalid> {
+        let mut status = self.status.clone();
+        status.stage = self.stage();
+        let ended_well = status.state == TaskState::Completed;
+        let fields = TaskFields {
+            id: self.id,
+            session_id: self.conversation.as_ref().map(|part| part.id),
+            owner: Some(UserId(self.owner)),
+            description: self.description.clone(),
+            status,
+            assigned_agent: None,
+            parent_task_id: self.parent_task_id,
+            history: Vec::new(),
+            decision: None,
+            answer: None,
+            // Older versions wrote the text for the user here, also if the task failed.
+            result: self.result.clone().filter(|_| ended_well),
+            error: self.error.clone(),
+            tags: self.tags.clone(),
+            retention_days: self.retention_days,
+            created_at: self.created_at,
+            started_at: self.started_at,
+            completed_at: self.completed_at,
+        };
+        Task::new(fields).map(drop)
+    }
+
+    fn stage(&self) -> Option<Stage> {
+        self.status.stage.or(self.stage)
+    }
+
+    /// The text for the user: the result, or what the user was told instead of one.
+    fn told(&self) -> Option<String> {
+        let instead = self.status.message.as_ref();
+        let instead = instead.filter(|_| self.status.state.is_final());
+        let instead = instead.map(|message| message.content.clone());
+        self.result.clone().or(instead)
     }
 
     /// The task with its journal and its blobs.
@@ -198,6 +255,7 @@ impl TaskFile {
         messages: Vec<StoredMessage>,
         blobs: Vec<Blob>,
     ) -> Archive {
+        let (stage, result) = (self.stage(), self.told());
         let (conversation, told) = match self.conversation {
             Some(ConversationPart { id, told }) => (Some(id), Some(told)),
             None => (None, None),
@@ -213,8 +271,8 @@ impl TaskFile {
                 definition: self.definition,
                 description: self.description,
                 parent: self.parent_task_id,
-                status: self.status,
-                stage: self.stage,
+                status: self.status.state,
+                stage,
                 epoch: self.epoch,
                 seq: self.seq,
                 worker: None,
@@ -227,7 +285,7 @@ impl TaskFile {
                 retention_days: self.retention_days,
                 tags: self.tags,
                 trace: self.trace,
-                result: self.result,
+                result,
                 error: self.error,
             },
             key: self.key,
@@ -241,13 +299,71 @@ impl TaskFile {
     }
 }
 
+/// The task as the model has it.
+fn task_of(archive: &Archive) -> Result<Task, Invalid> {
+    let record = &archive.record;
+    let last = archive.entries.last();
+    let state = last.map(|entry| entry.state.value()).unwrap_or_default();
+    let (created_at, completed_at) = (record.created_at, record.completed_at);
+    // The clocks of two machines may disagree by more than a task takes.
+    let completed_at = completed_at.map(|at| at.max(created_at));
+    let started_at = record.started_at.map(|at| {
+        let earliest = at.max(created_at);
+        completed_at.map_or(earliest, |completed| earliest.min(completed))
+    });
+    Task::new(TaskFields {
+        id: record.id,
+        session_id: record.conversation,
+        owner: Some(UserId(record.owner)),
+        description: record.description.clone(),
+        status: status_of(archive, &state),
+        assigned_agent: assigned_agent(archive, &state),
+        parent_task_id: record.parent,
+        history: archive
+            .messages
+            .iter()
+            .map(|stored| stored.message.clone())
+            .collect(),
+        decision: Decision::deserialize(&state["program"]["decision"]).ok(),
+        answer: Answer::deserialize(&state["answer"]).ok(),
+        result: record
+            .result
+            .clone()
+            .filter(|_| record.status == TaskState::Completed),
+        error: record.error.clone(),
+        tags: record.tags.clone(),
+        retention_days: record.retention_days,
+        created_at,
+        started_at,
+        completed_at,
+    })
+}
+
+/// The status of the task, with what its user reads: the text of the answer, or the open question.
+fn status_of(archive: &Archive, state: &Value) -> TaskStatus {
+    let record = &archive.record;
+    let said_so = |entry: &&Entry| {
+        let status = TaskState::deserialize(&entry.state.value()["status"]);
+        status.is_ok_and(|status| status == record.status)
+    };
+    let since = archive.entries.iter().rev().take_while(said_so).last();
+    let since = since.map(|entry| entry.at);
+    let question = state["questions"][0]["prompt"].as_str();
+    let text = record.result.as_deref().or(question);
+    let at = since.unwrap_or(record.created_at);
+    TaskStatus {
+        state: record.status,
+        stage: record.stage,
+        message: text.and_then(|text| Message::assistant(text, at).ok()),
+        timestamp: since,
+    }
+}
+
 /// The agent that worked on the task last, as far as its journal tells.
-fn assigned_agent(archive: &Archive) -> Option<Name> {
-    let at_the_end = archive.entries.last();
-    let at_the_end = at_the_end.and_then(|entry| agent_at(&entry.state.value()));
+fn assigned_agent(archive: &Archive, state: &Value) -> Option<Name> {
     let speakers = archive.messages.iter().rev();
     let mut speakers = speakers.filter_map(|said| said.message.agent.clone());
-    at_the_end.or_else(|| speakers.next())
+    agent_at(state).or_else(|| speakers.next())
 }
 
 /// A store keeps every conversation that a task belongs to. Should one be missing all the same, the task

@@ -1,11 +1,17 @@
 //! A point of a task in an export: a file for every entry of its journal.
 
-use convoke_model::{CheckpointFields, Invalid, Message, Name, State, StateUpdate, TaskState};
+use convoke_engine::{Question, QuestionAnswer, QuestionKind};
+use convoke_model::{
+    Answerer, Checkpoint, CheckpointFields, FeedbackAction, HumanFeedback, HumanFeedbackFields,
+    Invalid, Message, Name, State, TaskState,
+};
 use convoke_store::{Archive, Entry, StoredMessage};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
+
+use super::show::questions;
 
 /// How the files of all points begin.
 const PREFIX: &str = "checkpoint_";
@@ -14,14 +20,14 @@ const PREFIX: &str = "checkpoint_";
 const SUFFIX: &str = ".json";
 
 /// Fields of a workflow's state that have a place of their own in a checkpoint.
-const TOLD_APART: [&str; 3] = ["current_agent", "next_action", "routing_key"];
+const SEPARATE_FIELDS: [&str; 3] = ["current_agent", "next_action", "routing_key"];
 
 /// A file as it is written: the point as people and other programs know it, and beside it what the journal
 /// has, exactly.
 #[derive(Serialize)]
 pub(super) struct CheckpointFile<'a> {
     #[serde(flatten)]
-    point: CheckpointFields,
+    point: Checkpoint,
     entry: WrittenEntry<'a>,
     messages: Vec<WrittenMessage<'a>>,
 }
@@ -35,7 +41,8 @@ struct WrittenEntry<'a> {
 
 #[derive(Serialize)]
 struct WrittenMessage<'a> {
-    spoken: bool,
+    #[serde(rename = "spoken")]
+    in_conversation: bool,
     message: &'a Message,
 }
 
@@ -57,40 +64,139 @@ struct ReadEntry {
 
 #[derive(Deserialize)]
 struct ReadMessage {
-    spoken: bool,
+    #[serde(rename = "spoken")]
+    in_conversation: bool,
     message: Message,
 }
 
 impl<'a> CheckpointFile<'a> {
-    pub(super) fn of(archive: &'a Archive, entry: &'a Entry) -> Result<Self, Invalid> {
+    /// The point after the entry at this place of the journal.
+    pub(super) fn of(archive: &'a Archive, place: usize) -> Result<Option<Self>, Invalid> {
+        let Some((entry, later)) = archive
+            .entries
+            .get(place..)
+            .and_then(<[Entry]>::split_first)
+        else {
+            return Ok(None);
+        };
         let task = archive.record.id;
-        let added = archive.messages.iter().filter(|said| said.seq == entry.seq);
+        let added = archive
+            .messages
+            .iter()
+            .filter(|stored| stored.seq == entry.seq);
         let state = entry.state.value();
-        Ok(Self {
-            point: CheckpointFields {
-                // Derived, so that the same point has the same id in every export.
-                checkpoint_id: Uuid::new_v5(&task, entry.seq.to_string().as_bytes()),
-                task_id: task,
-                state: state_at(&state),
-                position: position_at(&state, &entry.kind)?,
-                sequence: entry.seq,
-                created_at: entry.at,
-                awaiting_human: awaits_human(&state),
-                feedback: None,
-                resumed_at: None,
-            },
+        let answered = match answer_to(&questions(&state), later) {
+            Some(answered) => {
+                let at = answered.at.max(entry.at);
+                Some((answered.feedback()?, at))
+            }
+            None => None,
+        };
+        let (feedback, resumed_at) = answered.unzip();
+        let point = Checkpoint::new(CheckpointFields {
+            // Derived, so that the same point has the same id in every export.
+            checkpoint_id: Uuid::new_v5(&task, entry.seq.to_string().as_bytes()),
+            task_id: task,
+            state: state_at(archive, entry, &state),
+            position: position_at(&state, &entry.kind)?,
+            sequence: entry.seq,
+            created_at: entry.at,
+            awaiting_human: feedback.is_none() && awaits_human(&state),
+            feedback,
+            resumed_at,
+        })?;
+        Ok(Some(Self {
+            point,
             entry: WrittenEntry {
                 kind: &entry.kind,
                 event: &entry.event,
                 state,
             },
             messages: added
-                .map(|said| WrittenMessage {
-                    spoken: said.spoken,
-                    message: &said.message,
+                .map(|stored| WrittenMessage {
+                    in_conversation: stored.in_conversation,
+                    message: &stored.message,
                 })
                 .collect(),
+        }))
+    }
+}
+
+/// An answer that closed a question.
+struct Answered {
+    about: QuestionKind,
+    answer: QuestionAnswer,
+    by: Option<Answerer>,
+    at: Timestamp,
+}
+
+/// The first answer in these entries that closed one of the questions. One that puts a question off, or that the
+/// task could not take, leaves it open.
+fn answer_to(open: &[Question], later: &[Entry]) -> Option<Answered> {
+    if open.is_empty() {
+        return None;
+    }
+    later.iter().find_map(|entry| {
+        if entry.kind != "answered" {
+            return None;
+        }
+        let event = &entry.event;
+        let id = Uuid::deserialize(&event["question"]).ok()?;
+        let question = open.iter().find(|question| question.id == id)?;
+        let left = questions(&entry.state.value());
+        if left.iter().any(|question| question.id == id) {
+            return None;
+        }
+        Some(Answered {
+            about: question.about,
+            answer: QuestionAnswer::deserialize(&event["answer"]).ok()?,
+            by: Answerer::deserialize(&event["by"]).ok(),
+            at: entry.at,
         })
+    })
+}
+
+impl Answered {
+    fn feedback(self) -> Result<HumanFeedback, Invalid> {
+        let mut fields = HumanFeedbackFields {
+            action: FeedbackAction::Approve,
+            message: None,
+            state_updates: Map::new(),
+            arguments: None,
+            result: None,
+            by: self.by,
+        };
+        match self.answer {
+            QuestionAnswer::Approve { message } => fields.message = message,
+            QuestionAnswer::Reject { message } => {
+                fields.action = FeedbackAction::Reject;
+                fields.message = message;
+            }
+            QuestionAnswer::Expired | QuestionAnswer::Snooze { .. } => {
+                fields.action = FeedbackAction::Reject;
+                fields.message = Some("nobody answered in time".into());
+            }
+            QuestionAnswer::Modify { value } => {
+                fields.action = FeedbackAction::Modify;
+                let message = value["message"].as_str().map(str::to_owned);
+                match (self.about, value) {
+                    (QuestionKind::OutcomeUnknown, value) => fields.result = Some(value),
+                    (QuestionKind::Approval, Value::Object(mut changed)) => {
+                        // A `human` node takes changes of the state; a call takes other arguments.
+                        if let Some(Value::Object(updates)) = changed.remove("state_updates") {
+                            fields.state_updates = updates;
+                            fields.message = message;
+                        } else {
+                            fields.arguments = Some(changed);
+                        }
+                    }
+                    (QuestionKind::Approval, value) => {
+                        fields.arguments = Some(Map::from_iter([("value".to_owned(), value)]));
+                    }
+                }
+            }
+        }
+        HumanFeedback::new(fields)
     }
 }
 
@@ -98,10 +204,10 @@ impl ReadCheckpoint {
     /// The entry, and the messages that it added.
     pub(super) fn into_entry(self) -> (Entry, Vec<StoredMessage>) {
         let seq = self.sequence;
-        let messages = self.messages.into_iter().map(|said| StoredMessage {
+        let messages = self.messages.into_iter().map(|stored| StoredMessage {
             seq,
-            spoken: said.spoken,
-            message: said.message,
+            in_conversation: stored.in_conversation,
+            message: stored.message,
         });
         let messages = messages.collect();
         let entry = Entry {
@@ -141,26 +247,41 @@ pub(super) fn agent_at(state: &Value) -> Option<Name> {
         .find_map(|name| Name::new(name).ok())
 }
 
-/// What a task shared between its steps after an entry. The messages stand with the entries that added
-/// them, once each.
-fn state_at(told: &Value) -> State {
+/// What a task shared between its steps after an entry, with all messages until then.
+fn state_at(archive: &Archive, entry: &Entry, told: &Value) -> State {
+    let until = archive.messages.iter();
+    let until = until.filter(|stored| stored.seq <= entry.seq);
+    let started_at = archive.record.started_at;
+    State {
+        messages: until.map(|stored| stored.message.clone()).collect(),
+        pending_operations: pending_at(told),
+        started_at: started_at.filter(|at| *at <= entry.at),
+        ..shared_at(told)
+    }
+}
+
+/// The calls without an outcome, by their ids and labels.
+fn pending_at(told: &Value) -> Vec<Value> {
+    let open = told["open"].as_array().into_iter().flatten();
+    open.map(|call| json!({ "id": call["id"], "label": call["label"] }))
+        .collect()
+}
+
+/// What a workflow shared between its nodes.
+fn shared_at(told: &Value) -> State {
     let shared = told["program"]["walk"]["state"].as_object();
     let field = |field: &str| shared.and_then(|fields| fields.get(field)).and_then(text);
-    let rest = shared.map(|fields| {
-        let rest = fields.iter();
-        let rest = rest.filter(|(field, _)| !TOLD_APART.contains(&field.as_str()));
-        let rest = rest.map(|(field, value)| (field.clone(), value.clone()));
-        rest.collect()
-    });
-    let mut state = State::default();
-    state.update(StateUpdate {
+    let rest = shared.into_iter().flatten();
+    let rest = rest.filter(|(field, _)| !SEPARATE_FIELDS.contains(&field.as_str()));
+    State {
         current_agent: agent_at(told),
-        next_action: field("next_action"),
-        routing_key: field("routing_key"),
-        metadata: rest,
-        ..StateUpdate::default()
-    });
-    state
+        next_action: field("next_action").filter(|text| !text.is_empty()),
+        routing_key: field("routing_key").filter(|text| !text.is_empty()),
+        metadata: rest
+            .map(|(field, value)| (field.clone(), value.clone()))
+            .collect(),
+        ..State::default()
+    }
 }
 
 /// A text, or several in one.
@@ -232,11 +353,11 @@ mod tests {
     }
 
     #[test]
-    fn a_state_tells_what_a_workflow_shares() {
+    fn a_checkpoint_contains_the_shared_state_of_a_workflow() {
         let shared = json!({
             "routing_key": "approve", "next_action": ["pay", "sign"], "current_agent": "clerk", "sum": 7,
         });
-        let state = state_at(&json!({ "program": { "walk": { "state": shared } } }));
+        let state = shared_at(&json!({ "program": { "walk": { "state": shared } } }));
         assert_eq!(state.routing_key.as_deref(), Some("approve"));
         assert_eq!(state.next_action.as_deref(), Some("pay, sign"));
         assert_eq!(state.current_agent, Some(Name::new("clerk").unwrap()));

@@ -1,10 +1,10 @@
-//! Where two values differ, and what stands there.
+//! Differences between two JSON values.
 
 use serde_json::Value;
 
-/// A place at which two values differ.
+/// A difference between two values.
 pub(super) struct Difference {
-    /// JSON pointer to it.
+    /// Its JSON pointer.
     pub(super) place: String,
     pub(super) one: Value,
     pub(super) other: Value,

@@ -1,4 +1,4 @@
-//! `convoke tasks diff`: where two tasks, or two points of one, part.
+//! `convoke tasks diff`: compares two tasks, or two points of one.
 
 use convoke_engine::Event;
 use convoke_store::{Entry, LoadedTask, Store, Viewer};
@@ -151,7 +151,7 @@ impl TaskPoint {
         entry.map_or(Value::Null, |entry| entry.state.value())
     }
 
-    /// What happened after a step, but for who took the task up and when.
+    /// The events after a step, without resumes.
     fn steps_after(&self, seq: u64) -> Vec<&Entry> {
         let by_worker = |kind: &str| matches!(kind, "started" | "resumed" | "put_back");
         let entries = self.loaded.entries.iter();
@@ -172,7 +172,7 @@ impl TaskPoint {
     }
 }
 
-/// What happened, without what is never the same twice.
+/// An event without ids and times.
 fn essence(entry: &Entry) -> Value {
     without_chance(&json!({ "kind": entry.kind, "event": entry.event }))
 }
@@ -189,9 +189,9 @@ fn without_chance(value: &Value) -> Value {
     }
 }
 
-/// Ids and times: two tasks never have the same.
+/// Ids and times, which always differ.
 fn differs_always(key: &str) -> bool {
-    const CHANCE: [&str; 12] = [
+    const CHANCE: [&str; 14] = [
         "id",
         "call",
         "task",
@@ -201,6 +201,8 @@ fn differs_always(key: &str) -> bool {
         "expires_at",
         "duration_ms",
         "total_ms",
+        "total_execution_time_ms",
+        "execution_time_ms",
         "until_ms",
         "timestamp",
         "spent",

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::archive::{TASK_FILE, TRACE_FILE, TaskFile};
+use super::archive::{TASK_FILE, TRACE_FILE, WrittenTask};
 use super::archive_checkpoint::{CheckpointFile, file_name};
 use super::export_folder::{ExportFolder, File};
 use super::{find, not_found};
@@ -44,8 +44,8 @@ pub(super) async fn export(
     };
     let bar = progress::bar(tasks.len(), "exporting");
     for task in tasks.into_values() {
-        if let Err(kept_back) = export.take_out(task).await? {
-            bar.suspend(|| output::note(kept_back));
+        if let Err(export_obstacle) = export.take_out(task).await? {
+            bar.suspend(|| output::note(export_obstacle));
         }
         bar.inc(1);
     }
@@ -70,7 +70,7 @@ struct Export<'a> {
 #[derive(Clone)]
 struct ExportedDefinition {
     /// Whether the store has it. Old stores did not keep any.
-    kept: bool,
+    is_stored: bool,
     /// What its traces leave out.
     redaction: Redaction,
 }
@@ -82,7 +82,7 @@ impl Export<'_> {
         let Some(archive) = self.store.take_out(&Viewer::System, id).await? else {
             return Ok(Ok(()));
         };
-        if let Some(why) = kept_back(self.store, &archive.record).await? {
+        if let Some(why) = export_obstacle(self.store, &archive.record).await? {
             self.skipped += 1;
             let message = format!(
                 "task {id} {why} and is left out; export it once it has ended or waits for a person"
@@ -93,11 +93,13 @@ impl Export<'_> {
         for blob in &archive.blobs {
             self.folder.put_blob(blob)?;
         }
-        let mut files = vec![file(TASK_FILE, &TaskFile::of(&archive, known.kept))?];
+        let task = WrittenTask::of(&archive, known.is_stored)?;
+        let mut files = vec![file(TASK_FILE, &task)?];
         let number = archive.entries.len();
-        for (place, entry) in archive.entries.iter().enumerate() {
-            let checkpoint = CheckpointFile::of(&archive, entry)?;
-            files.push(file(&file_name(place, number), &checkpoint)?);
+        for place in 0..number {
+            if let Some(checkpoint) = CheckpointFile::of(&archive, place)? {
+                files.push(file(&file_name(place, number), &checkpoint)?);
+            }
         }
         files.push(file(
             TRACE_FILE,
@@ -115,17 +117,17 @@ impl Export<'_> {
         if let Some(known) = self.definitions.get(hash) {
             return Ok(known.clone());
         }
-        let kept = self.store.definition(hash).await?;
-        if let Some(definition) = &kept {
+        let definition = self.store.definition(hash).await?;
+        if let Some(definition) = &definition {
             self.folder.put_definition(definition)?;
         }
         // Where the app cannot be read, everything is taken out that may be.
         let loader = start::loader(&self.args.data);
-        let app = kept
+        let app = definition
             .as_ref()
-            .and_then(|definition| loader.load_kept(definition, Path::new("")).ok());
+            .and_then(|definition| loader.load_stored(definition, Path::new("")).ok());
         let known = ExportedDefinition {
-            kept: kept.is_some(),
+            is_stored: definition.is_some(),
             redaction: app.map(|app| app.config.redaction).unwrap_or_default(),
         };
         self.definitions.insert(hash.to_owned(), known.clone());
@@ -139,7 +141,7 @@ impl Export<'_> {
         let mut children = Vec::new();
         for child in ordinals(self.store, children_of(id)).await?.into_values() {
             if let Some(child) = self.store.take_out(&Viewer::System, child).await?
-                && kept_back(self.store, &child.record).await?.is_none()
+                && export_obstacle(self.store, &child.record).await?.is_none()
             {
                 children.push(loaded(child));
             }
@@ -160,7 +162,7 @@ impl Export<'_> {
         if json {
             output::json_line(&json!({
                 "exported": exported, "skipped": skipped, "replaced": self.replaced,
-                "definitions": self.definitions.values().filter(|known| known.kept).count(),
+                "definitions": self.definitions.values().filter(|known| known.is_stored).count(),
             }));
             return;
         }
@@ -176,7 +178,7 @@ impl Export<'_> {
 }
 
 /// Why a task cannot leave: somebody works on it, or on the one that waits for it.
-async fn kept_back(store: &dyn Store, record: &TaskRecord) -> anyhow::Result<Option<String>> {
+async fn export_obstacle(store: &dyn Store, record: &TaskRecord) -> anyhow::Result<Option<String>> {
     if record.status.is_final() {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! `convoke tasks follow`: what happens to a task, event by event, until it ends or the reader has enough.
+//! `convoke tasks follow`: prints the events of a task until it ends.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-/// Characters of a text that a line shows.
+/// Limit of a text in a line, in characters.
 const SHOWN: usize = 100;
 
 pub(super) async fn follow(
@@ -54,7 +54,7 @@ fn line(event: &TaskEvent) -> String {
     format!("{:>7}  {time}  {what}", event.cursor.to_string())
 }
 
-/// An event in words.
+/// An event as text.
 fn described(kind: &TaskEventKind) -> String {
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     match kind {
@@ -107,6 +107,7 @@ fn described(kind: &TaskEventKind) -> String {
         TaskEventKind::QuestionAsked { question } => {
             format!("asks: {}", one_line(&question.prompt))
         }
+        TaskEventKind::QuestionSnoozed { until, .. } => format!("put off until {until}"),
         TaskEventKind::QuestionAnswered { answer, .. } => format!("answered: {}", answer.action()),
         TaskEventKind::Reset { calls } => format!("resumed, {} calls begin again", calls.len()),
         TaskEventKind::Answer { answer } => format!("answer: {}", one_line(&answer.text)),

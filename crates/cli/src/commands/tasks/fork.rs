@@ -1,4 +1,4 @@
-//! `convoke tasks fork`: a new task that begins at a point of another.
+//! `convoke tasks fork`: starts a new task at a point of another.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::cli::StoreArgs;
 use crate::exit::{Exit, UsageError};
 use crate::{output, start};
 
-/// Where the new task begins, and with what.
+/// The point of the fork, and changes.
 pub(super) struct Fork<'a> {
     pub(super) at: u64,
     /// Each as `field=value`.
@@ -43,7 +43,7 @@ pub(super) async fn fork(
     Ok(Exit::Done)
 }
 
-/// Reads `field=value`; the value is JSON, or else the text that it is.
+/// Reads `field=value`; the value is JSON, or else a text.
 pub(crate) fn fields(set: &[String]) -> Result<Map<String, Value>, UsageError> {
     set.iter()
         .map(|text| {

@@ -14,15 +14,18 @@ use super::import_limits::ImportLimits;
 /// The line before each file, with its path after it.
 const HEADING: &str = "=== ";
 
-/// Reads an export. What is accepted can be brought into a store, and is there as the export says.
-pub fn archive(input: &[u8]) {
+/// Reads an export. What is accepted can be brought into a store, and is there as the export says. Says whether a task was.
+pub fn archive(input: &[u8]) -> bool {
     let Ok(export) = tempfile::tempdir() else {
         panic!("no folder can be made");
     };
     write(export.path(), &String::from_utf8_lossy(input));
     let folder = match ImportFolder::read(export.path(), ImportLimits::default()) {
         Ok(folder) => folder,
-        Err(error) => return assert!(!error.to_string().is_empty()),
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            return false;
+        }
     };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else {
         panic!("no runtime can be made");
@@ -39,6 +42,7 @@ pub fn archive(input: &[u8]) {
             .map(|read| read.definition.clone());
         runtime.block_on(bring_in(&store, archive, definition));
     }
+    !folder.tasks.is_empty()
 }
 
 async fn bring_in(

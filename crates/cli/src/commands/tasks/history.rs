@@ -1,28 +1,56 @@
-//! `convoke tasks history`: every point of a task's journal, and where the task stood there.
+//! `convoke tasks history`: lists the entries of a task's journal and the state after each.
 
+use convoke_flow::{ConditionOutcome, ConditionReader, JudgedCondition};
+use convoke_model::Redaction;
 use convoke_store::{Entry, Store, Viewer};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::not_found;
+use super::trace::redaction;
+use crate::cli::StoreArgs;
 use crate::output;
 
-pub(super) async fn history(store: &dyn Store, task: Uuid, json: bool) -> anyhow::Result<()> {
+/// Limit of a condition with its value, in characters.
+const SHOWN: usize = 80;
+
+pub(super) async fn history(
+    store: &dyn Store,
+    task: Uuid,
+    args: &StoreArgs,
+    json: bool,
+) -> anyhow::Result<()> {
     let loaded = store
         .load(&Viewer::System, task, 1)
         .await?
         .ok_or_else(|| not_found(task))?;
+    let redaction = redaction(store, &loaded, args).await;
+    let mut reader = ConditionReader::default();
+    let entries = loaded.entries.iter();
+    let entries = entries.map(|entry| (entry, reader.next(entry)));
     if json {
-        for entry in &loaded.entries {
+        for (entry, conditions) in entries {
             let state = entry.state.value();
-            output::json_line(&json!({
+            let mut object = json!({
                 "seq": entry.seq, "at": entry.at, "kind": entry.kind,
                 "status": state["status"], "open": labels(&state),
-            }));
+            });
+            if !conditions.is_empty() {
+                object["conditions"] = redaction.value(&json!(conditions));
+            }
+            output::json_line(&object);
         }
         return Ok(());
     }
-    let rows: Vec<_> = loaded.entries.iter().map(row).collect();
+    let rows: Vec<_> = entries
+        .flat_map(|(entry, conditions)| {
+            let conditions = conditions
+                .iter()
+                .map(|seen| condition_row(seen, &redaction));
+            let conditions: Vec<_> = conditions.collect();
+            std::iter::once(row(entry)).chain(conditions)
+        })
+        .collect();
     output::line(output::table(
         ["SEQ", "AT", "WHAT", "STATE", "OPEN"],
         &rows,
@@ -46,7 +74,23 @@ fn row(entry: &Entry) -> [String; 5] {
     ]
 }
 
-/// What is under way, or waits for a person, in a state.
+/// The row of a condition, below the entry that evaluated it.
+fn condition_row(condition: &JudgedCondition, redaction: &Redaction) -> [String; 5] {
+    let told = match &condition.outcome {
+        ConditionOutcome::Value(value) => redaction.text(&value.to_string()),
+        ConditionOutcome::Error(cause) => redaction.text(cause),
+    };
+    let what = output::short(&format!("  {}: {told}", condition.place()), SHOWN);
+    [
+        String::new(),
+        String::new(),
+        what,
+        String::new(),
+        String::new(),
+    ]
+}
+
+/// Open calls and questions in a state.
 fn labels(state: &Value) -> Vec<String> {
     let open = state["open"].as_array();
     let label = |call: &Value| call["label"].as_str().unwrap_or_default().to_owned();

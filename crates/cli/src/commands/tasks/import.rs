@@ -27,7 +27,7 @@ pub(super) async fn import(args: &ImportArgs, json: bool) -> anyhow::Result<Exit
         store: &*store,
         folder: &folder,
         limits: &args.limits,
-        kept: HashSet::new(),
+        stored: HashSet::new(),
         under_way: VecDeque::new(),
         imported: 0,
         existing: 0,
@@ -77,7 +77,7 @@ struct Import<'a> {
     folder: &'a ImportFolder,
     limits: &'a ImportLimits,
     /// The definitions that are known to be in the store, because a task that names them is.
-    kept: HashSet<&'a str>,
+    stored: HashSet<&'a str>,
     /// Tasks on their way, oldest first.
     under_way: VecDeque<ImportedTask<'a>>,
     imported: usize,
@@ -116,7 +116,7 @@ impl<'a> Import<'a> {
             .await?;
         let hash = task.definition.as_str();
         let read = self.folder.definitions.get(hash);
-        let definition = read.filter(|_| !self.kept.contains(hash));
+        let definition = read.filter(|_| !self.stored.contains(hash));
         let definition = definition.map(|read| read.definition.clone());
         // It takes its place in the order from here on, whenever it is waited for.
         let brought_in = self.store.bring_in(self.folder.archive(task)?, definition);
@@ -139,7 +139,7 @@ impl<'a> Import<'a> {
             match first.brought_in.await? {
                 Imported::Created => {
                     self.imported += 1;
-                    self.kept.insert(first.definition);
+                    self.stored.insert(first.definition);
                 }
                 Imported::Existing => self.existing += 1,
             }
@@ -154,13 +154,13 @@ impl<'a> Import<'a> {
         hashes.sort();
         for hash in hashes {
             // One whose tasks were all left out is not here.
-            let Some(kept) = self.store.definition(hash).await? else {
+            let Some(definition) = self.store.definition(hash).await? else {
                 continue;
             };
-            if kept.trusted {
+            if definition.trusted {
                 continue;
             }
-            let disclosure = Disclosure::of(&kept)?;
+            let disclosure = Disclosure::of(&definition)?;
             if named.contains(hash) {
                 self.store.trust(hash).await?;
                 trust.trusted.push(disclosure);

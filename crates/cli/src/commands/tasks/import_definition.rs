@@ -1,6 +1,6 @@
 //! What tasks of an export were begun with: read, and held against the hash by which they name it.
 
-use convoke_app::KeptApp;
+use convoke_app::StoredApp;
 use convoke_store::Definition;
 
 use super::archive::refused;
@@ -44,7 +44,7 @@ impl ReadDefinition {
         let Files {
             definition, bytes, ..
         } = read;
-        let app = KeptApp::read(&definition.files).map_err(|problems| {
+        let app = StoredApp::read(&definition.files).map_err(|problems| {
             let why = format!("the app cannot be read: {problems}");
             refused("archive.invalid", folder.path(), why)
         })?;

@@ -299,7 +299,7 @@ impl<'a> TaskReader<'a> {
         ListedTask {
             path: self.folder.path().to_owned(),
             id: task.id,
-            status: task.status,
+            status: task.status.state,
             owner: task.owner,
             app: task.app,
             conversation: task.conversation.map(|conversation| conversation.id),
@@ -385,8 +385,8 @@ fn what_is_wrong(task: &TaskFile, folder: &Path) -> Option<String> {
     let of = |invalid: Invalid| invalid.to_string();
     if !folder.ends_with(task.id.to_string()) {
         Some("the id is not the one that the folder is called by".into())
-    } else if task.completed_at.is_some() != task.status.is_final() {
-        Some("a task has completed_at exactly when it has ended".into())
+    } else if let Err(invalid) = task.check() {
+        Some(invalid.to_string())
     } else if !is_folder_name(&task.definition) {
         Some("the definition is no hash, and would lead out of its folder".into())
     } else if i64::try_from(task.epoch).is_err() {

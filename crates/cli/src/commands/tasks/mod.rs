@@ -1,4 +1,4 @@
-//! `convoke tasks`: what is in the store, and what a person may say to it.
+//! `convoke tasks`: inspects and manages the tasks in the store.
 
 mod answer;
 mod archive;
@@ -31,6 +31,7 @@ mod trust;
 
 use std::sync::Arc;
 
+use convoke_model::TaskState;
 use convoke_store::{Filter, Page, Store, Viewer};
 use uuid::Uuid;
 
@@ -63,9 +64,9 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
                 None => show::show(&*store, task, json).await?,
             }
         }
-        TasksCommand::History { id, store } => {
-            let (store, task) = open_to_read(store, id).await?;
-            history::history(&*store, task, json).await?;
+        TasksCommand::History { id, store: args } => {
+            let (store, task) = open_to_read(args, id).await?;
+            history::history(&*store, task, args, json).await?;
         }
         TasksCommand::Replay {
             id,
@@ -91,22 +92,13 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
             let (store, task) = open_to_read(args, id).await?;
             return follow::follow(store, task, after.as_deref(), json).await;
         }
-        TasksCommand::Answer {
-            id,
-            action,
-            question,
-            message,
-            set,
-            store: args,
-        } => {
-            let (store, task) = open(args, id).await?;
-            let said = answer::AnswerArgs {
-                action: *action,
-                question: question.as_deref(),
-                message: message.as_deref(),
-                set,
+        TasksCommand::Answer(args) => {
+            let store = start::open_existing_store(&args.store)?;
+            let task = match args.id.as_str() {
+                "last" => last_asking(&*store).await?,
+                id => find(&*store, id).await?,
             };
-            return answer::answer(store, task, &said, args, json).await;
+            return answer::answer(store, task, args, json).await;
         }
         TasksCommand::Fork {
             id,
@@ -144,27 +136,27 @@ pub(crate) async fn run(command: &TasksCommand, json: bool) -> anyhow::Result<Ex
     Ok(Exit::Done)
 }
 
-/// A store that must be there to be looked at, and the task in it that is meant.
+/// Opens a store for reading, and finds a task.
 async fn open_to_read(args: &StoreArgs, id: &str) -> anyhow::Result<(Arc<dyn Store>, Uuid)> {
     let store = start::open_store_to_read(args)?;
     let task = find(&*store, id).await?;
     Ok((store, task))
 }
 
-/// A store that must be there to be written to, and the task in it that is meant.
+/// Opens a store for writing, and finds a task.
 async fn open(args: &StoreArgs, id: &str) -> anyhow::Result<(Arc<dyn Store>, Uuid)> {
     let store = start::open_existing_store(args)?;
     let task = find(&*store, id).await?;
     Ok((store, task))
 }
 
-/// Tasks looked through for the beginning of an id.
+/// Limit of tasks searched for an id prefix.
 const LOOK_BACK: usize = 10_000;
 
-/// The shortest beginning of an id that is accepted.
+/// The shortest accepted id prefix.
 const MIN_PREFIX: usize = 4;
 
-/// The task that an id, the beginning of one, or `last` names.
+/// The task for an id, an id prefix, or `last`.
 async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Uuid> {
     if let Ok(id) = Uuid::parse_str(text) {
         return Ok(id);
@@ -196,7 +188,24 @@ async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Uuid> {
     }
 }
 
-/// The newest task that somebody asked for. What it started in turn is newer still, and not meant.
+/// The newest task that waits for an answer.
+async fn last_asking(store: &dyn Store) -> anyhow::Result<Uuid> {
+    let asking = Filter {
+        states: vec![TaskState::InputRequired, TaskState::AuthRequired],
+        ..Filter::default()
+    };
+    let page = Page {
+        after: None,
+        limit: 1,
+    };
+    let found = store.query(&Viewer::System, asking, page).await?;
+    match found.tasks.first() {
+        Some(task) => Ok(task.id),
+        None => Err(UsageError::new("question.none", "no task waits for an answer").into()),
+    }
+}
+
+/// The newest task without a parent. Its children are newer, and not meant.
 async fn last(store: &dyn Store) -> anyhow::Result<Uuid> {
     let mut page = Page::default();
     loop {
@@ -213,7 +222,7 @@ async fn last(store: &dyn Store) -> anyhow::Result<Uuid> {
     }
 }
 
-/// A task that must be there.
+/// An existing task.
 fn not_found(task: Uuid) -> UsageError {
     UsageError::new("task.not_found", format!("there is no task {task}"))
 }

@@ -1,4 +1,4 @@
-//! `convoke tasks prune`: removes ended tasks of an app whose time is over, and never one that is live.
+//! `convoke tasks prune`: deletes expired tasks of an app, never a live one.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `convoke tasks record`: a task that was as it should be becomes a case of the app's evals.
+//! `convoke tasks record`: converts a task to an eval case of its app.
 
 use convoke_engine::Snapshot;
 use convoke_model::Role;
@@ -11,7 +11,7 @@ use crate::commands::eval::Target;
 use crate::exit::UsageError;
 use crate::output;
 
-/// Messages of the conversation that are looked back at.
+/// Limit of earlier messages that are read.
 const LOOK_BACK: usize = 50;
 
 pub(super) async fn record(store: &dyn Store, task: Uuid, json: bool) -> anyhow::Result<()> {
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_chosen_is_recorded_where_the_answer_tells_it() {
+    fn the_answers_metadata_records_the_targets() {
         let mut case = json!({ "say": "play jazz", "before": [], "expect": {
             "intent": "play_music", "calls": [], "reply": { "equals": "Playing." },
         } });

@@ -1,5 +1,4 @@
-//! `convoke tasks replay`: takes a task through its journal once more, without a model or a tool, and tells
-//! where it comes out differently.
+//! `convoke tasks replay`: replays a task's journal without models or tools, and reports the first difference.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +6,9 @@ use std::sync::Arc;
 use convoke_engine::machine::Machine;
 use convoke_engine::{Event, Facts};
 use convoke_flow::{Assistant, Reply};
+use convoke_model::AnswerFields;
 use convoke_store::{Entry, LoadedTask, Store, Viewer};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -17,10 +18,10 @@ use crate::cli::StoreArgs;
 use crate::exit::{Exit, UsageError};
 use crate::{output, start};
 
-/// Where a replay and its journal part.
+/// The first difference between a replay and its journal.
 struct Divergence {
     seq: u64,
-    /// What the journal says, and what the replay.
+    /// The journal's value, and the replay's.
     found: Difference,
 }
 
@@ -117,7 +118,8 @@ fn beginning(
 
 /// A state without what the worker adds to it, and what older journals do not have: a call that was put down
 /// because the worker stopped is not begun, though the program asked for it; when a call is due, which entry asked a question, what a
-/// child may have changed, and whether a call failed otherwise than in words was not written down once.
+/// child may have changed, what conditions gave, whether a call failed otherwise than in words, when a part of a message
+/// was started, and what each agent did was not written down once. An answer is compared as it is written today.
 fn comparable(mut state: Value) -> Value {
     for (list, field) in [
         ("open", "started"),
@@ -133,6 +135,16 @@ fn comparable(mut state: Value) -> Value {
     }
     if let Some(program) = state.get_mut("program").and_then(Value::as_object_mut) {
         program.shift_remove("possible_effects");
+        program.shift_remove("conditions");
+        let parts = program.get_mut("dispatched").and_then(Value::as_array_mut);
+        for part in parts.into_iter().flatten().filter_map(Value::as_object_mut) {
+            part.shift_remove("started_at");
+            let result = part.get_mut("came").and_then(Value::as_object_mut);
+            result.and_then(|result| result.shift_remove("took_ms"));
+        }
+    }
+    if let Some(answer) = state.get_mut("answer").filter(|answer| answer.is_object()) {
+        comparable_answer(answer);
     }
     let wanted = state.pointer_mut("/program/run/wanted");
     for call in wanted.and_then(Value::as_array_mut).into_iter().flatten() {
@@ -141,4 +153,28 @@ fn comparable(mut state: Value) -> Value {
         }
     }
     state
+}
+
+/// Rewrites an answer of any version as this one does, without what older versions do not have.
+fn comparable_answer(answer: &mut Value) {
+    if let Ok(read) = AnswerFields::deserialize(&*answer)
+        && let Ok(written) = serde_json::to_value(read)
+    {
+        *answer = written;
+    }
+    let metadata = answer.get_mut("metadata").and_then(Value::as_object_mut);
+    let Some(metadata) = metadata else { return };
+    metadata.shift_remove("agent_results");
+    let routing = metadata.get_mut("routing").and_then(Value::as_object_mut);
+    if let Some(routing) = routing {
+        for key in [
+            "asked",
+            "confidence",
+            "ambiguous",
+            "clarification_needed",
+            "dropped",
+        ] {
+            routing.shift_remove(key);
+        }
+    }
 }

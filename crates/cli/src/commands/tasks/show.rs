@@ -1,6 +1,7 @@
 //! `convoke tasks show`.
 
 use convoke_engine::Question;
+use convoke_model::Part;
 use convoke_store::{Store, Viewer};
 use convoke_telemetry::TraceContext;
 use serde_json::{Value, json};
@@ -9,8 +10,9 @@ use uuid::Uuid;
 use super::not_found;
 use crate::exit::UsageError;
 use crate::output::{self, Text};
+use crate::times::second;
 
-/// Shows a task as it stood after a step: its state, and what had been said.
+/// Shows a task after an entry: its state and messages.
 pub(super) async fn show_at(
     store: &dyn Store,
     task: Uuid,
@@ -93,24 +95,47 @@ pub(super) async fn show(store: &dyn Store, task: Uuid, json: bool) -> anyhow::R
         let role = serde_json::to_value(stored.message.role)?;
         let who = role.as_str().unwrap_or_default().to_owned();
         let heading = Text::from("\n").bold(who).plain("\n");
-        let content = &stored.message.content;
+        let mut content = stored.message.content.clone();
+        for part in &stored.message.parts {
+            content.push_str(&attached(part));
+        }
         output::line(if questions.is_empty() {
-            heading.plain(content)
+            heading.plain(&content)
         } else {
-            // Somebody decides by it.
-            heading.revealed(content)
+            // A person decides by it.
+            heading.revealed(&content)
         });
     }
     for question in &questions {
-        let until = question.expires_at.strftime("%Y-%m-%d %H:%M:%S");
-        let heading = format!("question {} until {until} UTC", question.id);
+        let until = second(question.expires_at);
+        let again = question.snoozed_until;
+        let again = again.map(|again| format!(", asked again at {}", second(again)));
+        let again = again.unwrap_or_default();
+        let heading = format!("question {} until {until}{again}", question.id);
         let heading = Text::from("\n").bold(heading).plain("\n");
         output::line(heading.revealed(&question.prompt));
     }
     Ok(())
 }
 
-/// What a task asks in a state.
+/// A part of a message, in a line.
+fn attached(part: &Part) -> String {
+    match part {
+        Part::Text { text } => format!("\n{text}"),
+        Part::Data { data } => format!("\n{data}"),
+        Part::File {
+            name,
+            media_type,
+            bytes,
+            ..
+        } => format!("\nattached: {name} ({media_type}, {bytes} bytes)"),
+        Part::Image {
+            media_type, bytes, ..
+        } => format!("\nattached: an image ({media_type}, {bytes} bytes)"),
+    }
+}
+
+/// The open questions in a state.
 pub(crate) fn questions(state: &Value) -> Vec<Question> {
     let questions = state.get("questions").cloned().unwrap_or_default();
     serde_json::from_value(questions).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! `convoke tasks trace`: every step of a task and of those that it started, drawn over time.
+//! `convoke tasks trace`: the steps of a task and of its children on a time axis.
 
 use convoke_flow::trace as trace_of;
 use convoke_model::{Redaction, StepRecord, StepStatus, Trace};
@@ -14,22 +14,22 @@ use crate::cli::StoreArgs;
 use crate::output::{self, Text, TextStyle};
 use crate::start;
 
-/// Columns that the time of the whole task takes.
+/// Width of the time axis, in columns.
 const BAR: usize = 30;
 
-/// Columns of a step's name, at most.
+/// Limit of a step's name, in columns.
 const NAME: usize = 40;
 
-/// Characters of what came of a step that a line shows.
+/// Limit of a step's message, in characters.
 const SHOWN: usize = 60;
 
-/// Tasks that one task started, at most, that are drawn.
+/// Limit of children per task.
 const CHILDREN: usize = 200;
 
-/// How deep tasks that tasks started are drawn.
+/// Limit of the depth of children.
 const DEPTH: usize = 8;
 
-/// A task with those that it started.
+/// A task with its children.
 struct TaskTree {
     task: LoadedTask,
     children: Vec<Self>,
@@ -51,8 +51,8 @@ pub(crate) async fn trace(
     show(&family, &redaction)
 }
 
-/// What the app of the task wants taken out. Where that cannot be read, everything is that may be.
-async fn redaction(store: &dyn Store, task: &LoadedTask, args: &StoreArgs) -> Redaction {
+/// The redaction rules of the task's app. If the app cannot be read, everything that may be secret is redacted.
+pub(super) async fn redaction(store: &dyn Store, task: &LoadedTask, args: &StoreArgs) -> Redaction {
     let app = start::app_of(store, &task.record, None, args, false).await;
     app.map(|app| app.config.redaction.clone())
         .unwrap_or_default()
@@ -101,7 +101,7 @@ impl TaskTree {
         Ok(trace_of(&self.task, &children, redaction)?)
     }
 
-    /// The steps of the task, and under each that started another the steps of that.
+    /// The steps of the task, each with the steps of the child that it started.
     fn rows(&self, depth: usize, redaction: &Redaction, rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let mut steps = self.trace(redaction)?.into_fields().steps;
         steps.sort_by_key(|step| step.timestamp);
@@ -186,7 +186,7 @@ fn show(family: &TaskTree, redaction: &Redaction) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the models of a task were asked and answered, if any were.
+/// Token usage of the task's models, if any.
 fn spent(rows: &[Row]) -> String {
     let calls = || rows.iter().flat_map(|row| &row.step.llm_calls);
     let number = calls().count();
@@ -203,7 +203,7 @@ fn spent(rows: &[Row]) -> String {
     format!(" · {number} {asked}, {read} + {wrote} tokens")
 }
 
-/// Where a step lies within the whole.
+/// The position of a step on the time axis.
 fn bar(start: u64, took: u64, whole: u64) -> String {
     let column = |at: u64| {
         let at = u128::from(at.min(whole)) * BAR as u128 / u128::from(whole);
@@ -216,7 +216,7 @@ fn bar(start: u64, took: u64, whole: u64) -> String {
     format!("│{before}{}{after}│", mark.repeat(to - from))
 }
 
-/// A time that a person can take in.
+/// A duration for people.
 fn time(millis: u64) -> String {
     const MINUTE: u64 = 60_000;
     match millis {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_what_people_count_in() {
+    fn durations_are_printed_in_readable_units() {
         let told: Vec<_> = [7, 1_234, 61_000, 86_400_000].map(time).into();
         assert_eq!(told, ["7 ms", "1.2 s", "1 m 1 s", "24 h 0 m"]);
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::io::{BufRead, IsTerminal};
 
-use convoke_app::{KeptApp, Reach};
+use convoke_app::{Reach, StoredApp};
 use convoke_store::{Definition, Filter, Page, Store, Viewer};
 use serde_json::{Value, json};
 
@@ -117,7 +117,7 @@ impl Disclosure {
     /// Refuses files that do not give the hash: what is shown must be what would run.
     pub(super) fn of(definition: &Definition) -> Result<Self, UsageError> {
         let hash = definition.hash.clone();
-        match KeptApp::read(&definition.files) {
+        match StoredApp::read(&definition.files) {
             Ok(app) if app.has_hash(&hash) => Ok(Self {
                 hash,
                 name: app.name,

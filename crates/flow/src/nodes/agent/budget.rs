@@ -1,4 +1,4 @@
-//! What a run may spend and has spent, and when that is enough.
+//! Budgets of agent runs.
 
 use convoke_model::{Budget, LlmConfig};
 use convoke_tools::ToolReply;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::transcript::Thought;
 use crate::calls::is_default;
 
-/// What a run has spent so far. It is part of the journaled state, so a crash forgets none of it.
+/// The part of a budget that is used up. It is journaled, so it survives a crash.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct BudgetUse {
@@ -21,7 +21,7 @@ pub(crate) struct BudgetUse {
 }
 
 impl BudgetUse {
-    /// Adds what a thought cost.
+    /// Adds the usage of a thought.
     pub(crate) fn add<'a>(
         &mut self,
         thought: &Thought,
@@ -36,14 +36,14 @@ impl BudgetUse {
         }
     }
 
-    /// Adds what a child has spent.
+    /// Adds the usage of a child.
     pub(crate) fn add_child(&mut self, reply: &ToolReply) {
         if let Ok(child) = Self::deserialize(&reply.content["spent"]) {
             self.add_all(&child);
         }
     }
 
-    /// Adds what was spent elsewhere.
+    /// Adds another usage.
     pub(crate) fn add_all(&mut self, other: &Self) {
         self.model_calls += other.model_calls;
         self.tool_calls += other.tool_calls;
@@ -52,12 +52,12 @@ impl BudgetUse {
         self.cost += other.cost;
     }
 
-    /// How many tools may still be called.
+    /// Remaining tool calls.
     pub(crate) fn tool_calls_left(&self, allowance: &Allowance) -> u32 {
         allowance.tool_calls.saturating_sub(self.tool_calls)
     }
 
-    /// What is used up, if anything is without which there is no next thought.
+    /// The exhausted part of the budget, if no further thought is possible.
     pub(crate) fn exhausted(&self, allowance: &Allowance) -> Option<&'static str> {
         if self.model_calls >= allowance.model_calls {
             Some("model_calls")
@@ -71,7 +71,7 @@ impl BudgetUse {
     }
 }
 
-/// What a run may spend.
+/// The budget of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Allowance {
     model_calls: u32,
@@ -82,7 +82,7 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// What an agent's budget allows, and no more than another allows it.
+    /// The agent's own budget, reduced to `at_most`.
     pub(crate) fn of(budget: &Budget, at_most: Option<&Self>) -> Self {
         let own = Self {
             model_calls: budget.model_calls,
@@ -104,8 +104,8 @@ impl Allowance {
         }
     }
 
-    /// The equal share of each of so many children that work at once, so that all of them together stay
-    /// within what is left; one thought is kept back to make something of what they find.
+    /// The equal share of the remaining budget for each of several parallel children. One model call is reserved for
+    /// the parent, to use their results.
     pub(crate) fn share(&self, spent: &BudgetUse, children: u32) -> Self {
         let children = children.max(1);
         let left = self.model_calls.saturating_sub(spent.model_calls);

@@ -1,12 +1,14 @@
-//! Agent: a model that thinks, calls tools and answers, in a loop that is bounded in every direction.
+//! Agent: a model that thinks, calls tools and answers, in a loop with a budget for time, calls, tokens and cost.
 //!
-//! Each thought is a call whose reply is journaled, so that nothing already paid for is paid again.
-//! The transcript is the task's messages: the assistant's calls, then every call's result in the order
-//! of the calls, whatever order they came in.
+//! Each thought is a call whose reply is journaled, so a resumed task does not pay for it again. The transcript is the
+//! task's messages: the assistant's calls, then the results in the order of the calls.
 
+mod attachments;
 mod budget;
 mod patterns;
 pub(crate) mod sub_agents;
+#[cfg(test)]
+mod tests;
 mod thought_stream;
 mod tools;
 mod transcript;
@@ -21,58 +23,62 @@ use crate::calls::{CallReply, CallRequest, Reply, Request, ReturnedCall, is_defa
 use crate::input::ConversationExcerpt;
 use crate::turn::Turn;
 
+pub(crate) use attachments::Attachments;
 pub(crate) use budget::{Allowance, BudgetUse};
 use sub_agents::PatternOverride;
 pub(crate) use tools::{RequestedCall, UNNAMED_SERVER, approval, calls_of};
 pub(crate) use transcript::{ModelSetup, OfferedTool, Thought, ThoughtContext, think as perform};
 
-/// By which code a model client says that the time was over.
+/// The model client's error code for a timeout.
 const TIMED_OUT: &str = "llm.timed_out";
 
-/// How far an agent's run has come.
+/// State of an agent's run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AgentRun {
     pub(crate) agent: Name,
+    /// The intent of its answer, if it answers for nobody else; its own name otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) intent: Option<String>,
     pub(crate) phase: Phase,
-    /// Thoughts that called tools.
+    /// Number of thoughts that called tools.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) iterations: u32,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) spent: BudgetUse,
-    /// How it thinks, where it works for a workflow.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) manner: PatternOverride,
-    /// What it may spend, where it works for another.
+    /// Patterns set by the node of a workflow, if it runs for one.
+    #[serde(rename = "manner", default, skip_serializing_if = "is_default")]
+    pub(crate) pattern_override: PatternOverride,
+    /// Budget set by the parent, if it runs for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) allowance: Option<Allowance>,
-    /// When its time is over, in milliseconds from when the task was accepted.
+    /// Deadline in milliseconds since the task was accepted.
     #[serde(default)]
     pub(crate) until_ms: u64,
-    /// The calls of the last thought, in its order, until all have results.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) wanted: Vec<RequestedCall>,
-    /// An answer that is being looked at once more.
+    /// The calls of the last thought, in order, until all have results.
+    #[serde(rename = "wanted", default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tool_calls: Vec<RequestedCall>,
+    /// The answer that a critique judges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) draft: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) reflections: u32,
-    /// Whether the answer was sent back because it did not fit its schema.
+    /// Whether the model was asked to correct an answer that did not fit its schema.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) repaired: bool,
-    /// Attempts that failed for a passing reason.
+    /// Number of retries after transient failures.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) retries: u32,
-    /// What is left of a plan, the present step first.
+    /// Remaining steps of the plan, the current one first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) plan: Vec<String>,
 }
 
-/// What the executor is asked.
+/// The request for a thought that the performer sends to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ThoughtRequest {
     pub(crate) agent: Name,
     pub(crate) phase: Phase,
-    /// When the run's time is over.
+    /// Deadline in milliseconds since the task was accepted.
     #[serde(default)]
     pub(crate) until_ms: u64,
     /// Delay before a retry.
@@ -83,7 +89,7 @@ pub(crate) struct ThoughtRequest {
     pub(crate) earlier: Option<ConversationExcerpt>,
 }
 
-/// What the open thought is for.
+/// The purpose of a thought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
@@ -97,27 +103,34 @@ pub(crate) enum Phase {
     Critique,
 }
 
-/// Begins an agent's run.
+/// Starts an agent.
 pub(crate) fn start(turn: &mut Turn<'_>, agent: &AgentFields) -> Step<Request> {
     start_for(turn, agent, None, PatternOverride::default())
 }
 
-/// Begins the run of an agent that is told something besides what the user said.
-pub(crate) fn start_noting(turn: &mut Turn<'_>, agent: &AgentFields, note: &str) -> Step<Request> {
+/// Starts an agent with a note after the user's message, because nobody else can be chosen. Its answer has this intent.
+pub(crate) fn start_with_note(
+    turn: &mut Turn<'_>,
+    agent: &AgentFields,
+    intent: &str,
+    note: &str,
+) -> Step<Request> {
     prepare(turn, agent, None, PatternOverride::default());
+    if let Some(run) = turn.state.run.as_mut() {
+        run.intent = Some(intent.to_owned());
+    }
     let note = Message::user(note, turn.view.at);
     think(turn, note.into_iter().collect())
 }
 
-/// Begins the run of an agent that works for another, or for a workflow: it spends no more than that one
-/// allows it, and thinks as that one says.
+/// Starts an agent for a parent agent or workflow, which limits its budget and may override its patterns.
 pub(crate) fn start_for(
     turn: &mut Turn<'_>,
     agent: &AgentFields,
     allowance: Option<Allowance>,
-    manner: PatternOverride,
+    pattern_override: PatternOverride,
 ) -> Step<Request> {
-    prepare(turn, agent, allowance, manner);
+    prepare(turn, agent, allowance, pattern_override);
     think(turn, Vec::new())
 }
 
@@ -125,18 +138,19 @@ fn prepare(
     turn: &mut Turn<'_>,
     agent: &AgentFields,
     allowance: Option<Allowance>,
-    manner: PatternOverride,
+    pattern_override: PatternOverride,
 ) {
     turn.state.node = Node::Agent;
     turn.state.run = Some(Box::new(AgentRun {
         agent: agent.name.clone(),
-        phase: patterns::first_phase(manner.patterns(agent)),
+        intent: None,
+        phase: patterns::first_phase(pattern_override.patterns(agent)),
         iterations: 0,
         spent: BudgetUse::default(),
-        manner,
+        pattern_override,
         allowance,
         until_ms: run_ends(turn, agent),
-        wanted: Vec::new(),
+        tool_calls: Vec::new(),
         draft: None,
         reflections: 0,
         repaired: false,
@@ -145,13 +159,13 @@ fn prepare(
     }));
 }
 
-/// Takes in a thought, or the result of a call.
+/// Handles a returned thought or the result of a call.
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     match turn.view.returned.map(|call| &call.request.0) {
         Some(CallRequest::Model(_)) => match returned.outcome {
             Outcome::Done(Reply(CallReply::Thought(thought))) => take_thought(turn, *thought),
             Outcome::Done(_) => {
-                compose::broken(turn, "the model call returned another kind of reply")
+                compose::fail(turn, "the model call returned another kind of reply")
             }
             Outcome::Failed(failure) => try_again(turn, &failure),
         },
@@ -172,17 +186,17 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
             | CallRequest::Person { .. }
             | CallRequest::At(_),
         )
-        | None => compose::broken(turn, "the outcome belongs to no call"),
+        | None => compose::fail(turn, "the outcome belongs to no call"),
     }
 }
 
-/// Asks for the next thought, after adding what it is to take into account.
+/// Adds messages to the transcript and requests the next thought.
 pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request> {
     let (Some(run), Some(agent)) = (turn.state.run.as_deref(), agent_of(turn)) else {
-        return compose::broken(turn, "the agent is no longer in the app");
+        return compose::fail(turn, "the agent is no longer in the app");
     };
     if let Some(exhausted) = run.spent.exhausted(&run.may_spend(agent)) {
-        return compose::out_of_budget(turn, exhausted);
+        return compose::budget_exhausted(turn, exhausted);
     }
     let call = NewCall {
         label: format!("{} {}", run.agent, run.phase.word()),
@@ -201,7 +215,7 @@ pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request
         } else {
             Stage::Composing
         }),
-        messages: messages.into_iter().map(unspoken).collect(),
+        messages: messages.into_iter().map(internal_message).collect(),
         calls: vec![call],
         ..Step::default()
     }
@@ -209,14 +223,15 @@ pub(crate) fn think(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request
 
 fn take_thought(turn: &mut Turn<'_>, thought: Thought) -> Step<Request> {
     let Some(agent) = agent_of(turn) else {
-        return compose::broken(turn, "the agent is no longer in the app");
+        return compose::fail(turn, "the agent is no longer in the app");
     };
     let Some(run) = turn.state.run.as_mut() else {
-        return compose::broken(turn, "the state of the agent's run is missing");
+        return compose::fail(turn, "the state of the agent's run is missing");
     };
     run.retries = 0;
     run.spent.add(&thought, agent.models());
     turn.state.history_cut = turn.state.history_cut.max(thought.cut);
+    turn.state.idle_seconds = turn.state.idle_seconds.or(thought.idle_seconds);
     match run.phase {
         Phase::Plan => patterns::take_plan(turn, &thought),
         Phase::Critique => patterns::take_critique(turn, &thought),
@@ -225,11 +240,11 @@ fn take_thought(turn: &mut Turn<'_>, thought: Thought) -> Step<Request> {
     }
 }
 
-/// A model that could not answer for a passing reason is asked again, a few times.
+/// Retries a thought after a transient failure, up to the agent's limit.
 fn try_again(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
     let mut cause = failure.cause();
     let Some(agent) = agent_of(turn) else {
-        return compose::broken(turn, &cause);
+        return compose::fail(turn, &cause);
     };
     if failure.code == TIMED_OUT {
         let limit = turn.assistant.app.agent_time_ms(agent);
@@ -237,7 +252,7 @@ fn try_again(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
         cause = FailureCode::AgentTimeout.because(why);
     }
     let most = agent.limits.max_retries;
-    // An attempt has the whole of the agent's time.
+    // Each attempt has the agent's full time limit.
     let until_ms = run_ends(turn, agent) + agent.limits.retry_delay_ms;
     if let Some(run) = turn.state.run.as_mut()
         && failure.transient
@@ -247,15 +262,15 @@ fn try_again(turn: &mut Turn<'_>, failure: &Failure) -> Step<Request> {
         run.until_ms = until_ms;
         return think(turn, Vec::new());
     }
-    compose::broken(turn, &cause)
+    compose::fail(turn, &cause)
 }
 
-/// When the time of a run that begins now is over, in milliseconds from when the task was accepted.
+/// Deadline of a run that starts now, in milliseconds since the task was accepted.
 fn run_ends(turn: &Turn<'_>, agent: &AgentFields) -> u64 {
     turn.since_accepted_ms(turn.view.at) + turn.assistant.app.agent_time_ms(agent)
 }
 
-/// The agent whose run it is.
+/// The agent of the current run.
 pub(crate) fn agent_of<'a>(turn: &Turn<'a>) -> Option<&'a AgentFields> {
     let run = turn.state.run.as_deref()?;
     turn.assistant
@@ -264,11 +279,11 @@ pub(crate) fn agent_of<'a>(turn: &Turn<'a>) -> Option<&'a AgentFields> {
         .map(|agent| &**agent)
 }
 
-/// A message of the transcript that the user never sees.
-pub(crate) fn unspoken(message: Message) -> AddedMessage {
+/// A message of the transcript that is not part of the conversation.
+pub(crate) fn internal_message(message: Message) -> AddedMessage {
     AddedMessage {
         message,
-        spoken: false,
+        in_conversation: false,
     }
 }
 
@@ -281,7 +296,7 @@ fn delay(run: &AgentRun, agent: &AgentFields) -> u64 {
 }
 
 impl AgentRun {
-    /// What it may spend in all.
+    /// The total budget of the run.
     pub(crate) fn may_spend(&self, agent: &AgentFields) -> Allowance {
         Allowance::of(&agent.budget, self.allowance.as_ref())
     }

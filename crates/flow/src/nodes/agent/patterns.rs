@@ -1,5 +1,5 @@
-//! The patterns of thinking around the loop: a plan before it, a critique after it, and an answer that
-//! fits its schema. Each is bounded by the agent's budget.
+//! Patterns around the agent loop: a plan before it, a critique after it, and a check of the answer against its schema.
+//! Each is bounded by the agent's budget.
 
 use convoke_engine::Step;
 use convoke_llm::extract_json;
@@ -15,7 +15,7 @@ use crate::memory::Memory;
 use crate::nodes::compose;
 use crate::turn::Turn;
 
-/// What an agent's first thought is for.
+/// Phase of an agent's first thought.
 pub(crate) fn first_phase(patterns: &[Pattern]) -> Phase {
     if patterns.contains(&Pattern::PlanExecute) {
         Phase::Plan
@@ -24,16 +24,16 @@ pub(crate) fn first_phase(patterns: &[Pattern]) -> Phase {
     }
 }
 
-/// What a plan is asked for in.
+/// Prompt for a plan.
 pub(crate) const PLAN: &str = "Make a short plan for the request: the steps, in order, that lead to \
      the answer. Reply with JSON only: {\"steps\": [\"…\"]}.";
 
-/// What a critique is asked for in.
+/// Prompt for a critique.
 pub(crate) const CRITIQUE: &str = "Judge the answer above strictly: is it correct, complete and based \
      on what was found? Reply with JSON only: {\"ok\": true} or {\"ok\": false, \"feedback\": \"what to \
      change\"}.";
 
-/// Asked when no more tools may be called.
+/// Prompt when no more tool calls are allowed.
 pub(crate) const CONCLUDE: &str =
     "You have no more tool calls. Answer now with what you know, and say what is missing.";
 
@@ -49,7 +49,7 @@ struct Critique {
     feedback: String,
 }
 
-/// A plan that cannot be read is no plan: the request is then worked on as it is.
+/// Starts the first step of a plan. If the plan cannot be parsed, the request is handled without one.
 pub(crate) fn take_plan(turn: &mut Turn<'_>, thought: &Thought) -> Step<Request> {
     let most = agent_of(turn).map_or(1, |agent| agent.budget.plan_steps as usize);
     let plan =
@@ -81,11 +81,11 @@ fn step_message(turn: &Turn<'_>, step: &str) -> Option<Message> {
     .ok()
 }
 
-/// An answer of the loop: the end of a plan's step, or something to look at once more, or the answer.
+/// Handles an answer of the loop: it ends a step of the plan, becomes a draft for a critique, or is the final answer.
 pub(crate) fn take_answer(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step<Request> {
     if text.trim().is_empty() {
         let cause = FailureCode::AgentSaidNothing.because("the model said nothing");
-        return compose::broken(turn, &cause);
+        return compose::fail(turn, &cause);
     }
     if let Some(step) = next_step(turn) {
         let mut messages = Vec::new();
@@ -94,7 +94,10 @@ pub(crate) fn take_answer(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) 
         return think(turn, messages);
     }
     if let Some(run) = turn.state.run.as_mut()
-        && run.manner.patterns(agent).contains(&Pattern::Reflection)
+        && run
+            .pattern_override
+            .patterns(agent)
+            .contains(&Pattern::Reflection)
         && run.reflections < agent.budget.reflections
     {
         run.reflections += 1;
@@ -107,7 +110,7 @@ pub(crate) fn take_answer(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) 
     finish(turn, agent, text)
 }
 
-/// The next step of the plan, once the present one is done. After the last, the whole is put together.
+/// Removes the current step of the plan and returns the next one. After the last, asks for the final answer.
 fn next_step(turn: &mut Turn<'_>) -> Option<String> {
     let run = turn.state.run.as_mut()?;
     if run.plan.is_empty() {
@@ -127,10 +130,10 @@ pub(crate) fn take_critique(turn: &mut Turn<'_>, thought: &Thought) -> Step<Requ
     let agent = agent_of(turn);
     let draft = turn.state.run.as_mut().and_then(|run| run.draft.take());
     let (Some(agent), Some(draft)) = (agent, draft) else {
-        return compose::broken(turn, "the draft to be judged is missing");
+        return compose::fail(turn, "the draft to be judged is missing");
     };
     match critique {
-        // A critique that cannot be read is no reason to throw the answer away.
+        // If the critique cannot be parsed, the draft is the answer.
         None | Some(Critique { ok: true, .. }) => finish(turn, agent, &draft),
         Some(Critique { feedback, .. }) => {
             let text = format!("Revise your answer. What to change: {feedback}");
@@ -143,21 +146,23 @@ pub(crate) fn take_critique(turn: &mut Turn<'_>, thought: &Thought) -> Step<Requ
     }
 }
 
-/// Ends the task with what the agent says.
-fn speak(turn: &mut Turn<'_>, agent: &AgentFields, text: String) -> Step<Request> {
-    let told = compose::ComposedReply::of(text, agent.name.as_str(), Memory::default());
-    compose::speak(turn, told)
+/// Ends the task with the agent's answer.
+fn end_with(turn: &mut Turn<'_>, agent: &AgentFields, text: String) -> Step<Request> {
+    let own = turn.state.run.as_ref().and_then(|run| run.intent.clone());
+    let intent = own.unwrap_or_else(|| agent.name.to_string());
+    let reply = compose::ComposedReply::of(text, &intent, Memory::default());
+    compose::end_with_reply(turn, reply)
 }
 
-/// The answer, if it fits the agent's schema; one that does not is sent back once.
+/// Ends the task if the answer fits the agent's schema; otherwise the model may correct it once.
 fn finish(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step<Request> {
     let Some(schema) = &agent.output_schema else {
-        return speak(turn, agent, text.to_owned());
+        return end_with(turn, agent, text.to_owned());
     };
     match fitting(schema, text) {
         Ok(value) => {
             turn.state.output = Some(value.clone());
-            speak(turn, agent, value.to_string())
+            end_with(turn, agent, value.to_string())
         }
         Err(complaint) => {
             let repaired = turn
@@ -167,7 +172,7 @@ fn finish(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step<Request>
                 .map(|run| std::mem::replace(&mut run.repaired, true));
             if repaired == Some(true) {
                 let why = format!("the answer does not fit its schema: {complaint}");
-                return compose::broken(turn, &FailureCode::AgentOutputSchema.because(why));
+                return compose::fail(turn, &FailureCode::AgentOutputSchema.because(why));
             }
             if let Some(run) = turn.state.run.as_mut() {
                 run.phase = Phase::Conclude;
@@ -181,11 +186,10 @@ fn finish(turn: &mut Turn<'_>, agent: &AgentFields, text: &str) -> Step<Request>
     }
 }
 
-/// How much work checking an answer may take, in steps. It is done where all tasks are driven, and an answer
-/// is short.
+/// Work limit for validating an answer, in steps. Validation runs on the task driver, so it must be short.
 const ANSWER_STEPS: u64 = 50_000;
 
-/// The JSON in a text, if it fits a schema; else what does not.
+/// The JSON in a text, if it fits the schema; otherwise the reason.
 fn fitting(schema: &Value, text: &str) -> Result<Value, String> {
     let value = extract_json(text).ok_or("there is no JSON in it")?;
     let schema = Schema::compile(schema).map_err(|error| error.to_string())?;

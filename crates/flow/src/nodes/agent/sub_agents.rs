@@ -1,11 +1,13 @@
-//! Agents as tools: a part of the work becomes a child task of another agent, which sees only what it
-//! is told and hands back its answer.
+//! Agents as tools: a sub-task becomes a child task of another agent, which sees only its own message and returns an
+//! answer.
 
 use std::sync::Arc;
 
 use convoke_engine::{CallContext, EngineError, Failure, FailureKind, NewCall, NewChild};
 use convoke_llm::ToolSpec;
-use convoke_model::{AgentFields, Message, Name, Node as Place, Pattern, WorkflowFields};
+use convoke_model::{
+    AgentFields, Message, MessageFields, Name, Node, Pattern, Role, WorkflowFields,
+};
 use convoke_store::StoreError;
 use convoke_tools::{Arguments, FailureCode, ToolReply};
 use jiff::Timestamp;
@@ -18,56 +20,57 @@ use crate::assistant::Assistant;
 use crate::calls::{CallRequest, DecisionContext, Request, is_default};
 use crate::input::{ChildInput, ConversationExcerpt, TaskInput};
 use crate::nodes::compose;
+use crate::request_history::RequestHistory;
 
-/// A part of the work for another agent, or for a workflow.
+/// A part of the work for another agent or for a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SubTask {
     #[serde(flatten)]
     pub(crate) addressee: Addressee,
-    /// What is to be done: the task, in words.
+    /// Arguments; `task` describes what to do.
     pub(crate) arguments: Arguments,
     /// Its index among the calls of a thought.
     #[serde(default)]
     pub(crate) index: usize,
-    /// What a workflow begins with.
+    /// Initial state of a workflow.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) state: Map<String, Value>,
-    /// How it thinks, where the node that asks says so.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) manner: PatternOverride,
-    /// What it may spend.
+    /// Patterns set by the node that starts it.
+    #[serde(rename = "manner", default, skip_serializing_if = "is_default")]
+    pub(crate) pattern_override: PatternOverride,
+    /// Its budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) allowance: Option<Allowance>,
-    /// When the time of the run that asks is over.
+    /// Deadline of the run that starts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until_ms: Option<u64>,
     /// Delay before a retry.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) delay_ms: u64,
-    /// What it is for, and what the part before it is about, where it is a part of what the user said.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) deciding: DecisionContext,
-    /// The turns of the conversation that it may look back on.
+    /// Target and topic, if it is a part of the user's message.
+    #[serde(rename = "deciding", default, skip_serializing_if = "is_default")]
+    pub(crate) decision_context: DecisionContext,
+    /// The part of the conversation that it may read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) earlier: Option<ConversationExcerpt>,
 }
 
-/// Stands for the server of an agent that is called as a tool.
+/// Placeholder server of agents that are called as tools.
 pub(crate) const SERVER: &str = "agents";
 
-/// What comes before an agent's name in the name of the tool that it is offered as.
+/// Prefix of the tool name under which an agent is offered.
 const PREFIX: &str = "ask_";
 
-/// Characters of a child's answer that are handed back.
+/// Limit of a child's answer as returned to the parent, in characters.
 const SUMMARY_CHARACTERS: usize = 8_000;
 
-/// Who does a part of the work.
+/// Who runs a sub-task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Addressee {
     Agent(Name),
     Workflow(Name),
-    /// A part of what the user said, for a skill of this agent.
+    /// A part of the user's message, for a skill of this agent.
     Request(Name),
 }
 
@@ -80,24 +83,24 @@ impl Addressee {
 }
 
 impl SubTask {
-    /// A part of a workflow's work.
+    /// A sub-task of a workflow's node.
     pub(crate) fn at_node(addressee: Addressee, task: String, state: Map<String, Value>) -> Self {
         Self {
             addressee,
             arguments: Arc::new(Map::from_iter([("task".to_owned(), Value::String(task))])),
             index: 0,
             state,
-            manner: PatternOverride::default(),
+            pattern_override: PatternOverride::default(),
             allowance: None,
             until_ms: None,
             delay_ms: 0,
-            deciding: DecisionContext::default(),
+            decision_context: DecisionContext::default(),
             earlier: None,
         }
     }
 }
 
-/// How an agent thinks at a node of a workflow, in the place of its own way.
+/// Patterns of a workflow's node, which replace those of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PatternOverride {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -108,17 +111,17 @@ pub(crate) struct PatternOverride {
 
 impl PatternOverride {
     /// The node's own pattern, else the workflow's.
-    pub(crate) fn at(place: &Place, workflow: &WorkflowFields) -> Self {
+    pub(crate) fn at(node: &Node, workflow: &WorkflowFields) -> Self {
         Self {
-            patterns: match place.pattern {
+            patterns: match node.pattern {
                 Some(pattern) => vec![pattern],
                 None => workflow.patterns.clone(),
             },
-            max_iterations: place.max_iterations,
+            max_iterations: node.max_iterations,
         }
     }
 
-    /// The ways of thinking that hold.
+    /// The effective patterns.
     pub(crate) fn patterns<'a>(&'a self, agent: &'a AgentFields) -> &'a [Pattern] {
         if self.patterns.is_empty() {
             &agent.patterns
@@ -127,13 +130,13 @@ impl PatternOverride {
         }
     }
 
-    /// How many thoughts may call tools.
+    /// Limit of thoughts that call tools.
     pub(crate) fn max_iterations(&self, agent: &AgentFields) -> u32 {
         self.max_iterations.unwrap_or(agent.max_iterations)
     }
 }
 
-/// The agents that an agent may ask, as tools.
+/// An agent's sub-agents, as tools.
 pub(crate) fn offered(assistant: &Assistant, agent: &AgentFields) -> Vec<OfferedTool> {
     let parameters = Arc::new(json!({
         "type": "object",
@@ -159,7 +162,7 @@ pub(crate) fn offered(assistant: &Assistant, agent: &AgentFields) -> Vec<Offered
         .collect()
 }
 
-/// The agent that a model means by a tool's name, as the agent lists it.
+/// Resolves a tool name that a model wrote to a sub-agent of the agent.
 pub(crate) fn find(agent: &AgentFields, name: &str) -> Option<String> {
     let bare = name
         .strip_prefix(PREFIX)
@@ -168,13 +171,13 @@ pub(crate) fn find(agent: &AgentFields, name: &str) -> Option<String> {
     Some(format!("{SERVER}.{found}"))
 }
 
-/// The agent that a tool stands for, if it stands for one.
+/// The sub-agent behind a tool name, if it is one.
 pub(crate) fn named(tool: &str) -> Option<Name> {
     let name = tool.strip_prefix(SERVER)?.strip_prefix('.')?;
     Name::new(name).ok()
 }
 
-/// The call that asks another agent.
+/// The call that runs a sub-agent.
 pub(crate) fn call(
     agent: Name,
     arguments: Arguments,
@@ -195,7 +198,7 @@ pub(crate) fn call(
     }
 }
 
-/// Runs the child and hands back its answer. Called by the performer.
+/// Runs the child and returns its answer. Called by the performer.
 pub(crate) async fn perform(
     call_context: &CallContext,
     key: String,
@@ -211,15 +214,22 @@ pub(crate) async fn perform(
         .unwrap_or_default()
         .trim()
         .to_owned();
-    let message = Message::user(task, at).map_err(|_| {
+    let mut message = MessageFields::draft(Role::User, task, at);
+    if let Some(earlier) = sub_task.earlier
+        && let Some(history) = RequestHistory::of(call_context.messages.first())
+    {
+        let newest = history.newest(earlier.messages);
+        newest.write_to(&mut message.metadata);
+    }
+    let message = Message::new(message).map_err(|_| {
         Failure::no_effect(FailureCode::ToolArguments, "task is empty; say what to do")
     })?;
     let input = serde_json::to_value(TaskInput::Child(Box::new(ChildInput {
         addressee: sub_task.addressee.clone(),
         state: sub_task.state.clone(),
-        manner: sub_task.manner.clone(),
+        pattern_override: sub_task.pattern_override.clone(),
         allowance: sub_task.allowance.clone(),
-        deciding: sub_task.deciding.clone(),
+        decision_context: sub_task.decision_context.clone(),
         earlier: sub_task.earlier,
     })))
     .map_err(|error| Failure::no_effect(FailureCode::AgentUnwritable, error.to_string()))?;
@@ -234,34 +244,37 @@ pub(crate) async fn perform(
         .run(child, deadline)
         .await
         .map_err(|error| no_answer(&error))?;
-    let said = ended
+    let answer_text = ended
         .answer
         .as_ref()
         .map(|answer| answer.text.clone())
         .unwrap_or_default();
-    let text: String = said.chars().take(SUMMARY_CHARACTERS).collect();
-    let told = |key: &str| {
+    let text: String = answer_text.chars().take(SUMMARY_CHARACTERS).collect();
+    let metadata = |key: &str| {
         let answer = ended.answer.as_ref();
         answer.and_then(|answer| answer.metadata.get(key).cloned())
     };
-    let (spent, output) = (told("spent"), told("output"));
+    let (spent, output) = (metadata("spent"), metadata("output"));
     let failed = ended.error.is_some();
-    let changed_nothing = told(compose::CHANGED_NOTHING) == Some(Value::Bool(true));
+    let changed_nothing = metadata(compose::CHANGED_NOTHING) == Some(Value::Bool(true));
     Ok(ToolReply {
         server: SERVER.into(),
         tool: name.to_string(),
         content: if sub_task.earlier.is_some()
             || matches!(sub_task.addressee, Addressee::Request(_))
         {
-            // Whoever asked for a part of a message tells the user of it as if it had done it itself.
+            // The parent reports the result as its own, so it needs sources and tool calls.
             let answer = ended.answer.as_ref();
             json!({
                 "task": ended.facts.id, "spent": spent,
                 "tool_calls": answer.map(|answer| &answer.tool_calls),
                 "sources": answer.map(|answer| &answer.sources),
                 "suggestions": answer.map(|answer| &answer.suggestions),
-                "partial": answer.is_some_and(|answer| answer.partial),
-                "memory": told(compose::MEMORY), "passing": told(compose::PASSING),
+                "partial": answer.is_some_and(|answer| answer.partial_results),
+                "warnings": answer.map(|answer| &answer.warnings),
+                "confidence": answer.map(|answer| answer.confidence),
+                "said": answer_text, "error": ended.error.clone().map(Value::String).or(metadata(compose::AGENT_ERROR)),
+                "memory": metadata(compose::MEMORY), "passing": metadata(compose::TRANSIENT),
             })
         } else {
             json!({ "task": ended.facts.id, "spent": spent, "output": output })
@@ -278,8 +291,8 @@ pub(crate) async fn perform(
     })
 }
 
-/// Why there is no answer of a child. Unless it was refused, it may be in the store and at work; asked again under
-/// the same key, it is the same child.
+/// Converts an error of a child without an answer. Unless it was rejected, the child may be stored and running;
+/// submitting it again under the same key finds it.
 fn no_answer(error: &EngineError) -> Failure {
     let refused = matches!(
         error,

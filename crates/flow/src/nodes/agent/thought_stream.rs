@@ -1,28 +1,28 @@
-//! Passes a thought on to whoever listens, as it is made.
+//! Forwards a thought to a listener while it is generated.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use convoke_engine::{Live, LiveUpdate};
 use convoke_llm::Delta;
 
-/// One thought on its way to a listener.
+/// The live text of one thought.
 pub(super) struct ThoughtStream<'a> {
     live: &'a Live,
-    /// Whether text that looks like JSON may be a call, which is nothing to hear.
+    /// Whether text that looks like JSON may be a tool call, which is not forwarded.
     may_be_call: bool,
-    /// What is known of the text so far.
+    /// The kind of text so far: `NOTHING`, `WORDS` or `CALL`.
     so_far: AtomicU8,
 }
 
-/// Nothing was said yet.
+/// No text yet.
 const NOTHING: u8 = 0;
-/// It is for the user.
+/// Text for the user.
 const WORDS: u8 = 1;
-/// It looks like a call.
+/// Looks like a tool call.
 const CALL: u8 = 2;
 
 impl<'a> ThoughtStream<'a> {
-    /// Whatever an earlier thought said, it was not the answer.
+    /// Resets the live text of earlier thoughts, which were not the answer.
     pub(super) fn new(live: &'a Live, may_be_call: bool) -> Self {
         live.say(LiveUpdate::Again);
         Self {
@@ -32,7 +32,7 @@ impl<'a> ThoughtStream<'a> {
         }
     }
 
-    /// Passes a piece on.
+    /// Forwards a piece of text.
     pub(super) fn take(&self, delta: Delta<'_>) {
         let Delta::Text(text) = delta else {
             self.so_far.store(NOTHING, Ordering::Relaxed);
@@ -80,13 +80,13 @@ mod tests {
     }
 
     #[test]
-    fn words_are_passed_on_as_they_come() {
+    fn text_is_forwarded_immediately() {
         let deltas = [Delta::Text("It "), Delta::Text("is {4}.")];
         assert_eq!(heard(true, &deltas), "|It is {4}.");
     }
 
     #[test]
-    fn what_looks_like_a_call_is_not_heard() {
+    fn text_that_looks_like_a_call_is_not_forwarded() {
         let deltas = [
             Delta::Text("\n"),
             Delta::Text("{\"name\""),

@@ -1,9 +1,9 @@
-//! The tools that a thought calls: found among those that the agent lists, made in parallel, answered
-//! in order.
+//! Executes the tool calls of a thought: resolves each against the agent's tools, makes them in parallel, and records
+//! the results in order.
 
 use std::sync::Arc;
 
-use convoke_engine::{FailureKind, NewCall, Outcome, Step};
+use convoke_engine::{FailureKind, Messages, NewCall, Outcome, Step};
 use convoke_model::{
     AgentFields, FailureCode, Message, MessageFields, Name, Role, ToolCall, ToolCallStatus,
 };
@@ -14,7 +14,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::transcript::{Thought, ThoughtCall};
-use super::{Phase, sub_agents, think, unspoken};
+use super::{Phase, internal_message, sub_agents, think};
+use crate::approval_question::approval_question;
 use crate::assistant::Assistant;
 use crate::calls::{
     CallReply, CallRequest, Reply, Request, ReturnedCall, ToolCallRequest, is_default,
@@ -23,39 +24,38 @@ use crate::calls::{
 use crate::nodes::compose;
 use crate::turn::Turn;
 
-/// Stands for the server of a tool that the agent lists by its name alone.
+/// Placeholder server for tools that the agent lists without one.
 pub(crate) const UNNAMED_SERVER: &str = "tools";
 
-/// What a model is told of a call that its budget does not allow.
+/// Result of a call that exceeds the budget.
 const NO_MORE: &str = "The call was not made: the task's budget of tool calls is used up.";
 
 /// A call of the last thought.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RequestedCall {
-    /// What its answer refers to.
+    /// The id that the result message refers to.
     pub(crate) id: String,
     /// The tool, as the agent lists it.
     pub(crate) tool: String,
-    /// Whether a person gave it other arguments than the model.
+    /// Whether a person changed the arguments.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) modified: bool,
-    /// How many of the tool's fallbacks were tried.
+    /// Number of fallback tools tried.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) fallbacks: usize,
-    /// What came of it, in words for the model.
+    /// The result as text for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
-    /// Whether that is a result or a failure. Tasks of older versions do not say.
+    /// Whether it succeeded. Absent in tasks of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<ToolCallStatus>,
 }
 
-/// Begins the calls of a thought. What cannot be called is answered at once, so that the model sees
-/// why.
+/// Starts the calls of a thought. A call that cannot be made gets an error result, so that the model sees why.
 pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -> Step<Request> {
-    let mut wanted = Vec::new();
+    let mut requested_calls = Vec::new();
     let mut calls = Vec::new();
-    let mut spoken_of = Vec::new();
+    let mut records = Vec::new();
     let number = thought.calls.len();
     let is_child = |called: &&ThoughtCall| sub_agents::find(agent, &called.name).is_some();
     let children = thought.calls.iter().filter(is_child).count();
@@ -90,39 +90,39 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
                 }
             },
         };
-        // A call that is not made has an id of its own, beyond those of the calls that are.
+        // Calls that are not made get ids after those of the calls that are.
         let id = match result {
             None => effect_id,
-            Some(_) => turn.view.call_id(number + wanted.len()),
+            Some(_) => turn.view.call_id(number + requested_calls.len()),
         };
-        spoken_of.extend(recorded(called.id.as_deref(), &tool, id, &arguments));
+        records.extend(call_record(called.id.as_deref(), &tool, id, &arguments));
         if result.is_none() {
-            calls.push(made(
+            calls.push(new_call(
                 turn,
                 agent,
                 &tool,
                 Arc::new(arguments),
-                wanted.len(),
+                requested_calls.len(),
                 children,
             ));
         }
         let answered_by = called.id.unwrap_or_else(|| id.to_string());
-        wanted.push(RequestedCall {
+        requested_calls.push(RequestedCall {
             id: answered_by,
             tool,
             modified: false,
             fallbacks: 0,
             status: result.is_some().then_some(ToolCallStatus::Failed),
-            result: result.map(|complaint| failed(&complaint)),
+            result: result.map(|complaint| failure_text(&complaint)),
         });
     }
-    let Ok(message) = Message::calling(thought.text, spoken_of, turn.view.at) else {
-        return compose::broken(turn, "the model called no tool that can be named");
+    let Ok(message) = Message::calling(thought.text, records, turn.view.at) else {
+        return compose::fail(turn, "the model called no tool that can be named");
     };
     if let Some(run) = turn.state.run.as_mut() {
         run.iterations += 1;
         run.spent.tool_calls += allowed - left;
-        run.wanted = wanted;
+        run.tool_calls = requested_calls;
     }
     if calls.is_empty() {
         let mut messages = vec![message];
@@ -130,71 +130,78 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
         return go_on(turn, messages);
     }
     Step {
-        messages: vec![unspoken(message)],
+        messages: vec![internal_message(message)],
         calls,
         ..Step::default()
     }
 }
 
-/// Takes in what came of one call, and goes on once all have come.
+/// Records the result of one call, and continues when all calls have results.
 pub(crate) fn take_result(
     turn: &mut Turn<'_>,
     returned: ReturnedCall,
     index: Option<usize>,
-    made_with: &Arguments,
+    arguments: &Arguments,
     is_child: bool,
 ) -> Step<Request> {
     let Some(agent) = super::agent_of(turn) else {
-        return compose::broken(turn, "the agent is no longer in the app");
+        return compose::fail(turn, "the agent is no longer in the app");
     };
     let outcome = returned.outcome;
-    let since = turn.since_accepted_ms(returned.made.started_at);
-    let asked_for = index.and_then(|index| asked_for(turn.view.messages, index));
+    let since = turn.since_accepted_ms(returned.info.started_at);
+    let requested_arguments =
+        index.and_then(|index| requested_arguments(turn.view.messages, index));
     let may_call = turn.state.run.as_deref().map_or(0, |run| {
         run.spent.tool_calls + run.spent.tool_calls_left(&run.may_spend(agent))
     });
     let known = turn.state.run.as_mut().zip(index).and_then(|(run, index)| {
-        let wanted = run.wanted.get_mut(index)?;
-        Some((index, &mut run.spent, &mut run.until_ms, wanted))
+        let requested_call = run.tool_calls.get_mut(index)?;
+        Some((index, &mut run.spent, &mut run.until_ms, requested_call))
     });
-    let Some((index, spent, until_ms, wanted)) = known else {
-        return compose::broken(turn, "a result belongs to no call of the agent");
+    let Some((index, spent, until_ms, requested_call)) = known else {
+        return compose::fail(turn, "a result belongs to no call of the agent");
     };
     if let (true, Outcome::Done(Reply(CallReply::Tool(reply)))) = (is_child, &outcome) {
         spent.add_child(reply);
     }
-    let asked_leave =
-        |arguments: &Map<String, Value>| turn.assistant.needs_approval(&wanted.tool, arguments);
-    // A person may have changed the arguments into some that need no leave.
-    if asked_leave(made_with) || asked_for.is_some_and(asked_leave) {
-        // The time that a person took is not the agent's.
+    let needs_approval = |arguments: &Map<String, Value>| {
+        turn.assistant
+            .needs_approval(&requested_call.tool, arguments)
+    };
+    // A person may have changed the arguments to ones that need no approval.
+    if needs_approval(arguments) || requested_arguments.is_some_and(needs_approval) {
+        // Time spent waiting for a person does not count against the agent's limit.
         *until_ms = since + turn.assistant.app.agent_time_ms(agent);
     }
-    wanted.modified |= asked_for.is_some_and(|arguments| *arguments != **made_with);
+    requested_call.modified |=
+        requested_arguments.is_some_and(|requested| *requested != **arguments);
     let may_fall_back = may_fall_back(turn.view.returned.map(|call| &call.request.0), &outcome);
-    let (mut text, status) = in_words(outcome);
+    let (mut text, status) = result_text(outcome);
     if status == ToolCallStatus::Failed
         && may_fall_back
         && spent.tool_calls < may_call
-        && let Some(fallback) = fallback(turn.assistant, wanted)
+        && let Some(fallback) = fallback(turn.assistant, requested_call)
     {
-        wanted.fallbacks += 1;
+        requested_call.fallbacks += 1;
         spent.tool_calls += 1;
-        let call = made(turn, agent, &fallback, Arc::clone(made_with), index, 1);
+        let call = new_call(turn, agent, &fallback, Arc::clone(arguments), index, 1);
         return Step {
             calls: vec![call],
             ..Step::default()
         };
     }
-    if wanted.modified {
-        // Else the model would tell the user of what it wanted, not of what was done.
-        let note = format!("\nA person changed the arguments to {}.", json!(made_with));
+    if requested_call.modified {
+        // Without the note, the model would report its own arguments instead of the ones used.
+        let note = format!("\nA person changed the arguments to {}.", json!(arguments));
         text.push_str(&note);
     }
-    wanted.result = Some(text);
-    wanted.status = Some(status);
+    requested_call.result = Some(text);
+    requested_call.status = Some(status);
     if let Some(run) = turn.state.run.as_ref()
-        && run.wanted.iter().any(|wanted| wanted.result.is_none())
+        && run
+            .tool_calls
+            .iter()
+            .any(|requested_call| requested_call.result.is_none())
     {
         return Step::default();
     }
@@ -202,8 +209,8 @@ pub(crate) fn take_result(
     go_on(turn, messages)
 }
 
-/// The arguments that the model gave a call of its last thought.
-fn asked_for(messages: &[Message], index: usize) -> Option<&Map<String, Value>> {
+/// The arguments that the model requested for a call of its last thought.
+fn requested_arguments(messages: &Messages, index: usize) -> Option<&Map<String, Value>> {
     let calls = messages
         .iter()
         .rev()
@@ -212,11 +219,11 @@ fn asked_for(messages: &[Message], index: usize) -> Option<&Map<String, Value>> 
     calls.get(index).map(|call| &call.arguments)
 }
 
-/// The next thought, or, once it may call tools no more, the conclusion.
+/// Requests the next thought, or the conclusion if no more tool calls are allowed.
 fn go_on(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request> {
     let agent = super::agent_of(turn);
     if let (Some(run), Some(agent)) = (turn.state.run.as_mut(), agent) {
-        let is_enough = run.iterations >= run.manner.max_iterations(agent)
+        let is_enough = run.iterations >= run.pattern_override.max_iterations(agent)
             || run.spent.tool_calls_left(&run.may_spend(agent)) == 0;
         run.phase = if is_enough {
             Phase::Conclude
@@ -227,52 +234,52 @@ fn go_on(turn: &mut Turn<'_>, messages: Vec<Message>) -> Step<Request> {
     think(turn, messages)
 }
 
-/// Every call's result, in the order of the calls.
+/// Result messages in the order of the calls.
 fn results(turn: &mut Turn<'_>) -> Vec<Message> {
-    let wanted = turn
+    let requested_calls = turn
         .state
         .run
         .as_mut()
-        .map(|run| std::mem::take(&mut run.wanted));
-    wanted
+        .map(|run| std::mem::take(&mut run.tool_calls));
+    requested_calls
         .unwrap_or_default()
         .into_iter()
-        .filter_map(|wanted| result_of(wanted, turn.view.at))
+        .filter_map(|requested_call| result_of(requested_call, turn.view.at))
         .collect()
 }
 
-/// The key of a tool message's metadata under which it says whether the call completed or failed.
+/// Metadata key of a tool message for the status of its call.
 const STATUS: &str = "status";
 
-fn result_of(wanted: RequestedCall, at: Timestamp) -> Option<Message> {
-    let text = wanted
+fn result_of(requested_call: RequestedCall, at: Timestamp) -> Option<Message> {
+    let text = requested_call
         .result
         .filter(|text| !text.trim().is_empty())
         .unwrap_or_else(|| "(nothing)".into());
     let mut fields = MessageFields::draft(Role::Tool, text, at);
-    fields.tool_call_id = Some(wanted.id);
-    if let Some(status) = wanted.status {
+    fields.tool_call_id = Some(requested_call.id);
+    if let Some(status) = requested_call.status {
         fields.metadata.insert(STATUS.into(), json!(status));
     }
     Message::new(fields).ok()
 }
 
-/// The tool that a model means, as the agent lists it. A wrong server is put right where exactly one
-/// of the agent's tools has the name; a tool that the agent does not list is refused.
+/// Resolves the name that a model wrote to a tool of the agent. A wrong server is corrected if exactly one of the
+/// agent's tools has the name; other unknown tools are an error.
 fn find<'a>(agent: &'a AgentFields, name: &str) -> Result<&'a str, String> {
-    let spoken = name.replace("__", ".");
+    let dotted = name.replace("__", ".");
     if let Some(tool) = agent
         .tools
         .iter()
-        .find(|tool| **tool == spoken || **tool == *name)
+        .find(|tool| **tool == dotted || **tool == *name)
     {
         return Ok(tool);
     }
-    let bare = |tool: &str| tool.rsplit('.').next().unwrap_or_default().to_owned();
+    let wanted = bare(&dotted);
     let fitting: Vec<&String> = agent
         .tools
         .iter()
-        .filter(|tool| bare(tool) == bare(&spoken))
+        .filter(|tool| bare(tool) == wanted)
         .collect();
     match fitting.as_slice() {
         [only] => Ok(only),
@@ -290,7 +297,12 @@ fn find<'a>(agent: &'a AgentFields, name: &str) -> Result<&'a str, String> {
     }
 }
 
-fn made(
+/// A tool's name without its server.
+fn bare(tool: &str) -> &str {
+    tool.rsplit('.').next().unwrap_or_default()
+}
+
+fn new_call(
     turn: &Turn<'_>,
     agent: &AgentFields,
     tool: &str,
@@ -314,25 +326,28 @@ fn made(
             index: Some(index),
             until_ms,
             delay_ms: 0,
-            asks: false,
+            is_query: false,
         })),
         approval,
     }
 }
 
-/// What a person is asked before a tool is called that needs their leave.
+/// The approval question for a call, if it needs one.
 pub(crate) fn approval(assistant: &Assistant, tool: &str, arguments: &Arguments) -> Option<String> {
     let needed = assistant.needs_approval(tool, arguments);
-    needed.then(|| format!("May I call {tool} with {}?", json!(arguments)))
+    needed.then(|| approval_question(assistant, tool, arguments))
 }
 
-/// The next tool to try in the place of one that failed.
-fn fallback(assistant: &Assistant, wanted: &RequestedCall) -> Option<String> {
-    let settings = assistant.tool_settings(&wanted.tool).next()?;
-    settings.fallback_tools.get(wanted.fallbacks).cloned()
+/// The next fallback for a failed tool.
+fn fallback(assistant: &Assistant, requested_call: &RequestedCall) -> Option<String> {
+    let settings = assistant.tool_settings(&requested_call.tool).next()?;
+    settings
+        .fallback_tools
+        .get(requested_call.fallbacks)
+        .cloned()
 }
 
-fn recorded(
+fn call_record(
     model_call_id: Option<&str>,
     tool: &str,
     id: Uuid,
@@ -342,7 +357,7 @@ fn recorded(
         .split_once('.')
         .and_then(|(server, name)| Some((Name::new(server).ok()?, name)))
         .filter(|(_, name)| !name.trim().is_empty());
-    // Whatever a model wrote, its call is told of, because its answer will be.
+    // Every call is recorded, even with an invalid name, because its result is.
     let (server, name) = match named {
         Some(named) => named,
         None => (Name::new(UNNAMED_SERVER).ok()?, tool),
@@ -352,17 +367,17 @@ fn recorded(
         .ok()
 }
 
-/// Whether another tool may be tried in the place of one that failed: not where the first may have acted, nor where
-/// its arguments are wrong, which the model can mend.
-fn may_fall_back(ask: Option<&CallRequest>, outcome: &Outcome<Reply>) -> bool {
-    let mendable =
+/// Whether a fallback tool may be tried: not if the first may have had an effect, and not if its arguments are invalid,
+/// which the model can correct.
+fn may_fall_back(request: Option<&CallRequest>, outcome: &Outcome<Reply>) -> bool {
+    let correctable =
         matches!(outcome, Outcome::Failed(failure) if failure.is(FailureCode::ToolArguments));
-    !mendable && ask.is_some_and(|ask| may_be_replaced(ask, outcome))
+    !correctable && request.is_some_and(|request| may_be_replaced(request, outcome))
 }
 
-/// An outcome in words for a model, and whether it is a failure.
-fn in_words(outcome: Outcome<Reply>) -> (String, ToolCallStatus) {
-    let failed = |words: &str| (failed(words), ToolCallStatus::Failed);
+/// An outcome as text for the model, and its status.
+fn result_text(outcome: Outcome<Reply>) -> (String, ToolCallStatus) {
+    let failed = |words: &str| (failure_text(words), ToolCallStatus::Failed);
     match outcome {
         Outcome::Done(Reply(CallReply::Tool(reply))) => {
             let text = if reply.text.is_empty() {
@@ -385,21 +400,23 @@ fn in_words(outcome: Outcome<Reply>) -> (String, ToolCallStatus) {
     }
 }
 
-/// What comes before the words of a result that is none.
+/// Prefix of an error result.
 const FAILED: &str = "Error: ";
 
-/// A failure in words for a model.
-fn failed(words: &str) -> String {
+/// A failure as text for the model.
+fn failure_text(words: &str) -> String {
     format!("{FAILED}{words}")
 }
 
-/// The calls that a transcript tells of, with what came of each. Models give the same id again and
-/// again, so that a result is known by its place: behind the calls, in their order.
-pub(crate) fn calls_of(messages: &[Message]) -> Vec<ToolCall> {
+/// The tool calls in a transcript, with their results. Models reuse ids, so results are matched by position: they
+/// follow the message with the calls, in the same order.
+pub(crate) fn calls_of<'a>(
+    mut messages: impl Iterator<Item = &'a Message> + Clone,
+) -> Vec<ToolCall> {
     let mut calls = Vec::new();
-    for (index, message) in messages.iter().enumerate() {
-        let mut results = messages[index + 1..]
-            .iter()
+    while let Some(message) = messages.next() {
+        let mut results = messages
+            .clone()
             .take_while(|result| result.role == Role::Tool);
         for call in &message.tool_calls {
             let ended = results.next().and_then(|result| {
@@ -419,7 +436,7 @@ pub(crate) fn calls_of(messages: &[Message]) -> Vec<ToolCall> {
     calls
 }
 
-/// Whether a result is a failure. Messages of older versions say so in their words alone.
+/// Whether a result is a failure. Messages of older versions show it only by their prefix.
 fn has_failed(result: &Message) -> bool {
     match result.metadata.get(STATUS).map(ToolCallStatus::deserialize) {
         Some(Ok(status)) => status == ToolCallStatus::Failed,
@@ -433,39 +450,39 @@ mod tests {
 
     const AT: Timestamp = Timestamp::UNIX_EPOCH;
 
-    /// The statuses of the calls that a transcript with these results tells of.
-    fn statuses(wanted: &[Value]) -> Vec<ToolCallStatus> {
-        let called = wanted.iter().enumerate().map(|(index, _)| {
+    /// The statuses of the calls in a transcript with these results.
+    fn statuses(results: &[Value]) -> Vec<ToolCallStatus> {
+        let calls = results.iter().enumerate().map(|(index, _)| {
             let id = Uuid::from_u128(index as u128 + 1);
-            ToolCall::pending(id, Name::new("desk").unwrap(), "look", Map::new()).unwrap()
+            ToolCall::pending(id, Name::new("files").unwrap(), "look", Map::new()).unwrap()
         });
-        let calling = Message::calling("", called.collect(), AT).unwrap();
-        let results = wanted.iter().map(|wanted| {
-            let wanted = serde_json::from_value(wanted.clone()).unwrap();
-            result_of(wanted, AT).unwrap()
+        let calling = Message::calling("", calls.collect(), AT).unwrap();
+        let results = results.iter().map(|result| {
+            let call = serde_json::from_value(result.clone()).unwrap();
+            result_of(call, AT).unwrap()
         });
         let messages: Vec<_> = std::iter::once(calling).chain(results).collect();
-        let calls = calls_of(&messages);
+        let calls = calls_of(messages.iter());
         calls.iter().map(|call| call.status).collect()
     }
 
     #[test]
-    fn the_results_of_an_older_version_are_known_by_their_words() {
-        let wanted = [
-            json!({ "id": "a", "tool": "desk.look", "result": "Error: there is no such file" }),
-            json!({ "id": "b", "tool": "desk.look", "result": "a file" }),
+    fn results_of_older_versions_are_judged_by_their_text() {
+        let results = [
+            json!({ "id": "a", "tool": "files.look", "result": "Error: there is no such file" }),
+            json!({ "id": "b", "tool": "files.look", "result": "a file" }),
         ];
-        let told = [ToolCallStatus::Failed, ToolCallStatus::Completed];
-        assert_eq!(statuses(&wanted), told);
+        let expected = [ToolCallStatus::Failed, ToolCallStatus::Completed];
+        assert_eq!(statuses(&results), expected);
     }
 
     #[test]
-    fn a_result_that_says_what_it_is_is_not_known_by_its_words() {
-        let wanted = [
-            json!({ "id": "a", "tool": "desk.look", "result": "Error: 0", "status": "completed" }),
-            json!({ "id": "b", "tool": "desk.look", "result": "none", "status": "failed" }),
+    fn a_result_with_a_status_is_not_judged_by_its_text() {
+        let results = [
+            json!({ "id": "a", "tool": "files.look", "result": "Error: 0", "status": "completed" }),
+            json!({ "id": "b", "tool": "files.look", "result": "none", "status": "failed" }),
         ];
-        let told = [ToolCallStatus::Completed, ToolCallStatus::Failed];
-        assert_eq!(statuses(&wanted), told);
+        let expected = [ToolCallStatus::Completed, ToolCallStatus::Failed];
+        assert_eq!(statuses(&results), expected);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use convoke_model::Name;
 
 use super::definition::WorkflowGraph;
-use super::walk::Visit;
+use super::walk::Walk;
 use crate::effort;
 
 /// The edges to a node.
@@ -22,8 +22,6 @@ pub(super) struct WayCount {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Arrivals {
     counts: BTreeMap<Name, WayCount>,
-    /// Number of running nodes.
-    pub(super) running: usize,
     /// Nodes whose counts changed since the last call of [`changed`](Self::changed).
     changed: BTreeSet<Name>,
 }
@@ -40,12 +38,7 @@ impl PartialEq for KnownArrivals {
 
 impl Arrivals {
     /// Derives the arrivals of a walk. Every node that was not visited counts as changed.
-    pub(super) fn of(
-        workflow: &WorkflowGraph,
-        visits: &BTreeMap<Name, Visit>,
-        ways: &BTreeMap<usize, Option<Name>>,
-        detours: &BTreeMap<Name, Name>,
-    ) -> Self {
+    pub(super) fn of(workflow: &WorkflowGraph, walk: &Walk) -> Self {
         let mut arrivals = Self::default();
         for edge in 0..workflow.edges.len() {
             for target in workflow.targets(edge) {
@@ -58,19 +51,14 @@ impl Arrivals {
                 arrivals.of_node(target).open += 1;
             }
         }
-        for (edge, to) in ways {
-            arrivals.decide(workflow, *edge, to.as_ref());
+        for (edge, to) in walk.ways() {
+            arrivals.decide(workflow, edge, to);
         }
-        for (node, visit) in visits {
-            match visit {
-                Visit::Running(_) => arrivals.running += 1,
-                Visit::Done | Visit::Skipped => {
-                    arrivals.decide_detour(workflow, node, detours.get(node));
-                }
-            }
+        for node in walk.ended() {
+            arrivals.decide_detour(workflow, node, walk.detour(node));
         }
         let unvisited = workflow.nodes.keys();
-        let unvisited = unvisited.filter(|node| !visits.contains_key(*node));
+        let unvisited = unvisited.filter(|node| !walk.is_visited(node));
         arrivals.changed = unvisited.cloned().collect();
         arrivals
     }

@@ -8,10 +8,12 @@ use convoke_engine::NewCall;
 use convoke_model::{FailureCode, Name, Node as Place, NodeKind, Order};
 use serde_json::{Map, Value, json};
 
+use super::conditions;
 use super::context::WalkContext;
 use super::definition::WorkflowGraph;
 use super::walk::RunningNode;
 use super::{Fault, give_up, is_true, routing, started, take_value};
+use crate::approval_question::approval_question;
 use crate::calls::{CallRequest, DecisionContext, NodeAction, Request, ToolCallRequest};
 use crate::nodes::agent::sub_agents::{Addressee, PatternOverride, SubTask};
 use crate::turn::Turn;
@@ -53,7 +55,10 @@ fn begin(
     name: &Name,
 ) -> Result<Vec<NewCall<Request>>, String> {
     if place.kind.is_immediate() {
-        let value = given_at_once(turn, workflow, place)?;
+        let value = immediate_value(turn, workflow, place);
+        let seen = value.as_ref().map_err(String::as_str);
+        conditions::note_node(turn, name, place, seen);
+        let value = value?;
         take_value(turn, workflow, place, name, None, value);
         return Ok(Vec::new());
     }
@@ -102,8 +107,8 @@ fn begin_items(
     }
     let at_once = items.len().min(at_once);
     if let Some(running) = running(turn, name) {
-        running.items = items;
-        running.begun = at_once;
+        running.items = items.into_iter().collect();
+        running.started = at_once;
     }
     (0..at_once)
         .map(|item| call(turn, workflow, place, name, Some(item)))
@@ -126,15 +131,16 @@ pub(super) fn collect(turn: &mut Turn<'_>, name: &Name, item: usize, value: Valu
         return ListProgress::Waiting;
     };
     running.results.insert(item, value);
-    if running.results.len() == running.items.len() {
+    let items = running.items.items().len();
+    if running.results.len() == items {
         let results = std::mem::take(&mut running.results);
-        return ListProgress::All(Value::Array(results.into_values().collect()));
+        return ListProgress::All(results.into_sorted_values().collect());
     }
-    if running.begun == running.items.len() {
+    if running.started == items {
         return ListProgress::Waiting;
     }
-    running.begun += 1;
-    ListProgress::Next(running.begun - 1)
+    running.started += 1;
+    ListProgress::Next(running.started - 1)
 }
 
 /// Builds the call of a node, or of an item of its list.
@@ -153,7 +159,7 @@ pub(super) fn call(
             .get(&item.unwrap_or(0))
             .copied()
             .unwrap_or(0);
-        of_item = item.and_then(|item| running.items.get(item).cloned());
+        of_item = item.and_then(|item| running.items.items().get(item).cloned());
     }
     if let Some(walk) = turn.state.walk.as_mut() {
         walk.steps += 1;
@@ -175,13 +181,13 @@ pub(super) fn call(
         .timeout_seconds
         .map(|seconds| u64::from(seconds) * 1_000);
     let until_ms = limit.map(|limit| since + delay_ms + limit);
-    let ask = match (place.kind, &of_item) {
+    let request = match (place.kind, &of_item) {
         (NodeKind::Dispatch, Some(target)) => {
             routing::dispatched(turn, target, failures, until_ms)?
         }
         _ => ask(turn, workflow, place, &context, until_ms)?,
     };
-    let label = label(place, name, &ask);
+    let label = label(place, name, &request);
     let approval = match place.kind {
         NodeKind::Human => {
             let prompt = place.prompt.as_deref().unwrap_or("May it go on?");
@@ -192,8 +198,8 @@ pub(super) fn call(
                     .map_err(template_failed)?,
             )
         }
-        _ if workflow.checkpoints.contains(name) || needs_approval(turn, &ask) => {
-            Some(checkpoint(name, &ask))
+        _ if workflow.checkpoints.contains(name) || needs_approval(turn, &request) => {
+            Some(checkpoint(turn, name, &request))
         }
         _ => None,
     };
@@ -206,15 +212,15 @@ pub(super) fn call(
             node: name.clone(),
             item,
             delay_ms,
-            ask: Box::new(ask),
+            request: Box::new(request),
         })),
         approval,
     })
 }
 
 /// Whether the call needs approval, apart from the workflow's checkpoints.
-fn needs_approval(turn: &Turn<'_>, ask: &CallRequest) -> bool {
-    match ask {
+fn needs_approval(turn: &Turn<'_>, request: &CallRequest) -> bool {
+    match request {
         CallRequest::Tool(tool_call) => turn
             .assistant
             .needs_approval(&tool_call.tool, &tool_call.arguments),
@@ -247,18 +253,18 @@ fn ask(
                 index: None,
                 until_ms,
                 delay_ms: 0,
-                asks: false,
+                is_query: false,
             })
         }
         NodeKind::Agent => {
             let task = match &place.prompt {
                 Some(prompt) => templates.text(prompt, context).map_err(template_failed)?,
-                None => turn.said().to_owned(),
+                None => turn.message().to_owned(),
             };
             let agent = place.agent.clone().ok_or("the node names no agent")?;
             CallRequest::Child(Box::new(SubTask {
                 until_ms,
-                manner: PatternOverride::at(place, workflow),
+                pattern_override: PatternOverride::at(place, workflow),
                 ..SubTask::at_node(Addressee::Agent(agent), task, Map::new())
             }))
         }
@@ -271,13 +277,13 @@ fn ask(
                 Value::Object(state) => state,
                 _ => Map::new(),
             };
-            let task = turn.said().to_owned();
+            let task = turn.message().to_owned();
             CallRequest::Child(Box::new(SubTask {
                 until_ms,
                 ..SubTask::at_node(Addressee::Workflow(workflow), task, state)
             }))
         }
-        NodeKind::Human => CallRequest::Person { said: None },
+        NodeKind::Human => CallRequest::Person { answer: None },
         NodeKind::Route => CallRequest::Decide(DecisionContext {
             earlier: turn.state.earlier,
             ..DecisionContext::default()
@@ -290,7 +296,7 @@ fn ask(
 }
 
 /// Evaluates a node that makes no call.
-fn given_at_once(
+fn immediate_value(
     turn: &Turn<'_>,
     workflow: &WorkflowGraph,
     place: &Place,
@@ -298,15 +304,15 @@ fn given_at_once(
     let context = WalkContext::of(turn);
     let templates = &turn.assistant.templates;
     match (place.kind, &place.expression, &place.prompt) {
-        (NodeKind::Check, ..) => judge(turn, place, &context),
+        (NodeKind::Check, ..) => judge(turn, place, &context.deciding()),
         (NodeKind::Aggregate, ..) => routing::aggregated(turn, workflow, place),
         (NodeKind::Compose | NodeKind::Deliver, _, Some(template)) => {
             let text = templates.text(template, &context).map_err(template_failed);
             text.map(Value::from)
         }
         (_, Some(expression), _) => templates
-            .expression(expression, &context)
-            .map_err(template_failed),
+            .expression(expression, &context.deciding())
+            .map_err(|error| FailureCode::WorkflowCondition.because(error)),
         _ => {
             let key = context.value_of("routing_key").map(Cow::into_owned);
             Ok(key.unwrap_or_default())
@@ -341,8 +347,8 @@ fn judge(turn: &Turn<'_>, place: &Place, context: &WalkContext<'_>) -> Result<Va
     }))
 }
 
-fn label(place: &Place, name: &Name, ask: &CallRequest) -> String {
-    match (place.kind, ask) {
+fn label(place: &Place, name: &Name, request: &CallRequest) -> String {
+    match (place.kind, request) {
         (NodeKind::Tool, CallRequest::Tool(tool_call)) => format!("{name}: {}", tool_call.tool),
         (NodeKind::Agent | NodeKind::Dispatch, CallRequest::Child(sub_task)) => {
             format!("{name}: {}", sub_task.addressee.name())
@@ -352,13 +358,12 @@ fn label(place: &Place, name: &Name, ask: &CallRequest) -> String {
 }
 
 /// The question to a person before a checkpoint or a call that needs approval.
-fn checkpoint(name: &Name, ask: &CallRequest) -> String {
-    match ask {
+fn checkpoint(turn: &Turn<'_>, name: &Name, request: &CallRequest) -> String {
+    match request {
         CallRequest::Tool(tool_call) => {
-            let arguments = json!(tool_call.arguments);
-            format!("{name}: may I call {} with {arguments}?", tool_call.tool)
+            approval_question(turn.assistant, &tool_call.tool, &tool_call.arguments)
         }
-        _ => format!("{name}: may it go on?"),
+        _ => format!("May I go on with {}?", name.as_str().replace('_', " ")),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
+use convoke_app::STATE_FIELDS;
 use convoke_model::{Edge, Name, OnError, WorkflowFields};
 
 use crate::effort;
@@ -12,6 +13,8 @@ pub(crate) struct WorkflowGraph {
     fields: WorkflowFields,
     /// Indexes of the edges that leave each node, in their order.
     leaving: BTreeMap<Name, Vec<usize>>,
+    /// Fields of the state that nodes or people set.
+    known_fields: BTreeSet<String>,
 }
 
 impl Deref for WorkflowGraph {
@@ -28,10 +31,22 @@ impl WorkflowGraph {
         for (place, edge) in workflow.edges.iter().enumerate() {
             leaving.entry(edge.from.clone()).or_default().push(place);
         }
+        let outputs = workflow.nodes.iter().map(|(name, node)| {
+            let field = node.output.as_ref().unwrap_or(name);
+            field.to_string()
+        });
+        let declared = workflow.state.keys().map(ToString::to_string);
+        let always = STATE_FIELDS.map(str::to_owned);
         Self {
+            known_fields: outputs.chain(declared).chain(always).collect(),
             fields: workflow.clone(),
             leaving,
         }
+    }
+
+    /// Whether a field of the state may have a value. Any other name is a mistake.
+    pub(super) fn knows(&self, field: &str) -> bool {
+        self.known_fields.contains(field)
     }
 
     /// The edges that leave a node, with their indexes.

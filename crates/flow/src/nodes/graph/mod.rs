@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod at_node;
+mod conditions;
 mod context;
 mod definition;
 mod routing;
@@ -33,7 +34,9 @@ use crate::nodes::compose;
 use crate::template::Templates;
 use crate::turn::Turn;
 
+pub use conditions::{ConditionOutcome, ConditionReader, JudgedCondition};
 pub(crate) use definition::WorkflowGraph;
+pub(crate) use routing::agent_results;
 pub(crate) use walk::Walk;
 
 /// Starts a workflow.
@@ -47,21 +50,21 @@ pub(crate) fn start(
     go_on(turn, Vec::new(), Vec::new())
 }
 
-/// Applies the outcome of a call, and goes on.
+/// Applies the outcome of a call, and continues.
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
     let Some(CallRequest::At(at)) = turn.view.returned.map(|call| &call.request.0) else {
-        return compose::broken(turn, "the outcome belongs to no node");
+        return compose::fail(turn, "the outcome belongs to no node");
     };
     let found = workflow_of(turn).and_then(|workflow| {
         let place = workflow.nodes.get(&at.node)?;
         Some((workflow, place))
     });
     let Some((workflow, place)) = found else {
-        return compose::broken(turn, "the workflow is no longer in the app");
+        return compose::fail(turn, "the workflow is no longer in the app");
     };
     if let (Some(walk), Outcome::Done(Reply(CallReply::Tool(reply)))) =
         (turn.state.walk.as_mut(), &returned.outcome)
-        && matches!(&*at.ask, CallRequest::Child(_))
+        && matches!(&*at.request, CallRequest::Child(_))
     {
         walk.spent.add_child(reply);
     }
@@ -84,7 +87,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
             return go_on(turn, Vec::new(), Vec::new());
         }
     }
-    let mut said = Vec::new();
+    let mut messages_added = Vec::new();
     let here = NodeContext {
         workflow,
         place,
@@ -93,17 +96,17 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
     let calls = match place.kind {
         NodeKind::Route => routing::take_route(turn, here, at, returned.outcome),
         NodeKind::Dispatch => routing::take_dispatched(turn, here, at, returned),
-        _ => match result_of(place, &at.ask, returned.outcome) {
+        _ => match result_of(place, &at.request, returned.outcome) {
             Ok(value) => {
                 if place.kind == NodeKind::Agent {
-                    said.extend(agent_message(turn, place, &value));
+                    messages_added.extend(agent_message(turn, place, &value));
                 }
                 take_value(turn, workflow, place, &at.node, at.item, value)
             }
             Err(fault) => take_error(turn, workflow, place, at, &fault),
         },
     };
-    go_on(turn, said, calls)
+    go_on(turn, messages_added, calls)
 }
 
 /// Rebuilds the open calls over a changed state.
@@ -145,15 +148,15 @@ pub(crate) fn rebuild_open_calls(
 /// Starts every node that can start now, and ends the task when nothing is left.
 fn go_on(
     turn: &mut Turn<'_>,
-    said: Vec<AddedMessage>,
+    messages_added: Vec<AddedMessage>,
     mut calls: Vec<NewCall<Request>>,
 ) -> Step<Request> {
     let Some(workflow) = workflow_of(turn) else {
-        return compose::broken(turn, "the workflow is no longer in the app");
+        return compose::fail(turn, "the workflow is no longer in the app");
     };
     loop {
         let Some(walk) = turn.state.walk.as_mut() else {
-            return compose::broken(turn, "the state of the workflow is missing");
+            return compose::fail(turn, "the state of the workflow is missing");
         };
         if walk.failed.is_some() {
             break;
@@ -170,30 +173,37 @@ fn go_on(
     let busy = turn.state.walk.as_deref().is_some_and(Walk::is_busy);
     if !calls.is_empty() || busy {
         return Step {
-            messages: said,
+            messages: messages_added,
             calls,
             ..Step::default()
         };
     }
     let mut step = end(turn, workflow);
-    step.messages.splice(0..0, said);
+    step.messages.splice(0..0, messages_added);
     step
 }
 
 /// Ends with the result of the deliver node, the workflow's answer template, or the result of the last node.
 fn end(turn: &mut Turn<'_>, workflow: &WorkflowGraph) -> Step<Request> {
     let Some(walk) = turn.state.walk.as_deref() else {
-        return compose::broken(turn, "the state of the workflow is missing");
+        return compose::fail(turn, "the state of the workflow is missing");
     };
     if let Some(cause) = walk.failed.clone() {
-        return compose::stopped(turn, &cause);
+        let changed_nothing = !walk.uncertain;
+        return compose::workflow_failure(turn, &cause, changed_nothing);
     }
     let delivers = |node: &Place| node.kind == NodeKind::Deliver;
     let text = if workflow.nodes.values().any(delivers) {
         // A workflow with deliver nodes answers through them only.
         let Some(delivered) = &walk.delivered else {
             let why = "the workflow ended before a deliver node";
-            return compose::stopped(turn, &FailureCode::WorkflowNotDelivered.because(why));
+            let cause = FailureCode::WorkflowNotDelivered.because(why);
+            return if compose::has_completed_tools(turn) || !has_failed_check(workflow, walk) {
+                let changed_nothing = !walk.uncertain;
+                compose::workflow_failure(turn, &cause, changed_nothing)
+            } else {
+                compose::check_failure(turn, &cause)
+            };
         };
         let value = walk.state.get(&field_of(workflow, delivered));
         value.map(as_answer).unwrap_or_default()
@@ -206,6 +216,14 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowGraph) -> Step<Request> {
                 return end_without_words(turn, workflow, &cause);
             }
         }
+    } else if ends_in_failed_check(workflow, walk) {
+        let why = "the workflow ended at a check that did not pass";
+        let cause = FailureCode::WorkflowNoAnswer.because(why);
+        return if compose::has_completed_tools(turn) {
+            end_without_words(turn, workflow, &cause)
+        } else {
+            compose::check_failure(turn, &cause)
+        };
     } else {
         let field = walk.last.as_ref().map(|last| field_of(workflow, last));
         let value = field.and_then(|field| walk.state.get(&field));
@@ -215,7 +233,7 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowGraph) -> Step<Request> {
         let why = "the workflow ended without an answer";
         return end_without_words(turn, workflow, &FailureCode::WorkflowNoAnswer.because(why));
     }
-    let state: Map<String, Value> = walk.state.clone();
+    let state = walk.shared_values();
     // A partial aggregate makes a partial answer.
     let lacks = |(name, node): (&Name, &Place)| {
         let value = state.get(&field_of(workflow, name));
@@ -223,7 +241,7 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowGraph) -> Step<Request> {
     };
     let partial = workflow.nodes.iter().any(lacks);
     turn.state.output = Some(Value::Object(state));
-    let told = compose::ComposedReply {
+    let reply = compose::ComposedReply {
         partial,
         confidence: if partial {
             Reliance::Medium
@@ -232,17 +250,35 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowGraph) -> Step<Request> {
         },
         ..compose::ComposedReply::of(text, workflow.name.as_str(), Memory::default())
     };
-    compose::speak(turn, told)
+    compose::end_with_reply(turn, reply)
+}
+
+/// Whether a check node judged that something does not hold.
+fn has_failed_check(workflow: &WorkflowGraph, walk: &Walk) -> bool {
+    workflow.nodes.iter().any(|(name, node)| {
+        let judged = walk.state.get(&field_of(workflow, name));
+        node.kind == NodeKind::Check && judged.is_some_and(|judged| judged["passed"] == false)
+    })
+}
+
+/// Whether the last node is a check that did not pass. Its verdict is not an answer.
+fn ends_in_failed_check(workflow: &WorkflowGraph, walk: &Walk) -> bool {
+    let last = walk.last.as_ref();
+    last.is_some_and(|last| {
+        let kind = workflow.nodes.get(last).map(|node| node.kind);
+        let judged = walk.state.get(&field_of(workflow, last));
+        kind == Some(NodeKind::Check) && judged.is_some_and(|judged| judged["passed"] == false)
+    })
 }
 
 /// Ends a workflow that finished without an answer. If tools had effects, the user is told so.
 fn end_without_words(turn: &mut Turn<'_>, workflow: &WorkflowGraph, cause: &str) -> Step<Request> {
-    if !compose::is_something_done(turn) {
-        return compose::broken(turn, cause);
+    if !compose::has_completed_tools(turn) {
+        return compose::fail(turn, cause);
     }
-    let state = turn.state.walk.as_deref().map(|walk| walk.state.clone());
+    let state = turn.state.walk.as_deref().map(Walk::shared_values);
     turn.state.output = state.map(Value::Object);
-    compose::without_words(turn, workflow.name.as_str(), Memory::default(), cause)
+    compose::done_without_template(turn, workflow.name.as_str(), Memory::default(), cause)
 }
 
 /// The workflow that the task runs.
@@ -272,9 +308,13 @@ impl Fault {
 }
 
 /// The result of a call at a node: a value for the state, or why there is none.
-fn result_of(place: &Place, ask: &CallRequest, outcome: Outcome<Reply>) -> Result<Value, Fault> {
-    let unknown = !ask.changed_nothing(&outcome);
-    let may_try_again = may_be_replaced(ask, &outcome);
+fn result_of(
+    place: &Place,
+    request: &CallRequest,
+    outcome: Outcome<Reply>,
+) -> Result<Value, Fault> {
+    let unknown = !request.changed_nothing(&outcome);
+    let may_try_again = may_be_replaced(request, &outcome);
     let value = value_of(place, outcome);
     value.map_err(|cause| Fault {
         cause,
@@ -312,10 +352,14 @@ fn value_of(place: &Place, outcome: Outcome<Reply>) -> Result<Value, String> {
 
 /// The result of a human node that was approved or modified.
 fn human_result(feedback: Option<Value>) -> Value {
-    let Some(Value::Object(mut fields)) = feedback else {
-        return json!({ "action": "approve" });
+    let mut fields = match feedback {
+        Some(Value::Object(mut fields)) => {
+            fields.entry("action").or_insert_with(|| "modify".into());
+            fields
+        }
+        _ => Map::from_iter([("action".to_owned(), "approve".into())]),
     };
-    fields.entry("action").or_insert_with(|| "modify".into());
+    fields.entry("message").or_insert_with(|| "".into());
     Value::Object(fields)
 }
 
@@ -403,9 +447,13 @@ fn take_error(
         return Vec::new();
     };
     if let Some(running) = walk.running(node) {
-        let failures = running.failures.entry(item).or_insert(0);
-        if fault.may_try_again && *failures < place.retries {
-            *failures += 1;
+        let failures = running.failures.get(&item).copied();
+        let again = fault.may_try_again && failures.unwrap_or(0) < place.retries;
+        if again || failures.is_none() {
+            let failures = failures.unwrap_or(0) + u32::from(again);
+            running.failures.insert(item, failures);
+        }
+        if again {
             let again = at_node::call(turn, workflow, place, node, at.item);
             return started(turn, workflow, node, again.map(|call| vec![call]));
         }
@@ -428,6 +476,7 @@ fn give_up(
     let mut error = json!({ "error": fault.cause });
     if fault.unknown {
         error["unknown"] = true.into();
+        walk.uncertain = true;
     }
     match &place.on_error {
         OnError::Fail => walk.fail(workflow, node, &fault.cause),
@@ -442,44 +491,61 @@ fn give_up(
 
 /// Evaluates the edges of a node, and leaves it.
 fn leave(turn: &mut Turn<'_>, workflow: &WorkflowGraph, node: &Name) {
-    let context = WalkContext::of(turn);
-    let chosen: Result<Vec<_>, String> = workflow
-        .leaving(node)
-        .map(|(_, edge)| leads_to(&turn.assistant.templates, edge, &context))
-        .collect();
+    let (mut chosen, mut fault) = (Vec::new(), None);
+    for (_, edge) in workflow.leaving(node) {
+        let context = WalkContext::of(turn).deciding();
+        let value = condition_of(&turn.assistant.templates, edge, &context);
+        if let Ok(value) = &value {
+            chosen.push(leads_to(edge, value.as_ref(), &context));
+        }
+        if edge.condition.is_some() {
+            let names: Vec<&str> = edge.to.nodes().map(Name::as_str).collect();
+            let seen = value.as_ref().map_err(String::as_str);
+            let seen = seen.map(|value| value.as_ref().unwrap_or(&Value::Null));
+            conditions::note(turn, node, Some(names.join(", ")), seen);
+        }
+        if let Err(cause) = value {
+            fault = Some(cause);
+            break;
+        }
+    }
     let Some(walk) = turn.state.walk.as_mut() else {
         return;
     };
-    match chosen {
-        Ok(chosen) => walk.leave(workflow, node, NodeExit::ByEdges(chosen)),
-        Err(cause) => {
-            walk.failed
-                .get_or_insert_with(|| FailureCode::WorkflowCondition.because(cause));
-            walk.leave(workflow, node, NodeExit::ByEdges(Vec::new()));
-        }
+    if let Some(cause) = fault {
+        walk.failed
+            .get_or_insert_with(|| FailureCode::WorkflowCondition.because(cause));
+        chosen.clear();
     }
+    walk.leave(workflow, node, NodeExit::ByEdges(chosen));
 }
 
-/// The target of an edge: by its condition or its key. `None` if it is not taken.
-fn leads_to(
+/// The value of an edge's condition, if it has one.
+fn condition_of(
     templates: &Templates,
     edge: &Edge,
     context: &WalkContext<'_>,
-) -> Result<Option<Name>, String> {
-    let value = match &edge.condition {
-        Some(condition) => Some(templates.expression(condition, context)?),
-        None => None,
-    };
-    Ok(match (&edge.to, value) {
+) -> Result<Option<Value>, String> {
+    let condition = edge.condition.as_ref();
+    condition
+        .map(|condition| templates.expression(condition, context))
+        .transpose()
+}
+
+/// The target of an edge: by the value of its condition, or by the routing key. `None` if it is not taken.
+fn leads_to(edge: &Edge, value: Option<&Value>, context: &WalkContext<'_>) -> Option<Name> {
+    match (&edge.to, value) {
         (Destination::Node(node), None) => Some(node.clone()),
-        (Destination::Node(node), Some(value)) => is_true(&value).then(|| node.clone()),
+        (Destination::Node(node), Some(value)) => is_true(value).then(|| node.clone()),
         (Destination::ByKey(nodes), value) => {
-            let known = || context.value_of("routing_key").map(Cow::into_owned);
-            let key = value.or_else(known);
+            let key = match value {
+                Some(value) => Some(Cow::Borrowed(value)),
+                None => context.value_of("routing_key"),
+            };
             let key = key.map(|key| key_of(&key)).unwrap_or_default();
             nodes.get(&key).or_else(|| nodes.get("otherwise")).cloned()
         }
-    })
+    }
 }
 
 /// A value as the key of a mapping. Booleans are `yes` and `no`.
@@ -520,7 +586,7 @@ fn agent_message(turn: &Turn<'_>, place: &Place, value: &Value) -> Option<AddedM
     let message = Message::new(fields).ok()?;
     Some(AddedMessage {
         message,
-        spoken: false,
+        in_conversation: false,
     })
 }
 

@@ -3,20 +3,24 @@
 
 use convoke_engine::{NewCall, Outcome};
 use convoke_model::{
-    AgentResult, Decision, FailureCode, Name, Node as Place, TargetKind, WorkflowFields,
+    AgentResult, AgentResultFields, Decision, FailureCode, Name, Node as Place, NodeKind, Target,
+    TargetKind, WorkflowFields,
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::definition::WorkflowGraph;
-use super::walk::RunningNode;
+use super::walk::{RunningNode, Walk};
 use super::{at_node, field_of, started, take_value};
+use crate::assistant::Assistant;
 use crate::calls::{CallReply, CallRequest, NodeAction, Reply, Request, ReturnedCall};
 use crate::interpret::Meaning;
-use crate::memory::{RequestTarget, SkillRef};
-use crate::nodes::route::{Choice, ModelChoice, RouterContext, attempt, decision};
+use crate::memory::{PossibleTarget, RequestTarget, SkillRef};
+use crate::nodes::route::{Choice, ModelChoice, RouterContext, attempt, decision, fill_slots};
 use crate::nodes::{aggregate, compose, dispatch};
 use crate::split::Part;
 use crate::turn::Turn;
+use crate::undone::in_user_words;
 
 /// The routing key of an ambiguous request.
 const CLARIFY: &str = "clarify";
@@ -53,42 +57,43 @@ pub(super) fn take_route(
     match outcome {
         Outcome::Done(Reply(CallReply::Decided(decided))) => {
             turn.state.shown = decided.shown;
+            turn.state.listed = decided.listed;
             turn.state.conversations = decided.conversations;
             match local_decision(decided.meaning, over) {
-                Ok(decision) => leave(turn, here, &decision),
+                Ok((decision, parts)) => leave(turn, here, &decision, &parts),
                 Err(candidates) => {
-                    let unsure = RouterContext {
+                    let context = RouterContext {
                         candidates,
                         ..RouterContext::default()
                     };
-                    ask(turn, here, at, unsure, "nothing that the app can do fits")
+                    ask(turn, here, at, context, "nothing that the app can do fits")
                 }
             }
         }
         Outcome::Done(Reply(CallReply::Thought(thought))) => {
-            let unsure = take_unsure(turn, &at.node);
+            let context = take_context(turn, &at.node);
             let Some(router) = turn.assistant.router(over) else {
                 return fall_back(
                     turn,
                     here,
                     "the router is no longer in the app",
-                    &unsure.dropped,
+                    &context.dropped,
                 );
             };
             if let Some(walk) = turn.state.walk.as_mut() {
                 walk.spent.add(&thought, router.models.iter());
             }
-            let choice = router.read(&thought.text, turn.said());
-            take_choice(turn, here, at, choice, unsure)
+            let choice = router.read(&thought.text, turn.message());
+            take_choice(turn, here, at, choice, context)
         }
         Outcome::Done(_) => fall_back(turn, here, "nothing was decided", &[]),
         Outcome::Failed(failure) => {
-            let unsure = take_unsure(turn, &at.node);
+            let context = take_context(turn, &at.node);
             let why = failure.cause();
             if failure.transient {
-                return ask(turn, here, at, unsure, &why);
+                return ask(turn, here, at, context, &why);
             }
-            fall_back(turn, here, &why, &unsure.dropped)
+            fall_back(turn, here, &why, &context.dropped)
         }
     }
 }
@@ -98,27 +103,28 @@ fn take_choice(
     here: NodeContext<'_>,
     at: &NodeAction,
     choice: Choice,
-    mut unsure: RouterContext,
+    mut context: RouterContext,
 ) -> Vec<NewCall<Request>> {
-    unsure.dropped.extend(choice.dropped);
+    context.dropped.extend(choice.dropped);
     match choice.chosen {
-        ModelChoice::Broken(why) => ask(turn, here, at, unsure, &why),
-        ModelChoice::Nobody(why) => fall_back(turn, here, &why, &unsure.dropped),
+        ModelChoice::Broken(why) => ask(turn, here, at, context, &why),
+        ModelChoice::Nobody { why, .. } => fall_back(turn, here, &why, &context.dropped),
         ModelChoice::Unsure {
             candidates,
             question,
             why,
         } => {
             let candidates = if candidates.is_empty() {
-                unsure.candidates
+                context.candidates
             } else {
                 candidates
             };
             ask_user(turn, here, &candidates, question.as_deref(), &why)
         }
-        ModelChoice::Targets { parts, why } => {
-            match decision(turn.said(), &parts, &why, unsure.dropped) {
-                Some(decision) => leave(turn, here, &decision),
+        ModelChoice::Targets { mut parts, why } => {
+            fill_slots(&turn.assistant.catalogue, &mut parts);
+            match decision(turn.message(), &parts, &why, context.dropped) {
+                Some(decision) => leave(turn, here, &decision, &parts),
                 None => fall_back(turn, here, &why, &[]),
             }
         }
@@ -130,71 +136,81 @@ fn ask(
     turn: &mut Turn<'_>,
     here: NodeContext<'_>,
     at: &NodeAction,
-    mut unsure: RouterContext,
+    mut context: RouterContext,
     why: &str,
 ) -> Vec<NewCall<Request>> {
     let most = turn.assistant.router(here.place.over);
     match most.map(|router| router.options.max_attempts) {
-        Some(most) if unsure.attempts < most => {
-            let routing = attempt(turn, &mut unsure, here.place.over);
+        Some(most) if context.attempts < most => {
+            let routing = attempt(turn, &mut context, here.place.over);
             if let Some(running) = running(turn, &at.node) {
-                running.unsure = Some(unsure);
+                running.router_context = Some(context);
                 running.open += 1;
             }
             vec![NewCall {
                 label: format!("{}: route", at.node),
                 request: Request(CallRequest::At(NodeAction {
-                    ask: Box::new(CallRequest::Route(routing)),
+                    request: Box::new(CallRequest::Route(routing)),
                     ..at.clone()
                 })),
                 approval: None,
             }]
         }
-        None if !unsure.candidates.is_empty() => {
+        None if !context.candidates.is_empty() => {
             let why = "several things may be meant";
-            ask_user(turn, here, &unsure.candidates, None, why)
+            ask_user(turn, here, &context.candidates, None, why)
         }
-        _ => fall_back(turn, here, why, &unsure.dropped),
+        _ => fall_back(turn, here, why, &context.dropped),
     }
 }
 
-/// The local decision, or the candidates if it is not sure.
+/// The local decision, with the parts of a message that has several, or the candidates if it is not sure.
 fn local_decision(
     meaning: Meaning,
     over: Option<TargetKind>,
-) -> Result<Decision, Vec<RequestTarget>> {
+) -> Result<(Decision, Vec<Part>), Vec<PossibleTarget>> {
+    let whole = |decision: Decision| (decision, Vec::new());
     let fits = |kind: TargetKind| over.is_none_or(|over| over == kind);
     match meaning {
         Meaning::Act(tool_call) => match over {
             Some(TargetKind::Agent) => {
-                let goal = RequestTarget::Agent {
+                let target = RequestTarget::Agent {
                     agent: tool_call.target.agent,
                 };
                 let confidence = tool_call.decision.confidence().value();
+                let target = Target {
+                    parameters: tool_call.slots,
+                    ..target.target(confidence)
+                };
                 let changed = tool_call.decision.with(|decision| {
-                    decision.targets = vec![goal.target(confidence)];
+                    decision.targets = vec![target];
                 });
-                changed.map_err(|_| Vec::new())
+                changed.map(whole).map_err(|_| Vec::new())
             }
             Some(TargetKind::Domain) => Err(Vec::new()),
-            Some(TargetKind::Skill) | None => Ok(tool_call.decision),
+            Some(TargetKind::Skill) | None => Ok(whole(tool_call.decision)),
         },
         Meaning::Several { parts } => {
             let parts: Vec<Part> = parts
                 .into_iter()
                 .filter_map(|part| as_kind(part, over))
                 .collect();
-            let said: Vec<&str> = parts.iter().map(|part| part.said.as_str()).collect();
-            dispatch::decision(&said.join(", "), &parts).ok_or_else(Vec::new)
+            let request: Vec<&str> = parts.iter().map(|part| part.request.as_str()).collect();
+            let decision = dispatch::decision(&request.join(", "), &parts);
+            decision
+                .map(|decision| (decision, parts))
+                .ok_or_else(Vec::new)
         }
-        Meaning::Inquire(inquiry) if fits(TargetKind::Domain) => Ok(inquiry.decision),
+        Meaning::Inquire(inquiry) if fits(TargetKind::Domain) => Ok(whole(inquiry.decision)),
         Meaning::Unclear { candidates } => {
-            let fitting = candidates.into_iter().filter(|goal| match goal {
-                RequestTarget::Domain { .. } => fits(TargetKind::Domain),
-                RequestTarget::Skill(_) | RequestTarget::Agent { .. } => {
-                    over != Some(TargetKind::Domain)
-                }
-            });
+            let fitting = candidates
+                .into_iter()
+                .filter(|possible| match possible.target {
+                    RequestTarget::Domain { .. } => fits(TargetKind::Domain),
+                    RequestTarget::Skill(_) | RequestTarget::Agent { .. } => {
+                        over != Some(TargetKind::Domain)
+                    }
+                });
             Err(fitting.collect())
         }
         Meaning::Inquire(_) | Meaning::Unknown | Meaning::Dismissed => Err(Vec::new()),
@@ -216,25 +232,34 @@ fn as_kind(part: Part, over: Option<TargetKind>) -> Option<Part> {
     Some(Part { target, ..part })
 }
 
-/// Leaves with the chosen targets.
-fn leave(turn: &mut Turn<'_>, here: NodeContext<'_>, decision: &Decision) -> Vec<NewCall<Request>> {
+/// Leaves with the chosen targets. Of several parts, each is a target, even if two are for the same.
+fn leave(
+    turn: &mut Turn<'_>,
+    here: NodeContext<'_>,
+    decision: &Decision,
+    parts: &[Part],
+) -> Vec<NewCall<Request>> {
     let primary = decision.primary().map(|target| target.name.to_string());
-    here.give(
-        turn,
-        &primary.unwrap_or_default(),
-        compose::routing(decision),
-    )
+    let mut value = compose::routing(decision);
+    if !parts.is_empty() {
+        let targets = parts.iter().map(|part| part.decided(turn.message()));
+        let targets: Vec<Value> = targets
+            .map(|target| compose::target_value(&target))
+            .collect();
+        value["targets"] = targets.into();
+    }
+    here.give(turn, &primary.unwrap_or_default(), value)
 }
 
 /// Leaves with a question to the user.
 fn ask_user(
     turn: &mut Turn<'_>,
     here: NodeContext<'_>,
-    candidates: &[RequestTarget],
+    candidates: &[PossibleTarget],
     question: Option<&str>,
     why: &str,
 ) -> Vec<NewCall<Request>> {
-    let described = crate::nodes::route::described(turn, candidates);
+    let described = crate::nodes::route::described_candidates(turn, candidates);
     let value = json!({
         "targets": [], "candidates": described, "reasoning": why, "ambiguous": true,
         "clarifying_question": question,
@@ -255,9 +280,9 @@ fn fall_back(
     here.give(turn, FALLBACK, value)
 }
 
-fn take_unsure(turn: &mut Turn<'_>, node: &Name) -> RouterContext {
+fn take_context(turn: &mut Turn<'_>, node: &Name) -> RouterContext {
     running(turn, node)
-        .and_then(|running| running.unsure.take())
+        .and_then(|running| running.router_context.take())
         .unwrap_or_default()
 }
 
@@ -288,22 +313,23 @@ pub(super) fn dispatched(
     failures: u32,
     until_ms: Option<u64>,
 ) -> Result<CallRequest, String> {
-    let goal = goal_of(target)
+    let request = target["request"].as_str();
+    let request = request.unwrap_or(turn.message()).to_owned();
+    let target = target_of(target)
         .ok_or_else(|| FailureCode::WorkflowDispatch.because("the app has no such target"))?;
-    let said = target["request"].as_str().unwrap_or(turn.said()).to_owned();
-    let agent = goal
+    let agent = target
         .agent()
         .and_then(|name| turn.assistant.app.agent(name.as_str()));
     let delay_ms = match (failures, agent) {
         (0, _) | (_, None) => 0,
         (_, Some(agent)) => agent.limits.retry_delay_ms,
     };
-    let mut sub_task = dispatch::sub_task(turn, goal, said, None, delay_ms);
+    let mut sub_task = dispatch::sub_task(turn, target, request, None, delay_ms);
     sub_task.until_ms = until_ms.or(sub_task.until_ms);
     Ok(CallRequest::Child(Box::new(sub_task)))
 }
 
-fn goal_of(target: &Value) -> Option<RequestTarget> {
+fn target_of(target: &Value) -> Option<RequestTarget> {
     let name = |key: &str| Name::new(target[key].as_str()?).ok();
     Some(match target["kind"].as_str()? {
         "agent" => RequestTarget::Agent {
@@ -326,11 +352,11 @@ pub(super) fn take_dispatched(
     at: &NodeAction,
     returned: ReturnedCall,
 ) -> Vec<NewCall<Request>> {
-    let took = turn.view.at.duration_since(returned.made.started_at);
+    let took = turn.view.at.duration_since(returned.info.started_at);
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(0);
     let item = at.item.unwrap_or(0);
     let known = running(turn, &at.node).map(|running| {
-        let target = running.items.get(item).cloned().unwrap_or_default();
+        let target = running.items.items().get(item).cloned().unwrap_or_default();
         (target, running.failures.get(&item).copied().unwrap_or(0))
     });
     let (target, failures) = known.unwrap_or_default();
@@ -352,17 +378,21 @@ fn result(
     outcome: Outcome<Reply>,
     took_ms: u64,
 ) -> Option<Value> {
-    let goal = goal_of(target);
-    let name = goal.as_ref().map(RequestTarget::name).cloned();
+    let target = target_of(target);
+    let agent = target
+        .as_ref()
+        .map(|target| target.agent().unwrap_or(target.name()).clone());
     let (content, error, reply) = match outcome {
         Outcome::Done(Reply(CallReply::Tool(reply))) => {
-            let again = goal
-                .as_ref()
-                .and_then(|goal| dispatch::retry_delay(turn.assistant, goal, failures + 1, &reply));
+            let again = target.as_ref().and_then(|target| {
+                dispatch::retry_delay(turn.assistant, target, failures + 1, &reply)
+            });
             if again.is_some() {
                 return None;
             }
-            let error = reply.is_error.then(|| reply.text.clone());
+            let reported = reply.content["error"].as_str();
+            let reported = reported.unwrap_or(&reply.text).to_owned();
+            let error = reply.is_error.then_some(reported);
             (reply.text.clone(), error, Some(reply))
         }
         Outcome::Done(_) => (
@@ -375,9 +405,9 @@ fn result(
             (String::new(), Some(why), None)
         }
     };
-    let result = name.and_then(|name| match &error {
-        None => AgentResult::success(name, content, took_ms).ok(),
-        Some(why) => AgentResult::failure(name, why, took_ms).ok(),
+    let result = agent.and_then(|agent| match &error {
+        None => AgentResult::success(agent, content, took_ms).ok(),
+        Some(why) => AgentResult::failure(agent, why, took_ms).ok(),
     });
     let mut result = json!(result);
     if let Some(reply) = reply {
@@ -386,6 +416,24 @@ fn result(
         result["partial"] = reply.content["partial"].clone();
     }
     Some(result)
+}
+
+/// What each agent did at the dispatch nodes of a workflow.
+pub(crate) fn agent_results(assistant: &Assistant, walk: &Walk) -> Vec<AgentResult> {
+    let Some(workflow) = assistant.workflow(&walk.workflow) else {
+        return Vec::new();
+    };
+    let nodes = workflow.nodes.iter();
+    let dispatches = nodes.filter(|(_, place)| place.kind == NodeKind::Dispatch);
+    let results = dispatches.filter_map(|(node, _)| {
+        let field = field_of(workflow, node);
+        walk.state.get(&field)?.as_array().cloned()
+    });
+    results
+        .flatten()
+        .filter_map(|result| AgentResultFields::deserialize(result).ok())
+        .filter_map(|result| AgentResult::new(result).ok())
+        .collect()
 }
 
 /// Combines the results of all targets.
@@ -402,16 +450,29 @@ pub(super) fn aggregated(
         .filter(succeeded)
         .filter_map(|result| result["content"].as_str().map(str::to_owned))
         .collect();
-    let missing: Vec<&str> = results
+    let failed: Vec<(&str, &str)> = results
         .iter()
         .filter(|result| !succeeded(result))
-        .filter_map(|result| result["agent"].as_str())
+        .filter_map(|result| {
+            let cause = result["error_message"].as_str();
+            Some((result["agent"].as_str()?, cause.unwrap_or_default()))
+        })
         .collect();
+    let missing: Vec<&str> = failed.iter().map(|(agent, _)| *agent).collect();
     if texts.is_empty() {
-        let why = format!("none of these could answer: {}", missing.join(", "));
+        let causes = failed
+            .iter()
+            .map(|(agent, cause)| format!("{agent} ({cause})"));
+        let causes: Vec<String> = causes.collect();
+        let why = format!("none of these could answer: {}", causes.join(", "));
         return Err(FailureCode::DispatchAllFailed.because(why));
     }
-    let lacks = (!missing.is_empty()).then(|| format!("{} could not help.", missing.join(" and ")));
+    let lacks = failed.iter().map(|(agent, cause)| {
+        let why = in_user_words(agent, cause, false);
+        format!("{agent} could not help ({why})")
+    });
+    let lacks: Vec<String> = lacks.collect();
+    let lacks = (!lacks.is_empty()).then(|| format!("{}.", lacks.join(", ")));
     let text = aggregate::joined_with_missing(turn.assistant, &texts, lacks.as_deref())?;
     let is_partial = |result: &Value| result["partial"] == Value::Bool(true);
     Ok(json!({

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use convoke_app::App;
 use convoke_engine::machine::Machine;
-use convoke_engine::{Event, Facts, Outcome};
+use convoke_engine::{Event, Facts, Outcome, Snapshot};
 use convoke_model::{Channel, Message, TaskState};
+use convoke_store::StateWriter;
 use convoke_tools::ToolReply;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -35,45 +36,76 @@ fn app(workflow: &Value) -> Arc<App> {
     }
 }
 
-/// Walks a workflow whose tools all reply with this, and counts the work of it.
-fn walk(workflow: &Value, content: &Value) -> usize {
-    let assistant = Arc::new(Assistant::new(app(workflow)).unwrap());
-    let facts = Facts {
-        id: Uuid::from_u128(1),
+fn facts() -> Facts {
+    let id = Uuid::from_u128(1);
+    Facts {
+        id,
         owner: Uuid::from_u128(2),
         conversation: None,
         channel: Channel::Terminal,
         parent: None,
         created_at: Timestamp::UNIX_EPOCH,
         deadline: Timestamp::MAX,
-        trace: convoke_telemetry::TraceContext::begin(Uuid::from_u128(1)),
-    };
-    let mut at = Timestamp::UNIX_EPOCH;
-    let mut machine = Machine::new(assistant, facts);
-    machine.begin_with([Message::user("Go.", at).unwrap()]);
-    effort::of(|| {
-        let input = json!(TaskInput::User);
-        machine.apply(Event::Submitted { input }, at);
-        while let Some(call) = machine.snapshot().open.first() {
-            let reply = ToolReply::of("desk", "do", content.clone());
-            let returned = Event::Returned {
-                call: call.id,
-                label: call.label.clone(),
-                outcome: Outcome::Done(Reply(CallReply::Tool(Box::new(reply)))),
-                started_at: None,
-                duration_ms: 1,
-            };
-            at += SignedDuration::from_millis(1);
-            machine.apply(returned, at);
-        }
-        assert_eq!(machine.snapshot().status, TaskState::Completed);
-    })
+        trace: convoke_telemetry::TraceContext::begin(id),
+    }
 }
 
-/// A node whose result takes the place of the one before, so that the state does not grow.
+/// A task of a workflow, at its start.
+fn begin(workflow: &Value) -> Machine<Assistant> {
+    let assistant = Arc::new(Assistant::new(app(workflow)).unwrap());
+    let mut machine = Machine::new(assistant, facts());
+    let at = Timestamp::UNIX_EPOCH;
+    machine.begin_with([Message::user("Go.", at).unwrap()]);
+    let input = json!(TaskInput::User);
+    machine.apply(Event::Submitted { input }, at);
+    machine
+}
+
+/// Answers the first open call with this. Whether there was one.
+fn answer(machine: &mut Machine<Assistant>, content: &Value) -> bool {
+    let Some(call) = machine.snapshot().open.first() else {
+        return false;
+    };
+    let reply = ToolReply::of("desk", "do", content.clone());
+    let returned = Event::Returned {
+        call: call.id,
+        label: call.label.clone(),
+        outcome: Outcome::Done(Reply(CallReply::Tool(Box::new(reply)))),
+        started_at: None,
+        duration_ms: 1,
+    };
+    let steps = i64::try_from(machine.seq()).unwrap();
+    let at = Timestamp::from_millisecond(steps).unwrap();
+    machine.apply(returned, at);
+    true
+}
+
+/// Walks a workflow whose tools all reply with this, and counts the work of it: that of the steps, and that of writing
+/// the state after each.
+fn walk(workflow: &Value, content: &Value) -> (usize, usize) {
+    walk_after(workflow, content, content)
+}
+
+/// The same, where the first tool replies with something else.
+fn walk_after(workflow: &Value, first: &Value, content: &Value) -> (usize, usize) {
+    let mut states = StateWriter::default();
+    let steps = effort::of(|| {
+        let mut machine = begin(workflow);
+        states.write(machine.snapshot());
+        answer(&mut machine, first);
+        states.write(machine.snapshot());
+        while answer(&mut machine, content) {
+            states.write(machine.snapshot());
+        }
+        assert_eq!(machine.snapshot().status, TaskState::Completed);
+    });
+    (steps, states.effort())
+}
+
+/// A node whose result replaces the previous one, so that the state does not grow.
 fn node() -> Value {
     json!({ "type": "tool", "tool": "builtin.calculate", "output": "last",
-        "arguments": { "expression": "{{ last.n }}" } })
+        "arguments": { "expression": "{{ (last or {}).n or 0 }}" } })
 }
 
 fn workflow(nodes: &[(String, Value)], edges: &[Value]) -> Value {
@@ -117,28 +149,102 @@ fn list() -> Value {
     workflow(&[(name(0), node()), (name(1), each)], &[edge])
 }
 
+/// One node after another, each of which adds to the state what it has found, by this reducer.
+fn collecting(length: usize, reducer: &str) -> Value {
+    let mut workflow = chain(length);
+    for (name, node) in workflow["nodes"].as_object_mut().unwrap() {
+        node["output"] = match reducer {
+            "own" => json!(name),
+            _ => json!("found"),
+        };
+    }
+    workflow["edges"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .for_each(|edge| edge["condition"] = json!("1 > 0"));
+    if reducer != "own" {
+        workflow["state"] = json!({ "found": reducer });
+    }
+    workflow
+}
+
 /// Twice the workflow is twice the work, and not four times.
 fn assert_linear(what: &str, work: impl Fn(usize) -> usize) {
-    let (once, twice) = (work(100), work(200));
+    let (once, twice) = (work(300), work(600));
     assert!(
-        twice < once * 5 / 2,
-        "{what}: {once} steps for 100, {twice} for 200"
+        twice * 10 < once * 22,
+        "{what}: {once} for 300, {twice} for 600"
     );
 }
 
 #[test]
 fn a_long_chain_of_nodes_takes_work_in_proportion_to_its_length() {
-    assert_linear("chain", |length| walk(&chain(length), &json!({ "n": 1 })));
+    let reply = json!({ "n": 1 });
+    assert_linear("chain", |length| walk(&chain(length), &reply).0);
+    assert_linear("its states", |length| walk(&chain(length), &reply).1);
 }
 
 #[test]
 fn many_nodes_at_once_take_work_in_proportion_to_their_number() {
-    assert_linear("fan", |width| walk(&fan(width), &json!({ "n": 1 })));
+    assert_linear("fan", |width| walk(&fan(width), &json!({ "n": 1 })).0);
 }
 
 #[test]
 fn the_items_of_a_list_take_work_in_proportion_to_their_number() {
-    assert_linear("list", |items| {
-        walk(&list(), &json!({ "n": 1, "items": vec![1; items] }))
+    let reply = |items| json!({ "n": 1, "items": vec![1; items] });
+    assert_linear("list", |items| walk(&list(), &reply(items)).0);
+    // A result that is as long as the list would make the state grow with the square of its items.
+    assert_linear("its states", |items| {
+        walk_after(&list(), &reply(items), &reply(1)).1
     });
+}
+
+#[test]
+fn a_state_that_grows_with_every_node_takes_work_in_proportion_to_their_number() {
+    let reply = json!({ "n": 1, "text": "what a tool has found" });
+    for reducer in ["own", "append"] {
+        let work = |length| walk(&collecting(length, reducer), &reply).1;
+        assert_linear(reducer, work);
+    }
+}
+
+#[test]
+fn a_walk_is_written_as_in_every_version() {
+    let content = json!({ "n": 1, "items": [1, 2, 3] });
+    let mut machine = begin(&list());
+    for _ in 0..2 {
+        answer(&mut machine, &content);
+    }
+    let walk = json!(machine.snapshot())["program"]["walk"].clone();
+    let running = json!({ "items": [1, 2, 3], "results": { "0": content }, "begun": 2, "open": 1 });
+    assert_eq!(
+        walk["visits"],
+        json!({ "n0000": "done", "n0001": { "running": running } })
+    );
+    assert_eq!(walk["ways"], json!({ "0": "n0001" }));
+    let mut states = StateWriter::default();
+    for _ in 0..2 {
+        let written: Value = serde_json::from_str(&states.write(machine.snapshot())).unwrap();
+        assert_eq!(written, json!(machine.snapshot()));
+    }
+}
+
+#[test]
+fn a_walk_that_is_read_back_goes_on_as_before() {
+    let content = json!({ "n": 1, "items": [1, 2, 3, 4] });
+    let workflow = list();
+    let (mut machine, mut other) = (begin(&workflow), begin(&workflow));
+    while answer(&mut machine, &content) {
+        answer(&mut other, &content);
+        let state = json!(machine.snapshot());
+        let snapshot: Snapshot<_, _> = serde_json::from_value(state).unwrap();
+        assert!(snapshot == *machine.snapshot());
+        let assistant = Arc::new(Assistant::new(app(&workflow)).unwrap());
+        let messages = machine.messages().as_slice().into_owned();
+        let seq = machine.seq();
+        machine = Machine::restore(assistant, facts(), snapshot, messages, seq);
+    }
+    assert_eq!(machine.snapshot().status, TaskState::Completed);
+    assert_eq!(json!(machine.snapshot()), json!(other.snapshot()));
 }

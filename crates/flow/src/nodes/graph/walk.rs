@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use convoke_model::{Join, Name, Reducer, WorkflowFields};
-use serde::{Deserialize, Serialize};
+use convoke_store::{GrowingList, GrowingMap};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::arrivals::{Arrivals, KnownArrivals};
@@ -14,22 +16,22 @@ use crate::effort;
 use crate::nodes::agent::BudgetUse;
 use crate::nodes::route::RouterContext;
 
-/// A running workflow. It is written with every entry.
+/// A running workflow. It is written with every entry; of its growing parts, what is new.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Walk {
     pub(crate) workflow: Name,
     /// Values that the nodes share.
     #[serde(default)]
-    pub(crate) state: Map<String, Value>,
+    pub(crate) state: GrowingMap<String, Value>,
     /// The nodes that were started or skipped.
     #[serde(default)]
-    pub(crate) visits: BTreeMap<Name, Visit>,
+    visits: Visits,
     /// The targets of edges that were evaluated, by the index of the edge. `None` if it was not taken.
     #[serde(default)]
-    ways: BTreeMap<usize, Option<Name>>,
+    ways: GrowingMap<usize, Option<Name>>,
     /// Failed nodes and the targets of their `on_error`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    detours: BTreeMap<Name, Name>,
+    #[serde(default, skip_serializing_if = "GrowingMap::is_empty")]
+    detours: GrowingMap<Name, Name>,
     /// Budget used by agents of the workflow.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) spent: BudgetUse,
@@ -42,6 +44,9 @@ pub(crate) struct Walk {
     /// Why the walk failed. It ends once no call is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failed: Option<String>,
+    /// Whether a failed call may have had an effect.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) uncertain: bool,
     /// The last deliver node that was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delivered: Option<Name>,
@@ -52,12 +57,56 @@ pub(crate) struct Walk {
     arrivals: KnownArrivals,
 }
 
-/// The state of a visited node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The visited nodes. Written as one map.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Visits {
+    /// The nodes that have open calls.
+    running: BTreeMap<Name, RunningNode>,
+    ended: GrowingMap<Name, NodeEnd>,
+}
+
+/// The state of a visited node, as it is written.
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Visit {
-    /// It has open calls.
-    Running(RunningNode),
+enum Visit<R> {
+    Running(R),
+    Done,
+    Skipped,
+}
+
+impl Serialize for Visits {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (node, running) in &self.running {
+            map.serialize_entry(node, &Visit::Running(running))?;
+        }
+        self.ended.serialize_entries(&mut map)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Visits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut visits = Self::default();
+        for (node, visit) in BTreeMap::<Name, Visit<RunningNode>>::deserialize(deserializer)? {
+            let ended = match visit {
+                Visit::Running(running) => {
+                    visits.running.insert(node, running);
+                    continue;
+                }
+                Visit::Done => NodeEnd::Done,
+                Visit::Skipped => NodeEnd::Skipped,
+            };
+            visits.ended.insert(node, ended);
+        }
+        Ok(visits)
+    }
+}
+
+/// How a visited node ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum NodeEnd {
     /// It has a result.
     Done,
     /// It cannot be reached any more.
@@ -68,19 +117,19 @@ pub(crate) enum Visit {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunningNode {
     /// Number of failed attempts, by item.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) failures: BTreeMap<usize, u32>,
+    #[serde(default, skip_serializing_if = "GrowingMap::is_empty")]
+    pub(crate) failures: GrowingMap<usize, u32>,
     /// The items of a `map`, and the result of each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) items: Vec<Value>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) results: BTreeMap<usize, Value>,
+    #[serde(default, skip_serializing_if = "GrowingList::is_empty")]
+    pub(crate) items: GrowingList<Value>,
+    #[serde(default, skip_serializing_if = "GrowingMap::is_empty")]
+    pub(crate) results: GrowingMap<usize, Value>,
     /// Number of items that were started.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) begun: usize,
+    #[serde(rename = "begun", default, skip_serializing_if = "is_default")]
+    pub(crate) started: usize,
     /// Context of a route node while a model decides.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) unsure: Option<RouterContext>,
+    #[serde(rename = "unsure", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) router_context: Option<RouterContext>,
     /// Number of open calls.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) open: usize,
@@ -98,14 +147,15 @@ impl Walk {
     pub(crate) fn new(workflow: &WorkflowFields, state: Map<String, Value>) -> Self {
         Self {
             workflow: workflow.name.clone(),
-            state,
-            visits: BTreeMap::new(),
-            ways: BTreeMap::new(),
-            detours: BTreeMap::new(),
+            state: state.into_iter().collect(),
+            visits: Visits::default(),
+            ways: GrowingMap::default(),
+            detours: GrowingMap::default(),
             spent: BudgetUse::default(),
             done: Vec::new(),
             steps: 0,
             failed: None,
+            uncertain: false,
             delivered: None,
             last: None,
             arrivals: KnownArrivals::default(),
@@ -114,30 +164,19 @@ impl Walk {
 
     /// Whether any node is running.
     pub(crate) fn is_busy(&self) -> bool {
-        let running = |visit: &Visit| matches!(visit, Visit::Running(_));
-        match &self.arrivals.0 {
-            Some(arrivals) => arrivals.running > 0,
-            None => self.visits.values().any(running),
-        }
+        !self.visits.running.is_empty()
     }
 
     /// Starts a node.
     pub(crate) fn enter(&mut self, node: &Name) {
-        let visit = Visit::Running(RunningNode::default());
-        let before = self.visits.insert(node.clone(), visit);
-        if let Some(arrivals) = &mut self.arrivals.0
-            && !matches!(before, Some(Visit::Running(_)))
-        {
-            arrivals.running += 1;
-        }
+        self.visits
+            .running
+            .insert(node.clone(), RunningNode::default());
     }
 
     /// A running node.
     pub(crate) fn running(&mut self, node: &Name) -> Option<&mut RunningNode> {
-        match self.visits.get_mut(node) {
-            Some(Visit::Running(running)) => Some(running),
-            _ => None,
-        }
+        self.visits.running.get_mut(node)
     }
 
     /// Marks a node as done and records where its edges lead.
@@ -146,10 +185,10 @@ impl Walk {
             self.last = Some(node.clone());
         }
         match left {
-            NodeExit::ByEdges(chosen) => self.settle(workflow, node, Visit::Done, chosen),
+            NodeExit::ByEdges(chosen) => self.settle(workflow, node, NodeEnd::Done, chosen),
             NodeExit::To(target) => {
                 self.detours.insert(node.clone(), target);
-                self.settle(workflow, node, Visit::Done, std::iter::repeat(None));
+                self.settle(workflow, node, NodeEnd::Done, std::iter::repeat(None));
             }
         }
     }
@@ -159,20 +198,15 @@ impl Walk {
         &mut self,
         workflow: &WorkflowGraph,
         node: &Name,
-        visit: Visit,
+        ended: NodeEnd,
         chosen: impl IntoIterator<Item = Option<Name>>,
     ) {
-        let before = self.visits.insert(node.clone(), visit);
+        self.visits.running.remove(node);
+        let before = self.visits.ended.insert(node.clone(), ended);
         let mut arrivals = self.arrivals.0.take();
-        match before {
+        if before.is_some() {
             // A node that is left twice has its edges recorded again, so the counts are rebuilt.
-            Some(Visit::Done | Visit::Skipped) => arrivals = None,
-            Some(Visit::Running(_)) => {
-                if let Some(arrivals) = &mut arrivals {
-                    arrivals.running = arrivals.running.saturating_sub(1);
-                }
-            }
-            None => {}
+            arrivals = None;
         }
         if let Some(arrivals) = &mut arrivals {
             arrivals.decide_detour(workflow, node, self.detours.get(node));
@@ -202,7 +236,7 @@ impl Walk {
 
     /// The nodes that can start now. Marks nodes that cannot be reached any more as skipped.
     pub(crate) fn ready(&mut self, workflow: &WorkflowGraph) -> Vec<Name> {
-        if self.visits.is_empty() {
+        if self.visits.ended.is_empty() && !self.is_busy() {
             return vec![workflow.entry_point.clone()];
         }
         let mut ready = Vec::new();
@@ -214,7 +248,7 @@ impl Walk {
                 let Some(node) = workflow.nodes.get(&name) else {
                     continue;
                 };
-                if self.visits.contains_key(&name) || found.contains(&name) {
+                if self.is_visited(&name) || found.contains(&name) {
                     continue;
                 }
                 let ways = self.arrivals(workflow).to(&name);
@@ -235,53 +269,79 @@ impl Walk {
                 return ready;
             }
             for name in skipped {
-                self.settle(workflow, &name, Visit::Skipped, std::iter::repeat(None));
+                self.settle(workflow, &name, NodeEnd::Skipped, std::iter::repeat(None));
             }
         }
     }
 
+    /// Whether a node was started or skipped.
+    pub(super) fn is_visited(&self, node: &Name) -> bool {
+        self.visits.running.contains_key(node) || self.visits.ended.contains_key(node)
+    }
+
+    /// The nodes that have ended.
+    pub(super) fn ended(&self) -> impl Iterator<Item = &Name> {
+        self.visits.ended.iter().map(|(node, _)| node)
+    }
+
+    /// Where the edges lead that were evaluated.
+    pub(super) fn ways(&self) -> impl Iterator<Item = (usize, Option<&Name>)> {
+        self.ways.iter().map(|(edge, to)| (*edge, to.as_ref()))
+    }
+
+    /// The target of the `on_error` of a node that failed.
+    pub(super) fn detour(&self, node: &Name) -> Option<&Name> {
+        self.detours.get(node)
+    }
+
     fn arrivals(&mut self, workflow: &WorkflowGraph) -> &mut Arrivals {
-        let (visits, ways, detours) = (&self.visits, &self.ways, &self.detours);
-        let known = &mut self.arrivals.0;
-        known.get_or_insert_with(|| Box::new(Arrivals::of(workflow, visits, ways, detours)))
+        let arrivals = self.arrivals.0.take();
+        let arrivals = arrivals.unwrap_or_else(|| Box::new(Arrivals::of(workflow, self)));
+        self.arrivals.0.insert(arrivals)
+    }
+
+    /// The values that the nodes share, for whoever gets them as the output.
+    pub(super) fn shared_values(&self) -> Map<String, Value> {
+        let values = self.state.iter();
+        values
+            .map(|(field, value)| (field.clone(), value.clone()))
+            .collect()
     }
 
     /// Stores a value in the state with the field's reducer.
     pub(crate) fn keep(&mut self, workflow: &WorkflowFields, field: &str, value: Value) {
         let reducer = workflow.state.get(field).copied().unwrap_or_default();
-        let known = self.state.get_mut(field).map(Value::take);
-        let kept = reduce(reducer, known, value);
-        self.state.insert(field.to_owned(), kept);
+        match (reducer, value) {
+            (Reducer::Append, Value::Array(items)) => {
+                self.state.extend_list(field.to_owned(), items);
+            }
+            (Reducer::Append, item) => self.state.extend_list(field.to_owned(), vec![item]),
+            (_, value) if self.state.contains_key(field) => self.state.change(field, |known| {
+                *known = reduce(reducer, known.take(), value);
+            }),
+            (_, value) => {
+                self.state.insert(field.to_owned(), value);
+            }
+        }
     }
 }
 
-/// Combines a field's value with a new one.
-pub(crate) fn reduce(reducer: Reducer, known: Option<Value>, new: Value) -> Value {
+/// Combines the value of a field with a new one.
+fn reduce(reducer: Reducer, known: Value, new: Value) -> Value {
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     match (reducer, known) {
-        (Reducer::Append, Some(Value::Array(mut list))) => {
-            match new {
-                Value::Array(more) => list.extend(more),
-                one => list.push(one),
-            }
-            Value::Array(list)
-        }
-        (Reducer::Append, _) => match new {
-            Value::Array(list) => Value::Array(list),
-            one => Value::Array(vec![one]),
-        },
-        (Reducer::Merge, Some(Value::Object(mut fields))) => match new {
+        (Reducer::Merge, Value::Object(mut fields)) => match new {
             Value::Object(more) => {
                 fields.extend(more);
                 Value::Object(fields)
             }
             other => other,
         },
-        (Reducer::Sum, Some(known)) => match (known.as_i64(), new.as_i64()) {
+        (Reducer::Sum, known) => match (known.as_i64(), new.as_i64()) {
             (Some(known), Some(new)) => known.saturating_add(new).into(),
             _ => (number(&known) + number(&new)).into(),
         },
-        (Reducer::Max, Some(known)) if number(&known) >= number(&new) => known,
-        (Reducer::Set | Reducer::Merge | Reducer::Sum | Reducer::Max, _) => new,
+        (Reducer::Max, known) if number(&known) >= number(&new) => known,
+        (Reducer::Set | Reducer::Append | Reducer::Merge | Reducer::Max, _) => new,
     }
 }

@@ -1,42 +1,52 @@
-//! What a model may choose from, and how it is asked.
+//! The catalogue of targets for a model, and the prompt that lists it.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use convoke_app::App;
 use convoke_engine::{CallContext, Failure};
-use convoke_llm::{ChatRequest, ModelClient, Output};
+use convoke_llm::{ChatRequest, ModelClient, Output, estimate_tokens};
 use convoke_model::{
-    AgentFields, FailureCode, LlmConfig, Message, RouterOptionsFields, SkillFields, TargetKind,
+    AgentFields, FailureCode, LlmConfig, Message, MessageFields, Role, RouterOptionsFields,
+    SkillFields, TargetKind,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::catalogue::{Catalogue, leading};
 use crate::memory::{RequestTarget, SkillRef};
-use crate::nodes::agent::Thought;
-use crate::performer::said;
+use crate::nodes::agent::{Attachments, Thought};
+use crate::performer::user_message;
 use crate::split::MAX_PARTS;
 use crate::template::Templates;
 
-/// How a model says who answers.
+/// Requests routing decisions from a model.
 pub(crate) struct Router {
     pub(crate) options: RouterOptionsFields,
-    /// The model to ask, then those to fall back to.
+    /// The primary model first, then the fallback models.
     pub(crate) models: Vec<LlmConfig>,
     entries: Vec<Entry>,
     schema: Value,
 }
 
-/// Something that can be chosen.
+/// A target in the catalogue.
 struct Entry {
     name: String,
-    goal: RequestTarget,
-    /// What the model reads of it.
+    target: RequestTarget,
+    /// Its description in the prompt.
     text: String,
 }
 
-/// Examples of a skill or a domain that the catalogue lists at most.
+/// Agents that a model may name although they are not in the catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Special {
+    /// It cannot be told what is meant.
+    Clarification,
+    /// Nobody fits.
+    Fallback,
+}
+
+/// Limit of listed examples per skill or domain.
 const EXAMPLES: usize = 3;
 
 const INSTRUCTION: &str = "You decide who answers a user's request. Choose from the catalogue, by name, everybody who is \
@@ -48,11 +58,14 @@ const INSTRUCTION: &str = "You decide who answers a user's request. Choose from 
 
 const QUESTION: &str = "{{ catalogue }}\n\nThe request:\n{{ request }}";
 
+/// Tokens reserved for the answer of a model without a limit.
+const ANSWER_TOKENS: u32 = 500;
+
 const HEADER: &str = "The catalogue:";
 
 impl Router {
-    /// How a model decides for an app, if it has a model to ask, and something to choose from: more than one thing, unless
-    /// it is said over what.
+    /// Creates a router. `None` without a model or without a choice: at least two targets, or one if `over` limits the
+    /// kind.
     pub(crate) fn of(app: &App, catalogue: &Catalogue, over: Option<TargetKind>) -> Option<Self> {
         let options = app.config.decide.router.clone().unwrap_or_default();
         let models = models(app, &options)?;
@@ -68,31 +81,51 @@ impl Router {
         })
     }
 
-    /// What a name in the catalogue stands for, in either spelling.
-    pub(super) fn goal(&self, name: &str) -> Option<&RequestTarget> {
+    /// The target with this name in the catalogue. `-` and `_` are equivalent.
+    pub(super) fn target(&self, name: &str) -> Option<&RequestTarget> {
         let bare = name.trim().to_lowercase().replace('-', "_");
         let entry = self.entries.iter().find(|entry| entry.name == bare);
-        entry.map(|entry| &entry.goal)
+        entry.map(|entry| &entry.target)
     }
 
-    /// Asks the model. `history` is what was said before.
+    /// The agent of this name that stands for no target, if it is one.
+    pub(super) fn special(&self, name: &str) -> Option<Special> {
+        let name = name.trim().to_lowercase();
+        if self.options.clarification_agent.matches(&name) {
+            return Some(Special::Clarification);
+        }
+        let is_fallback = self.options.fallback_agent.matches(&name);
+        is_fallback.then_some(Special::Fallback)
+    }
+
+    /// Sends the routing prompt, with the images that come with the request. `history` holds the earlier messages of the
+    /// conversation; the oldest that do not fit into the model's window are left out.
+    #[expect(clippy::too_many_arguments, reason = "all of it goes into one request")]
     pub(crate) async fn ask(
         &self,
         client: &ModelClient,
         templates: &Templates,
         call_context: &CallContext,
         history: &[Message],
+        attachments: &Attachments,
         at: Timestamp,
         time_left: Duration,
     ) -> Result<Thought, Failure> {
         let question = self
-            .question(templates, said(call_context))
-            .map_err(unasked)?;
+            .question(templates, user_message(call_context))
+            .map_err(not_sent)?;
+        let system = self.options.system_prompt.as_deref().unwrap_or(INSTRUCTION);
+        let history = self.within_window(history, &[system, &question]);
         let mut messages: Vec<Message> = history.to_vec();
-        messages.push(Message::user(question, at).map_err(|problem| unasked(problem.to_string()))?);
-        let system = self.options.system_prompt.as_deref();
+        let request = call_context.messages.first();
+        let fields = MessageFields {
+            parts: request.map(Attachments::images_of).unwrap_or_default(),
+            ..MessageFields::draft(Role::User, question, at)
+        };
+        messages.push(Message::new(fields).map_err(|problem| not_sent(problem.to_string()))?);
         let chat = ChatRequest {
-            system: system.unwrap_or(INSTRUCTION),
+            system,
+            images: &attachments.images,
             temperature: self.options.temperature.unwrap_or(0.0),
             max_output_tokens: self.options.max_output_tokens,
             output: Output::JsonSchema {
@@ -100,10 +133,30 @@ impl Router {
                 schema: &self.schema,
             },
             time_left,
+            postponed: Some(call_context.postponed),
             trace: Some(call_context.trace),
             ..ChatRequest::new(&self.models, &messages)
         };
         Thought::of(client, chat).await
+    }
+
+    /// The newest messages that fit into the window of the first model beside the other texts and the answer. A
+    /// conversation begins with a user's message.
+    fn within_window<'a>(&self, history: &'a [Message], others: &[&str]) -> &'a [Message] {
+        let window = self.models.first().map_or(0, |model| model.context_tokens);
+        let answer = self.options.max_output_tokens.unwrap_or(ANSWER_TOKENS);
+        let others: u64 = others.iter().map(|text| estimate_tokens(text)).sum();
+        let mut left = u64::from(window.saturating_sub(answer)).saturating_sub(others);
+        let fits = |message: &&Message| {
+            let tokens = estimate_tokens(&message.content);
+            let fits = tokens <= left;
+            left = left.saturating_sub(tokens);
+            fits
+        };
+        let kept = history.iter().rev().take_while(fits).count();
+        let kept = &history[history.len() - kept..];
+        let answers = kept.iter().take_while(|message| message.role != Role::User);
+        &kept[answers.count()..]
     }
 
     fn question(&self, templates: &Templates, request: &str) -> Result<String, String> {
@@ -122,14 +175,14 @@ impl Router {
     }
 }
 
-/// The models that decide: the one that the router names, else the app's usual one, else that of the first agent that has
-/// one.
+/// The models for routing: the one the router names, else those of the first agent with a model, else the app's first
+/// model if a router is configured.
 fn models(app: &App, options: &RouterOptionsFields) -> Option<Vec<LlmConfig>> {
     if let Some(name) = &options.model {
         return app.model(name).map(|model| vec![model.clone()]);
     }
-    let thinks = |agent: &&convoke_model::Agent| agent.llm_config.is_some();
-    match leading(app).find(thinks) {
+    let has_model = |agent: &&convoke_model::Agent| agent.llm_config.is_some();
+    match leading(app).find(has_model) {
         Some(agent) => Some(agent.models().cloned().collect()),
         None if app.config.decide.router.is_some() => {
             let first = app.config.models.values().next();
@@ -139,7 +192,7 @@ fn models(app: &App, options: &RouterOptionsFields) -> Option<Vec<LlmConfig>> {
     }
 }
 
-/// Everybody who can be chosen: of one kind, or agents that think, the skills of those that do not, and domains.
+/// All targets of one kind; or agents with a model, the skills of agents without one, and domains.
 fn entries(
     app: &App,
     catalogue: &Catalogue,
@@ -179,7 +232,7 @@ fn entries(
         }
         entries.push(Entry {
             name: domain.name.to_string(),
-            goal: RequestTarget::Domain {
+            target: RequestTarget::Domain {
                 domain: domain.name.clone(),
             },
             text,
@@ -195,7 +248,7 @@ fn agent_entry(agent: &AgentFields, options: &RouterOptionsFields) -> Entry {
     }
     Entry {
         name: agent.name.to_string(),
-        goal: RequestTarget::Agent {
+        target: RequestTarget::Agent {
             agent: agent.name.clone(),
         },
         text,
@@ -207,7 +260,7 @@ fn skill_entry(agent: &AgentFields, skill: &SkillFields, options: &RouterOptions
     Entry {
         text: format!("- {name}: {}", described(skill, options)),
         name,
-        goal: RequestTarget::Skill(SkillRef {
+        target: RequestTarget::Skill(SkillRef {
             agent: agent.name.clone(),
             skill: skill.name.clone(),
         }),
@@ -265,6 +318,6 @@ fn schema(entries: &[Entry]) -> Value {
     })
 }
 
-fn unasked(why: String) -> Failure {
+fn not_sent(why: String) -> Failure {
     Failure::no_effect(FailureCode::RouteUnasked, why)
 }

@@ -13,13 +13,13 @@ use serde_json::Value;
 /// The longest expression.
 pub const MAX_EXPRESSION_CHARACTERS: usize = 1_000;
 
-/// How deeply parentheses, signs and powers may stand within each other.
+/// Limit of nested parentheses, signs and powers.
 pub const MAX_EXPRESSION_DEPTH: usize = 64;
 
-/// Digits that a result is told with, so that `0.1 + 0.2` is `0.3`.
+/// Significant digits of a result, so that `0.1 + 0.2` is `0.3`.
 const SIGNIFICANT_DIGITS: usize = 15;
 
-/// Beyond this, not every whole number can be told from its neighbours.
+/// Above this, an `f64` does not represent every integer.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// Why an expression has no value. Positions count characters from 1.
@@ -112,8 +112,7 @@ pub(crate) fn calculate(expression: &str) -> Result<f64, CalculateError> {
     }
 }
 
-/// A result as it is told: whole numbers without a point, others to as many digits as can be relied
-/// on.
+/// A result as JSON: integers without a decimal point, others rounded to [`SIGNIFICANT_DIGITS`].
 pub(crate) fn as_json(value: f64) -> Value {
     if let Some(whole) = whole(value) {
         return whole.into();
@@ -139,7 +138,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The next character that is no space.
+    /// The next character that is not white space.
     fn peek(&mut self) -> Option<char> {
         while self
             .characters
@@ -151,9 +150,9 @@ impl Reader {
         self.characters.get(self.next).copied()
     }
 
-    /// Takes the next character if it is one of these, and tells where it stood.
-    fn take(&mut self, wanted: &[char]) -> Option<(char, usize)> {
-        let next = self.peek().filter(|next| wanted.contains(next))?;
+    /// Consumes the next character if it is one of these; returns it and its position.
+    fn take(&mut self, expected: &[char]) -> Option<(char, usize)> {
+        let next = self.peek().filter(|next| expected.contains(next))?;
         self.next += 1;
         Some((next, self.next))
     }
@@ -174,7 +173,7 @@ impl Reader {
         }
     }
 
-    /// Goes a level deeper, as far as that is allowed.
+    /// Runs `read` one level deeper, if the limit allows it.
     fn deeper(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<f64, CalculateError>,

@@ -1,4 +1,4 @@
-//! What is calculated, what is refused, and the same by random trees.
+//! Tests of the calculator: values, errors, and random expression trees.
 
 use std::fmt::Write as _;
 
@@ -38,22 +38,22 @@ fn what_people_write_is_calculated() {
 }
 
 #[test]
-fn results_are_told_without_the_noise_of_binary_fractions() {
-    let told = |expression| as_json(calculate(expression).unwrap());
-    assert_eq!(told("0.1 + 0.2"), json!(0.3));
-    assert_eq!(told("19.99 * 3"), json!(59.97));
-    assert_eq!(told("2 ^ 40"), json!(1_099_511_627_776_i64));
-    assert_eq!(told("6 / 2"), json!(3));
-    assert_eq!(told("0 * -1"), json!(0));
-    assert_eq!(told("1 / 3"), json!(0.333_333_333_333_333));
-    assert_eq!(told("10 ^ 300"), json!(1e300));
-    assert_eq!(told("2 ^ 53 - 1"), json!(9_007_199_254_740_991_i64));
-    assert_eq!(told("-(2 ^ 53)"), json!(-9_007_199_254_740_992_i64));
+fn results_are_rounded_to_hide_binary_fractions() {
+    let json_of = |expression| as_json(calculate(expression).unwrap());
+    assert_eq!(json_of("0.1 + 0.2"), json!(0.3));
+    assert_eq!(json_of("19.99 * 3"), json!(59.97));
+    assert_eq!(json_of("2 ^ 40"), json!(1_099_511_627_776_i64));
+    assert_eq!(json_of("6 / 2"), json!(3));
+    assert_eq!(json_of("0 * -1"), json!(0));
+    assert_eq!(json_of("1 / 3"), json!(0.333_333_333_333_333));
+    assert_eq!(json_of("10 ^ 300"), json!(1e300));
+    assert_eq!(json_of("2 ^ 53 - 1"), json!(9_007_199_254_740_991_i64));
+    assert_eq!(json_of("-(2 ^ 53)"), json!(-9_007_199_254_740_992_i64));
     assert_eq!(
-        told("123456789 * 987654321"),
+        json_of("123456789 * 987654321"),
         json!(1.219_326_311_126_35e17)
     );
-    assert_eq!(told("1.1 * 3 - 0.3"), json!(3));
+    assert_eq!(json_of("1.1 * 3 - 0.3"), json!(3));
 }
 
 #[test]

@@ -1,0 +1,43 @@
+//! Begins a task where another one stood.
+
+use convoke::{EventCursor, ForkPoint};
+use convoke_model::UserRole;
+use futures::FutureExt;
+use http::{Method, StatusCode};
+
+use super::{schema_of, submit_task};
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::resources::{NewFork, TaskReference};
+use crate::route::{Access, Answers, Route, Scope};
+
+pub(super) const ROUTE: Route = Route {
+    method: &Method::POST,
+    path: "/api/v1/tasks/{task}/fork",
+    scope: Scope::App,
+    access: Access::Role(UserRole::User),
+    name: "fork_task",
+    summary: "Begin a task where this one stood, with other values if wanted",
+    query: &[],
+    request: Some(schema_of::<NewFork>),
+    answers: &[(201, Answers::Json(schema_of::<TaskReference>))],
+    handler: |call| fork(call).boxed(),
+};
+
+async fn fork(call: Call) -> Result<Reply, Problem> {
+    let runtime = call.runtime()?;
+    let task = call.task()?;
+    let fork: NewFork = call.json()?;
+    let at: EventCursor = fork.at.parse()?;
+    let point = fork
+        .set
+        .into_iter()
+        .fold(ForkPoint::at(at), |point, (field, value)| {
+            point.set(field, value)
+        });
+    let id = runtime.fork(call.user(), task, point).await?;
+    Ok(Reply::json(&TaskReference { id })
+        .status(StatusCode::CREATED)
+        .location(&submit_task::location(&runtime, id)))
+}

@@ -1,0 +1,48 @@
+//! A conversation with its newest messages.
+
+use convoke_model::UserRole;
+use futures::FutureExt;
+use http::Method;
+use uuid::Uuid;
+
+use super::{query, schema_of};
+use crate::call::{Call, unknown_conversation};
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::resources::ConversationResource;
+use crate::route::{Access, Answers, Route, Scope};
+
+/// Messages of a conversation, where the request does not say otherwise.
+const DEFAULT_MESSAGES: usize = 50;
+
+/// Messages of a conversation that one request may have.
+const MAX_MESSAGES: usize = 1_000;
+
+pub(super) const ROUTE: Route = Route {
+    method: &Method::GET,
+    path: "/api/v1/conversations/{conversation}",
+    scope: Scope::App,
+    access: Access::Role(UserRole::User),
+    name: "get_conversation",
+    summary: "A conversation with its newest messages, oldest first",
+    query: &[query::<usize>(
+        "limit",
+        "Messages: 1 to 1,000; 50 by default",
+    )],
+    request: None,
+    answers: &[(200, Answers::Json(schema_of::<ConversationResource>))],
+    handler: |call| read(call).boxed(),
+};
+
+async fn read(call: Call) -> Result<Reply, Problem> {
+    let runtime = call.runtime()?;
+    let limit = call.limit(DEFAULT_MESSAGES, MAX_MESSAGES)?;
+    let before = call.query_value::<Uuid>("before")?;
+    let viewer = runtime.viewer(call.user());
+    let conversation = runtime
+        .store()
+        .conversation(&viewer, call.conversation()?, before, limit)
+        .await?;
+    let conversation = conversation.ok_or_else(unknown_conversation)?;
+    Ok(Reply::json(&ConversationResource::from(conversation)))
+}

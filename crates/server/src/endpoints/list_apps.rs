@@ -1,0 +1,61 @@
+//! The apps that run here, with what their agents can do.
+
+use convoke::App;
+use convoke_model::UserRole;
+use futures::FutureExt;
+use http::Method;
+
+use super::schema_of;
+use crate::reply::Reply;
+use crate::resources::{AgentResource, AppList, AppResource, SkillResource};
+use crate::route::{Access, Answers, Route, Scope};
+
+pub(super) const ROUTE: Route = Route {
+    method: &Method::GET,
+    path: "/api/v1/apps",
+    scope: Scope::Service,
+    access: Access::Role(UserRole::User),
+    name: "list_apps",
+    summary: "The apps that run here",
+    query: &[],
+    request: None,
+    answers: &[(200, Answers::Json(schema_of::<AppList>))],
+    handler: |call| {
+        async move {
+            let apps = call.service.registry().apps();
+            let apps = apps.iter().map(|runtime| resource(&runtime.app()));
+            Ok(Reply::json(&AppList {
+                apps: apps.collect(),
+            }))
+        }
+        .boxed()
+    },
+};
+
+pub(super) fn resource(app: &App) -> AppResource {
+    let agents = app.agents.iter().map(|agent| AgentResource {
+        name: agent.name.to_string(),
+        description: agent.role.clone(),
+        skills: agent
+            .skills
+            .iter()
+            .map(|skill| SkillResource {
+                name: skill.name.to_string(),
+                description: skill.description.clone(),
+                examples: skill.examples.clone(),
+            })
+            .collect(),
+    });
+    AppResource {
+        name: app.config.name.to_string(),
+        description: app.config.description.clone(),
+        version: app.config.version.clone(),
+        path: format!("/apps/{}", app.config.name),
+        agents: agents.collect(),
+        workflows: app
+            .workflows
+            .iter()
+            .map(|workflow| workflow.name.to_string())
+            .collect(),
+    }
+}

@@ -1,0 +1,59 @@
+//! A user's tasks, newest first.
+
+use convoke::{DEFAULT_TASKS_PER_PAGE, MAX_TASKS_PER_PAGE, PageCursor, TaskQuery};
+use convoke_model::{TaskState, UserRole};
+use futures::FutureExt;
+use http::Method;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{query, schema_of};
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::resources::TaskList;
+use crate::route::{Access, Answers, Route, Scope};
+
+pub(super) const ROUTE: Route = Route {
+    method: &Method::GET,
+    path: "/api/v1/tasks",
+    scope: Scope::App,
+    access: Access::Role(UserRole::User),
+    name: "list_tasks",
+    summary: "The user's tasks, newest first",
+    query: &[
+        query::<TaskState>("state", "In this state. May stand there several times"),
+        query::<Uuid>("conversation", "Of this conversation"),
+        query::<String>("tag", "With this tag"),
+        query::<usize>("limit", "Tasks per page: 1 to 1,000; 50 by default"),
+        query::<String>("cursor", "`next` of the page before"),
+    ],
+    request: None,
+    answers: &[(200, Answers::Json(schema_of::<TaskList>))],
+    handler: |call| list(call).boxed(),
+};
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let runtime = call.runtime()?;
+    let mut tasks = TaskQuery::new();
+    for state in call.query_values("state") {
+        let state: TaskState = serde_json::from_value(Value::String(state))
+            .map_err(|_| Problem::bad_request("request.query", "there is no such `state`"))?;
+        tasks = tasks.state(state);
+    }
+    if let Some(conversation) = call.query_value::<Uuid>("conversation")? {
+        tasks = tasks.conversation(conversation);
+    }
+    if let Some(tag) = call.query_value::<String>("tag")? {
+        tasks = tasks.tag(tag);
+    }
+    tasks = tasks.limit(call.limit(DEFAULT_TASKS_PER_PAGE, MAX_TASKS_PER_PAGE)?);
+    if let Some(cursor) = call.query_value::<PageCursor>("cursor")? {
+        tasks = tasks.after(cursor);
+    }
+    let page = runtime.tasks(call.user(), tasks).await?;
+    Ok(Reply::json(&TaskList {
+        tasks: page.tasks.into_iter().map(Into::into).collect(),
+        next: page.next.map(|next| next.to_string()),
+    }))
+}
