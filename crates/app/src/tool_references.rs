@@ -185,8 +185,10 @@ impl Reader<'_> {
         for (index, skill) in items(&agent["skills"]) {
             let place = format!("/skills/{index}");
             self.call(&skill["action"], &format!("{place}/action"), false);
-            let shows = &skill["action"]["shows"];
-            self.reads(ItemFields::read(shows, format!("{place}/action/shows")));
+            if skill["action"]["tool"].is_string() {
+                let shows = &skill["action"]["shows"];
+                self.reads(ItemFields::read(shows, format!("{place}/action/shows")));
+            }
             for (name, slot) in fields(&skill["slots"]) {
                 let mut slot_place = format!("{place}/slots");
                 push(&mut slot_place, name);
