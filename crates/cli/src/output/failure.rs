@@ -80,6 +80,10 @@ fn help_for(code: &str) -> Option<&'static str> {
         "store.read_only" => {
             "nothing was changed; make the store and its folder writable, or name another with --store"
         }
+        "answer.not_allowed" => {
+            "say who answers with --user and --role of `convoke tasks answer`; any UUID that is not the requester's stands \
+             for another person"
+        }
         _ => return None,
     })
 }
