@@ -49,6 +49,7 @@ fn a_wrong_command_line() {
             &["check", "nowhere"],
             &["chat", "nowhere"],
             &["serve", "nowhere"],
+            &["run", &format!("{app}/convoke.yaml"), "hello"],
             &["run", &app],
             &["run", &app, " "],
             &["run", &app, "hello", "--usr", "x"],

@@ -24,6 +24,7 @@ use tempfile::TempDir;
 
 use crate::cli::{EvalArgs, ModelArgs};
 use crate::exit::{Exit, UsageError};
+use crate::stopping::StopSignals;
 use crate::{log, output, progress, start};
 use against::Opponent;
 use comparing::Outcome;
@@ -65,11 +66,14 @@ pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
     for configuration in both() {
         running.push((configuration, configuration.running_app(args.by_model)?));
     }
+    let mut signals = StopSignals::new()?;
     let mut outcomes = Vec::new();
     for (configuration, app) in running {
-        let verdicts = configuration
-            .hear_all(app, &cases, &judge, args.concurrent)
-            .await?;
+        let heard = configuration.hear_all(app, &cases, &judge, args.concurrent);
+        let Some(verdicts) = signals.unless_asked(heard).await else {
+            return Ok(Exit::Interrupted);
+        };
+        let verdicts = verdicts?;
         let bar = &first.app.config.evals;
         outcomes.push(Outcome {
             configuration: configuration.name.clone(),
