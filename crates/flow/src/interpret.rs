@@ -145,7 +145,7 @@ pub(crate) fn interpret(
             return Meaning::Dismissed;
         }
         let is_new = fits_a_sentence(&local)
-            || (reader.several != Several::Never && split(skills, text, agent, false).is_some());
+            || (reader.several != Several::Never && split(skills, text, memory, false).is_some());
         if let Some(meaning) = answer(skills, text, question, is_new) {
             return meaning;
         }
@@ -158,7 +158,7 @@ pub(crate) fn interpret(
     };
     // "Play salt and pepper" is one request: a message that fits as a whole is split only if every part fits unchanged.
     let parts = may_be_several
-        .then(|| split(skills, text, agent, !fits))
+        .then(|| split(skills, text, memory, !fits))
         .flatten();
     let is_skill = |part: &Part| matches!(part.target, RequestTarget::Skill(_));
     if let Some(parts) = parts.filter(|parts| parts.iter().any(is_skill)) {

@@ -173,6 +173,7 @@ async fn desk_of_two_kinds() -> Office {
     let setting = Setting {
         agent: json!({ "tools": tools.map(|tool| format!("desk.{tool}")), "llm_config": null, "skills": [
             list("orders"), list("visits"), cancel("order", "orders"), cancel("visit", "visits")] }),
+        decide: json!({ "several": "eager" }),
         ..Setting::default()
     };
     let office = Office::set_up(setting, Reply::text("The model was asked.")).await;
@@ -267,4 +268,13 @@ async fn what_fits_things_of_both_kinds_or_of_none_is_asked_about() {
                 .all(|(tool, _)| tool.starts_with("get_"))
         );
     }
+}
+
+#[tokio::test]
+async fn a_part_of_a_message_means_the_thing_that_was_shown() {
+    let office = desk_of_two_kinds().await;
+    say(&office, "list orders").await;
+    say(&office, "list visits").await;
+    let said = say(&office, "cancel the check-up and list orders").await;
+    assert_eq!(text(&said), "Cancelled a check-up. Here.");
 }

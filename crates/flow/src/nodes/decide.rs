@@ -154,7 +154,8 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
             .filter(|limit| text.chars().count() > *limit as usize)
         {
             let template = &assistant.app.config.messages.too_long;
-            let context = Map::from_iter([("limit".to_owned(), json!(limit))]);
+            let context = [("limit", json!(limit)), ("slot", json!(name))];
+            let context = Map::from_iter(context.map(|(key, value)| (key.to_owned(), value)));
             let error_type = ErrorType::ValidationError;
             return compose::reply_refused(turn, template, &context, error_type, Memory::default());
         }
