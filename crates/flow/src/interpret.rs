@@ -145,6 +145,7 @@ pub(crate) fn interpret(
             return Meaning::Dismissed;
         }
         let is_new = fits_a_sentence(&local)
+            || turns_away(skills, text, question, &local)
             || (reader.several != Several::Never && split(skills, text, memory, false).is_some());
         if let Some(meaning) = answer(skills, text, question, is_new) {
             return meaning;
@@ -362,6 +363,24 @@ fn answer(
             }
         }
     }
+}
+
+/// Whether a message that names a value of the slot that was asked for is another request all the same: it begins like one,
+/// and the classifier chooses another skill.
+fn turns_away(
+    skills: &Catalogue,
+    text: &str,
+    question: &PendingQuestion,
+    local: &LocalDecision,
+) -> bool {
+    let PendingQuestion::Slot { target, slot, .. } = question else {
+        return false;
+    };
+    let asked = skills.skill(target).and_then(|skill| skill.slots.get(slot));
+    let chosen = local.chosen().and_then(|best| skills.target(&best.entry));
+    let is_closed = asked.is_some_and(|slot| !slot.values.is_empty());
+    let is_another = chosen.is_some_and(|chosen| *chosen != RequestTarget::Skill(target.clone()));
+    is_closed && is_another && skills.begins_a_request(text)
 }
 
 /// Interprets an answer to a question for a slot that takes a text or one of a closed set of values.

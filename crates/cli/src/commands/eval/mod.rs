@@ -191,7 +191,13 @@ fn chosen<'a>(app: &'a App, args: &EvalArgs) -> anyhow::Result<Vec<Case<'a>>> {
         cases = spread(cases, sample.into());
     }
     if cases.is_empty() {
-        return Err(UsageError::new("eval.no_cases", "there are no eval cases to run").into());
+        let message = match only.filter(|_| !app.evals.is_empty()) {
+            Some(only) => format!("no eval case has `{only}` in its title or file"),
+            None => "the app has no eval cases; write some into its folder `evals`, or record a task as one with \
+                     `convoke tasks record`"
+                .to_owned(),
+        };
+        return Err(UsageError::new("eval.no_cases", message).into());
     }
     Ok(cases)
 }
