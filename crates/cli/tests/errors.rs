@@ -60,6 +60,8 @@ fn a_wrong_command_line() {
             &["run", &app, "hello", "--attach", "nowhere.txt"],
             &["run", &app, "hello", "--history", "nowhere.json"],
             &["run", &app, "hello", "--store", "redis://localhost"],
+            &["run", &app, "hello", "--not-before", "-2h"],
+            &["serve", &app, "--listen", "8080"],
             &["tasks", "show", "ffff"],
             &["tasks", "answer", "last", "approve"],
             &["tasks", "export"],

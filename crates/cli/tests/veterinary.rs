@@ -124,7 +124,13 @@ fn a_prescription_is_for_a_vet_and_never_for_the_owner() {
         );
         assert!(orders(&program).is_empty());
     }
-    assert!(answer(&program, "reject").status.success());
+    let noted = answer(&program, "reject");
+    assert!(text(&noted.stdout).contains("goes on when"), "{noted:?}");
+    let canceled = program.run(&["tasks", "cancel", "last"]);
+    assert!(
+        text(&canceled.stdout).contains("is canceled when"),
+        "{canceled:?}"
+    );
     program.run(&["resume", &app]);
     assert_eq!(last_state(&program), "failed");
     assert!(orders(&program).is_empty());
