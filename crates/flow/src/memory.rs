@@ -282,9 +282,16 @@ impl Memory {
         }
     }
 
-    /// Whether it is about items: shown, listed or unread.
-    pub(crate) fn lists(&self) -> bool {
-        self.list || self.unread || !self.shown.is_empty()
+    /// What remains of it if the user did not read the message: the topic. Items that were shown before are out of date if
+    /// it was about items.
+    pub(crate) fn unsaid(&self) -> Self {
+        Self {
+            unread: self.list || self.unread || !self.shown.is_empty(),
+            topic: self.topic.clone(),
+            domains: self.domains.clone(),
+            conversations: self.conversations.clone(),
+            ..Self::default()
+        }
     }
 
     /// Whether the message listed its items. Several items are a list.

@@ -154,3 +154,31 @@ fn a_workflow_that_a_workflow_runs_keeps_the_conversation_too() {
     assert_eq!(said(&ended), "Cancelled a hat.", "{ended}");
     assert_eq!(shop.changes(), [json!(["cancel", 2])]);
 }
+
+#[test]
+fn it_is_what_was_spoken_of_last_in_whatever_words_the_workflow_answers() {
+    let painting = |name: &str, sentence: &str| {
+        let note = format!("{name} {{{{ room }}}}");
+        skill(
+            name,
+            sentence,
+            &json!({ "room": { "ask": "Which room?" } }),
+            &json!({ "tool": "shop.add_note", "arguments": { "text": note }, "reply": "{{ result.text }}." }),
+        )
+    };
+    let skills = [
+        painting("paint", "paint the {room}"),
+        painting("dim", "dim (it|the {room})"),
+    ];
+    for answer in [None, Some("Done.")] {
+        let shop = Shop::new(&skills, &[routed(answer)], &json!({}));
+        shop.say("paint the kitchen");
+        shop.go_on("paint the cellar");
+        shop.go_on("dim it");
+        assert_eq!(
+            shop.changes()[2],
+            json!(["note", "dim cellar"]),
+            "{answer:?}"
+        );
+    }
+}

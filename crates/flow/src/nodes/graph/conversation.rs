@@ -70,7 +70,7 @@ impl Walk {
 }
 
 /// The reply of a workflow that ended with this text and this state. What a part has shown or asked counts only if the
-/// text has the part's own: nobody can refer to what was not said.
+/// text has the part's own: nobody can refer to what was not said. What the part was about counts either way.
 pub(super) fn reply(
     turn: &Turn<'_>,
     workflow: &WorkflowGraph,
@@ -92,7 +92,7 @@ pub(super) fn reply(
         let own = part.text.trim();
         match reply.text.find(own).filter(|_| !own.is_empty()) {
             Some(place) => said.push((place, part)),
-            None => reply.memory.unread |= part.memory.lists(),
+            None => reply.memory.add(part.memory.unsaid()),
         }
     }
     said.sort_by_key(|(place, _)| *place);
