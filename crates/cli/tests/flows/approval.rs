@@ -208,7 +208,7 @@ async fn the_condition_of_a_tool_holds_whoever_calls_it() {
     let cheap = "arguments.text != 'tea'";
     let action = json!({ "tool": "shop.add_note", "arguments": { "text": "{{ what }}" }, "reply": "Noted." });
     let note = skill("note", "note {what}", &json!({ "what": {} }), &action);
-    let shop = Shop::with_server(&[note.clone()], &[], &json!({}), &tools(cheap));
+    let shop = Shop::with_server(std::slice::from_ref(&note), &[], &json!({}), &tools(cheap));
     assert_eq!(shop.say("note tea")["answer"]["text"], "Noted.");
     assert_eq!(shop.say("note gold")["state"], "input-required");
     assert_eq!(shop.changes(), [json!(["note", "tea"])]);
@@ -217,7 +217,7 @@ async fn the_condition_of_a_tool_holds_whoever_calls_it() {
         ("arguments.text > 1", "note tea"),
         ("arguments.text", "note tea"),
     ] {
-        let shop = Shop::with_server(&[note.clone()], &[], &json!({}), &tools(when));
+        let shop = Shop::with_server(std::slice::from_ref(&note), &[], &json!({}), &tools(when));
         assert_eq!(shop.say(message)["state"], "input-required", "{when}");
         assert!(shop.changes().is_empty());
     }

@@ -149,7 +149,7 @@ fn a_workflow_of_a_skill_goes_on_where_its_process_was_killed() {
         .program
         .spawn(&["run", &shop.app, "give the boots back"]);
     let open = "SELECT count(*) FROM entries WHERE kind = 'returned'";
-    let patience = Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_mins(1);
     // The decision and the first note are on disk.
     while shop.changes().is_empty() || returned(&shop, open) < 2 {
         assert!(Instant::now() < patience, "the first note was not written");

@@ -86,7 +86,7 @@ impl Deeds {
             return;
         }
         if self.parts > 1 {
-            self.intent = SEVERAL.to_owned();
+            SEVERAL.clone_into(&mut self.intent);
             return;
         }
         // Attempts that failed before one succeeded are none of several requests.
