@@ -185,6 +185,10 @@ impl Facts {
             "app.slot_unknown" | "app.slot_unused" => {
                 self.may_mean(file, &["slots", "sentences", "action", "arguments"])
             }
+            "action.target" | "action.reply_missing" => {
+                self.may_mean(file, &["tool", "workflow", "reply"])
+            }
+            "app.input_missing" => self.may_mean(file, &["arguments", "inputs"]),
             "app.tool_not_listed" => {
                 !has_suggestion(problem) && self.may_mean(file, &["tools", "tool"])
             }

@@ -32,6 +32,7 @@ mod shared_sentences;
 mod skills;
 mod source;
 mod spelling;
+mod started_workflows;
 mod starters;
 mod stored;
 mod template;

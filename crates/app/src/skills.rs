@@ -1,6 +1,7 @@
 //! Checks the parts of a skill against each other: sentences, slots and templates.
 
-use convoke_model::{AgentFields, SkillFields};
+use convoke_model::{Action, AgentFields, SkillFields};
+use serde_json::{Map, Value};
 
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
@@ -92,7 +93,65 @@ fn bad_templates(
     found.extend(templates.check_all(document, &format!("{action}/arguments"), &slots));
     found.extend(templates.check(document, &format!("{action}/confirm"), &slots));
     found.extend(templates.check(document, &format!("{action}/reply"), &with(&["result"])));
+    found.extend(approval(document, &action, skill, templates, &slots));
     let refusal = with(&["error", "code"]);
     found.extend(templates.check(document, &format!("{action}/failure"), &refusal));
     found
+}
+
+/// Checks the condition of an approval: its names are slots and arguments, and it compares no text with a number.
+fn approval(
+    document: &Document,
+    pointer: &str,
+    skill: &SkillFields,
+    templates: &Templates,
+    slots: &[&str],
+) -> Vec<Diagnostic> {
+    let Some((action, approval)) = skill
+        .action
+        .as_ref()
+        .and_then(|action| Some((action, action.approval.as_ref()?)))
+    else {
+        return Vec::new();
+    };
+    let arguments = action.arguments.keys().map(String::as_str);
+    let known: Vec<&str> = slots.iter().copied().chain(arguments).collect();
+    let place = format!("{pointer}/approval/when");
+    let mut found = templates.check_condition(document, &place, &known);
+    if found.is_empty()
+        && let Some(why) = templates.misordered(&approval.when, &samples(skill, action, slots))
+    {
+        let message = format!("{why}; what the user says is text");
+        let error = document.error(&place, "app.expression", message);
+        found.push(error.help("make it a number first: `amount | float > 100`"));
+    }
+    found
+}
+
+/// A value of every slot and argument whose type is known. A slot is a text, an argument is as it is written.
+fn samples(skill: &SkillFields, action: &Action, slots: &[&str]) -> Map<String, Value> {
+    let is_item = |slot: &str| {
+        let mut declared = skill.slots.iter();
+        declared.any(|(name, declared)| name.matches(slot) && declared.refers_to.is_some())
+    };
+    let texts = slots.iter().filter(|slot| !is_item(slot));
+    let mut samples: Map<String, Value> = texts
+        .map(|slot| ((*slot).to_owned(), Value::from("1")))
+        .collect();
+    for (name, value) in &action.arguments {
+        let known = match value.as_str() {
+            None => Some(value.clone()),
+            Some(text) => {
+                let inner = text.trim().strip_prefix("{{");
+                let inner = inner.and_then(|inner| inner.strip_suffix("}}"));
+                let slot = inner.and_then(|inner| samples.get(inner.trim()));
+                slot.cloned().or((!text.contains('{')).then(|| text.into()))
+            }
+        };
+        match known {
+            Some(value) => samples.insert(name.clone(), value),
+            None => samples.shift_remove(name),
+        };
+    }
+    samples
 }

@@ -232,9 +232,9 @@ impl Reader<'_> {
                 if let Some(action) = self.references.last_mut() {
                     action.slots = slots;
                 }
+                let shows = &skill["action"]["shows"];
+                self.reads(ItemFields::read(shows, format!("{place}/action/shows")));
             }
-            let shows = &skill["action"]["shows"];
-            self.reads(ItemFields::read(shows, format!("{place}/action/shows")));
             for (name, slot) in fields(&skill["slots"]) {
                 let mut slot_place = format!("{place}/slots");
                 push(&mut slot_place, name);

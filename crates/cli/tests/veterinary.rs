@@ -50,8 +50,10 @@ fn last_state(program: &Program) -> String {
     shown["state"]["status"].as_str().unwrap().to_owned()
 }
 
-fn answer(program: &Program, action: &str) -> Output {
-    program.run(&["tasks", "answer", "last", action, "--user", VET])
+/// A vet answers the question that was asked last.
+fn answer(program: &Program, answer: &[&str]) -> Output {
+    let arguments = [&["tasks", "answer", "last"], answer, &["--user", VET]];
+    program.run(&arguments.concat())
 }
 
 #[test]
@@ -109,7 +111,7 @@ fn a_prescription_is_for_a_vet_and_never_for_the_owner() {
     );
     assert_eq!(
         asked[1],
-        "May Bello have Vetmedin? It needs a prescription."
+        "May Bello have Vetmedin (for the heart, 48 euros)?"
     );
     assert_eq!(last_state(&program), "input-required");
     for arguments in [
@@ -124,15 +126,34 @@ fn a_prescription_is_for_a_vet_and_never_for_the_owner() {
         );
         assert!(orders(&program).is_empty());
     }
-    let noted = answer(&program, "reject");
+    let noted = answer(
+        &program,
+        &["reject", "--message", "Bello had it last week."],
+    );
     assert!(text(&noted.stdout).contains("goes on when"), "{noted:?}");
+    let resumed = text(&program.run(&["resume", &app]).stdout);
+    let told = "The vet did not agree to Vetmedin: Bello had it last week.";
+    assert!(resumed.contains(told), "{resumed}");
+    assert_eq!(last_state(&program), "completed");
+    assert!(orders(&program).is_empty());
+}
+
+#[test]
+fn a_request_that_waits_for_a_vet_can_be_withdrawn() {
+    let program = Program::new();
+    let app = practice();
+    talk(
+        &program,
+        &app,
+        &["register my dog Bello", "renew the heart tablets for Bello"],
+    );
     let canceled = program.run(&["tasks", "cancel", "last"]);
     assert!(
         text(&canceled.stdout).contains("is canceled when"),
         "{canceled:?}"
     );
     program.run(&["resume", &app]);
-    assert_eq!(last_state(&program), "failed");
+    assert_eq!(last_state(&program), "canceled");
     assert!(orders(&program).is_empty());
 }
 
@@ -159,7 +180,7 @@ fn a_kill_while_an_approved_order_is_made_neither_loses_nor_repeats_it() {
         &["register my dog Bello", "renew the heart tablets for Bello"],
     );
     std::fs::write(app.join("slow"), "").unwrap();
-    assert!(answer(&program, "approve").status.success());
+    assert!(answer(&program, &["approve"]).status.success());
     let mut worker = program.spawn(&["resume", clinic]);
     while orders(&program).is_empty() {
         assert!(

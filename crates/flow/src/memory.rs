@@ -259,11 +259,38 @@ impl Memory {
         }
     }
 
+    /// Adds the memory of a later part of the same message. The last open question is the one that the next message
+    /// answers, and the last topic is the one that it refers to.
+    pub(crate) fn add(&mut self, later: Self) {
+        self.question = later.question.or(self.question.take());
+        self.topic = later.topic.or(self.topic.take());
+        if later.list || !later.shown.is_empty() {
+            self.shown = later.shown;
+            self.list = later.list;
+        }
+        self.unread |= later.unread;
+        self.suggested.extend(later.suggested);
+        self.domains.extend(later.domains);
+        self.conversations.extend(later.conversations);
+    }
+
     /// A memory of the candidates of a question. A question without candidates lists nothing.
     pub(crate) fn listing(shown: Vec<Item>) -> Self {
         Self {
             list: !shown.is_empty(),
             ..Self::showing(shown)
+        }
+    }
+
+    /// What remains of it if the user did not read the message: the topic. Items that were shown before are out of date if
+    /// it was about items.
+    pub(crate) fn unsaid(&self) -> Self {
+        Self {
+            unread: self.list || self.unread || !self.shown.is_empty(),
+            topic: self.topic.clone(),
+            domains: self.domains.clone(),
+            conversations: self.conversations.clone(),
+            ..Self::default()
         }
     }
 

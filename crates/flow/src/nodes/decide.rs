@@ -58,7 +58,9 @@ pub(crate) fn decide(
     let memory = Memory::of(history);
     let config = &assistant.app.config;
     let topic = decision_context.topic.as_ref().or(memory.topic.as_ref());
-    let meaning = if let Some(target) = &decision_context.target {
+    let meaning = if let Some(action) = &decision_context.action {
+        Meaning::Act(action.clone())
+    } else if let Some(target) = &decision_context.target {
         for_target(&assistant.catalogue, text, target, topic)
     } else {
         let reader = MessageReader {
@@ -117,7 +119,8 @@ pub(crate) fn act_on(turn: &mut Turn<'_>, meaning: Meaning) -> Step<Request> {
         Meaning::Unknown => route::unsure(turn, Vec::new()),
         Meaning::Dismissed => {
             let template = &turn.assistant.app.config.messages.rejected;
-            compose::reply_from_template(turn, template, json!({}), "dismissed", Memory::default())
+            let intent = route::INTENT_DISMISSED;
+            compose::reply_from_template(turn, template, json!({}), intent, Memory::default())
         }
     }
 }

@@ -5,6 +5,7 @@
 mod against;
 mod comparing;
 mod confusion;
+mod deeds;
 mod judging;
 mod junit;
 mod measuring;
