@@ -4,9 +4,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::endpoints::schema_of;
-use crate::problem::ProblemDetails;
-use crate::route::{Access, Answers, Route, SchemaOf, Scope, routes};
+use crate::route::{Access, Answers, Errors, Route, Scope, routes};
 
 /// Where schemas stand in the document.
 const SCHEMAS: &str = "/components/schemas";
@@ -125,10 +123,12 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
             json!({ "description": description, "content": content }),
         );
     }
-    let problem = (schema_of::<ProblemDetails> as SchemaOf)(generator);
+    let Errors {
+        media_type, schema, ..
+    } = route.errors;
     let problem = json!({
         "description": "What went wrong, with a stable `code`",
-        "content": { "application/problem+json": { "schema": problem } },
+        "content": { media_type: { "schema": schema(generator) } },
     });
     responses.insert("default".into(), problem);
     responses.into()

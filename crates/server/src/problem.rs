@@ -94,6 +94,11 @@ impl Problem {
         self.code
     }
 
+    /// What is wrong and what to do.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     pub(crate) fn headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.headers
     }

@@ -1,14 +1,15 @@
 //! The route table: every endpoint once. Routing, the OpenAPI document, metrics labels and the tests of who sees what are
 //! made from it.
 
+use convoke::Runtime;
 use convoke_model::UserRole;
 use futures::future::BoxFuture;
 use http::Method;
 use schemars::{Schema, SchemaGenerator};
 
 use crate::call::Call;
-use crate::endpoints;
-use crate::problem::Problem;
+use crate::endpoints::{self, schema_of};
+use crate::problem::{Problem, ProblemDetails};
 use crate::reply::Reply;
 
 /// Who may call an endpoint.
@@ -40,6 +41,24 @@ pub(crate) enum Answers {
     Text(&'static str),
 }
 
+/// The form of an answer that is an error.
+#[derive(Clone, Copy)]
+pub(crate) struct Errors {
+    pub(crate) media_type: &'static str,
+    pub(crate) schema: SchemaOf,
+    /// Writes an error, with the app of the path if there is one.
+    pub(crate) write: fn(Problem, Option<&Runtime>) -> Reply,
+}
+
+impl Errors {
+    /// Problem details.
+    pub(crate) const PROBLEMS: Self = Self {
+        media_type: "application/problem+json",
+        schema: schema_of::<ProblemDetails>,
+        write: |problem, _| problem.into(),
+    };
+}
+
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 pub(crate) type Handler = fn(Call) -> BoxFuture<'static, Result<Reply, Problem>>;
 
@@ -69,7 +88,28 @@ pub struct Route {
     pub(crate) query: &'static [QueryParameter],
     pub(crate) request: Option<SchemaOf>,
     pub(crate) answers: &'static [(u16, Answers)],
+    pub(crate) errors: Errors,
     pub(crate) handler: Handler,
+}
+
+impl Route {
+    /// An endpoint of every app and for every user, of which the rest is to be filled in.
+    pub(crate) const OF_USERS: Self = Self {
+        method: &Method::GET,
+        path: "",
+        scope: Scope::App,
+        access: Access::Role(UserRole::User),
+        name: "",
+        summary: "",
+        query: &[],
+        request: None,
+        answers: &[],
+        errors: Errors::PROBLEMS,
+        handler: |_| {
+            let missing = Problem::not_found("service.no_such_path", "there is nothing here");
+            Box::pin(std::future::ready(Err(missing)))
+        },
+    };
 }
 
 impl std::fmt::Debug for Route {

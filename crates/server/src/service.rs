@@ -20,7 +20,7 @@ use crate::origin::{OriginPolicy, readable_by};
 use crate::problem::Problem;
 use crate::rate::RequestRate;
 use crate::reply::{Body, Reply};
-use crate::route::{Access, Found, PathParameters, Route, Scope, find};
+use crate::route::{Access, Errors, Found, PathParameters, Route, Scope, find};
 
 /// The service over the apps of a registry. Clones share everything.
 #[derive(Debug, Clone)]
@@ -88,9 +88,9 @@ impl Service {
         let started = Instant::now();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let found = find(&method, &path);
-        let name = match &found {
-            Found::Route { route, .. } => route.name,
-            _ => "none",
+        let (name, errors, app) = match &found {
+            Found::Route { route, app, .. } => (route.name, route.errors, app.clone()),
+            _ => ("none", Errors::PROBLEMS, None),
         };
         let span = tracing::info_span!("request", otel.name = name, %method, http.route = name);
         let service = self.clone();
@@ -103,7 +103,11 @@ impl Service {
             (None, Err(Problem::new(status, "service.panicked", detail)))
         });
         let code = outcome.as_ref().err().map(Problem::code);
-        let mut response = outcome.unwrap_or_else(Reply::from).into_response();
+        let reply = outcome.unwrap_or_else(|problem| {
+            let app = self.app(app.as_deref()).ok().flatten();
+            (errors.write)(problem, app.as_deref())
+        });
+        let mut response = reply.into_response();
         let headers = response.headers_mut();
         for (name, value) in SECURITY_HEADERS {
             headers.insert(

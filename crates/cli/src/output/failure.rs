@@ -36,7 +36,7 @@ impl FailureReport {
             code,
             message: message_of(error, code),
             help: help_for(code),
-            error_type: type_of(code),
+            error_type: ErrorType::of_request(code),
             text: words.map(|words| words.0.clone()),
         }
     }
@@ -82,16 +82,6 @@ fn help_for(code: &str) -> Option<&'static str> {
         }
         _ => return None,
     })
-}
-
-/// The type of an error that stops a request before it is a task.
-fn type_of(code: &str) -> Option<ErrorType> {
-    const OF_REQUESTS: [&str; 5] = ["request.", "user.", "id.", "history.", "attachment."];
-    if ["store.conversation_not_found", "answer.not_allowed"].contains(&code) {
-        return Some(ErrorType::UnauthorizedError);
-    }
-    let is_of_request = OF_REQUESTS.iter().any(|part| code.starts_with(part));
-    is_of_request.then_some(ErrorType::ValidationError)
 }
 
 /// The message and its causes. Many errors repeat their cause, and some the code.

@@ -1,24 +1,20 @@
 //! The apps that run here, with what their agents can do.
 
 use convoke::App;
-use convoke_model::UserRole;
 use futures::FutureExt;
 use http::Method;
 
 use super::schema_of;
 use crate::reply::Reply;
 use crate::resources::{AgentResource, AppList, AppResource, SkillResource};
-use crate::route::{Access, Answers, Route, Scope};
+use crate::route::{Answers, Route, Scope};
 
 pub(super) const ROUTE: Route = Route {
     method: &Method::GET,
     path: "/api/v1/apps",
     scope: Scope::Service,
-    access: Access::Role(UserRole::User),
     name: "list_apps",
     summary: "The apps that run here",
-    query: &[],
-    request: None,
     answers: &[(200, Answers::Json(schema_of::<AppList>))],
     handler: |call| {
         async move {
@@ -30,6 +26,7 @@ pub(super) const ROUTE: Route = Route {
         }
         .boxed()
     },
+    ..Route::OF_USERS
 };
 
 pub(super) fn resource(app: &App) -> AppResource {

@@ -1,6 +1,5 @@
 //! A user's conversations with an app, newest first.
 
-use convoke_model::UserRole;
 use futures::FutureExt;
 use http::Method;
 
@@ -9,7 +8,7 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::resources::ConversationList;
-use crate::route::{Access, Answers, Route, Scope};
+use crate::route::{Answers, Route};
 
 /// Conversations in a list, where the request does not say otherwise.
 const DEFAULT_CONVERSATIONS: usize = 50;
@@ -20,14 +19,12 @@ const MAX_CONVERSATIONS: usize = 1_000;
 pub(super) const ROUTE: Route = Route {
     method: &Method::GET,
     path: "/api/v1/conversations",
-    scope: Scope::App,
-    access: Access::Role(UserRole::User),
     name: "list_conversations",
     summary: "The user's conversations, the one with the newest message first",
     query: &[query::<usize>("limit", "1 to 1,000; 50 by default")],
-    request: None,
     answers: &[(200, Answers::Json(schema_of::<ConversationList>))],
     handler: |call| list(call).boxed(),
+    ..Route::OF_USERS
 };
 
 async fn list(call: Call) -> Result<Reply, Problem> {

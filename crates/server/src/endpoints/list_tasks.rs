@@ -1,7 +1,7 @@
 //! A user's tasks, newest first.
 
 use convoke::{DEFAULT_TASKS_PER_PAGE, MAX_TASKS_PER_PAGE, PageCursor, TaskQuery};
-use convoke_model::{TaskState, UserRole};
+use convoke_model::TaskState;
 use futures::FutureExt;
 use http::Method;
 use serde_json::Value;
@@ -12,13 +12,11 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::resources::TaskList;
-use crate::route::{Access, Answers, Route, Scope};
+use crate::route::{Answers, Route};
 
 pub(super) const ROUTE: Route = Route {
     method: &Method::GET,
     path: "/api/v1/tasks",
-    scope: Scope::App,
-    access: Access::Role(UserRole::User),
     name: "list_tasks",
     summary: "The user's tasks, newest first",
     query: &[
@@ -28,9 +26,9 @@ pub(super) const ROUTE: Route = Route {
         query::<usize>("limit", "Tasks per page: 1 to 1,000; 50 by default"),
         query::<String>("cursor", "`next` of the page before"),
     ],
-    request: None,
     answers: &[(200, Answers::Json(schema_of::<TaskList>))],
     handler: |call| list(call).boxed(),
+    ..Route::OF_USERS
 };
 
 async fn list(call: Call) -> Result<Reply, Problem> {

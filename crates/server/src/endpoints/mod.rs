@@ -2,6 +2,7 @@
 
 mod answer_question;
 mod cancel_task;
+mod chat;
 mod fork_task;
 mod get_app;
 mod get_conversation;
@@ -34,6 +35,7 @@ pub(crate) const TABLE: &[Route] = &[
     answer_question::ROUTE,
     cancel_task::ROUTE,
     fork_task::ROUTE,
+    chat::ROUTE,
     list_conversations::ROUTE,
     get_conversation::ROUTE,
 ];
