@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::builder::RuntimeBuilder;
 use crate::editions::{AppEditions, AppReloader};
 use crate::error::RuntimeError;
+use crate::loader::AppLoader;
 use crate::shared_parts::SharedParts;
 
 /// An app that runs in this process. Everything goes through its journal: what is unfinished when
@@ -239,6 +240,11 @@ impl Runtime {
         Viewer::user(user.uuid(), self.engine().app())
     }
 
+    /// An operator of this app, who sees the tasks of all its users.
+    pub fn operator_viewer(&self) -> Viewer {
+        Viewer::operator(self.engine().app())
+    }
+
     /// A task of a user's. A task that is not theirs does not exist.
     pub(crate) async fn owned(&self, user: UserId, task: Uuid) -> Result<TaskRecord, RuntimeError> {
         let found = self.store().task(&self.viewer(user), task).await?;
@@ -295,6 +301,10 @@ impl Runtime {
     /// The store, for everything that has no method here. It knows no users either.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.parts.store
+    }
+
+    pub(crate) fn loader(&self) -> &AppLoader {
+        &self.parts.loader
     }
 
     /// The clock that the app goes by.

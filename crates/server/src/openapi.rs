@@ -89,7 +89,7 @@ fn parameters(route: &Route, of_app: bool, generator: &mut SchemaGenerator) -> V
         let name = segment.strip_prefix('{')?.strip_suffix('}')?;
         Some(json!({
             "name": name, "in": "path", "required": true,
-            "schema": { "type": "string", "format": "uuid" },
+            "schema": path_schema(name),
         }))
     });
     let mut parameters: Vec<Value> = in_path.collect();
@@ -108,6 +108,15 @@ fn parameters(route: &Route, of_app: bool, generator: &mut SchemaGenerator) -> V
     parameters
 }
 
+/// The schema of a path's parameter.
+fn path_schema(name: &str) -> Value {
+    match name {
+        "blob" => json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" }),
+        "workflow" => json!({ "type": "string" }),
+        _ => json!({ "type": "string", "format": "uuid" }),
+    }
+}
+
 fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let mut responses = Map::new();
     for (status, answers) in route.answers {
@@ -115,6 +124,8 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
             Answers::Json(schema) => ("application/json", schema(generator)),
             Answers::Events => ("text/event-stream", text_schema()),
             Answers::Text(media_type) => (*media_type, text_schema()),
+            // Not described further: any media type, any bytes.
+            Answers::Binary => ("*/*", schemars::json_schema!({})),
         };
         let description = if *status < 400 { "Done" } else { "Not now" };
         let content = json!({ media_type: { "schema": schema } });

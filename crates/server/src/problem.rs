@@ -95,8 +95,8 @@ impl Problem {
     }
 
     /// What is wrong and what to do.
-    pub(crate) fn detail(&self) -> &str {
-        &self.detail
+    pub(crate) fn into_detail(self) -> String {
+        self.detail
     }
 
     pub(crate) fn headers(&self) -> &[(HeaderName, HeaderValue)] {

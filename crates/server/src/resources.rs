@@ -1,7 +1,7 @@
 //! What the service sends and takes, beside the types of the model.
 
 use convoke::{ConversationRecord, Question, TaskInfo, TaskView};
-use convoke_model::{Answer, Channel, Message, TaskState};
+use convoke_model::{Answer, Channel, Message, TaskState, UserId};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,8 @@ use uuid::Uuid;
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TaskListItem {
     pub(crate) id: Uuid,
+    pub(crate) app: String,
+    pub(crate) user: UserId,
     pub(crate) conversation: Option<Uuid>,
     /// The task that it is a part of.
     pub(crate) parent: Option<Uuid>,
@@ -32,6 +34,8 @@ impl From<TaskInfo> for TaskListItem {
     fn from(info: TaskInfo) -> Self {
         Self {
             id: info.id,
+            app: info.app,
+            user: info.user,
             conversation: info.conversation,
             parent: info.parent,
             channel: info.channel,
@@ -121,6 +125,9 @@ pub(crate) struct NewTask {
     /// Begins the task this many milliseconds from now.
     #[serde(default)]
     pub(crate) delay_ms: Option<u64>,
+    /// Begins the task at this time, instead of `delay_ms`.
+    #[serde(default)]
+    pub(crate) not_before: Option<Timestamp>,
     /// Words to find it by, and for the retention policy.
     #[serde(default)]
     pub(crate) tags: Vec<String>,

@@ -39,6 +39,8 @@ pub(crate) enum Answers {
     Events,
     /// Another media type.
     Text(&'static str),
+    /// Any media type.
+    Binary,
 }
 
 /// The form of an answer that is an error.
@@ -75,12 +77,17 @@ pub(crate) struct QueryParameter {
 pub struct Route {
     /// The method.
     pub method: &'static Method,
-    /// The path, with parameters in braces. `{task}` and `{conversation}` name things that belong to a user.
+    /// The path, with parameters in braces. `{task}`, `{blob}` and `{conversation}` name things that belong to a
+    /// user.
     pub path: &'static str,
     /// Where it stands.
     pub scope: Scope,
     /// Who may call it.
     pub access: Access,
+    /// Whether an operator sees the things of all users of the app here. Everybody else sees their own.
+    pub operated: bool,
+    /// Whether every call is written to the audit log.
+    pub audited: bool,
     /// Its name in the OpenAPI document, in metrics and in logs.
     pub name: &'static str,
     /// What it does, in one line.
@@ -99,6 +106,8 @@ impl Route {
         path: "",
         scope: Scope::App,
         access: Access::Role(UserRole::User),
+        operated: false,
+        audited: false,
         name: "",
         summary: "",
         query: &[],

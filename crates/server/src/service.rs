@@ -192,6 +192,7 @@ impl Service {
         let call = Call {
             app,
             principal: principal.unwrap_or_else(Principal::nobody),
+            operated: route.operated,
             parameters,
             query: head.uri.query().unwrap_or_default().to_owned(),
             headers: head.headers,

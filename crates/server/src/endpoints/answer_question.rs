@@ -18,6 +18,8 @@ pub(super) const ROUTE: Route = Route {
     path: "/api/v1/tasks/{task}/answer",
     name: "answer_question",
     summary: "Answer a question, and wait for what comes of it",
+    operated: true,
+    audited: true,
     request: Some(schema_of::<NewAnswer>),
     answers: &[
         (200, Answers::Json(schema_of::<TaskResource>)),

@@ -15,6 +15,8 @@ pub(super) const ROUTE: Route = Route {
     path: "/api/v1/tasks/{task}/cancel",
     name: "cancel_task",
     summary: "Cancel a task. It makes no further call",
+    operated: true,
+    audited: true,
     request: Some(schema_of::<Cancellation>),
     answers: &[(200, Answers::Json(schema_of::<TaskResource>))],
     handler: |call| cancel(call).boxed(),
@@ -30,7 +32,7 @@ async fn cancel(call: Call) -> Result<Reply, Problem> {
         call.json()?
     };
     runtime
-        .cancel(call.user(), task, cancellation.reason.as_deref())
+        .cancel(call.viewer(&runtime), task, cancellation.reason.as_deref())
         .await?;
     submit_task::standing(&call, &runtime, task, StatusCode::OK).await
 }

@@ -230,14 +230,16 @@ fn refusal(problem: Problem, app: Option<&Runtime>) -> Reply {
     if let Some(error_type) = ErrorType::of_request(code) {
         metadata.insert("error_type".into(), json!(error_type));
     }
+    let (status, headers) = (problem.status(), problem.headers().to_vec());
     let response = ChatResponse {
-        response_text: words.unwrap_or_else(|| problem.detail().to_owned()),
+        response_text: words.unwrap_or_else(|| problem.into_detail()),
         tool_invocations: Vec::new(),
         metadata,
     };
-    let reply = Reply::json(&response).status(problem.status());
-    let headers = problem.headers().iter().cloned();
-    headers.fold(reply, |reply, (name, value)| reply.header(name, value))
+    let reply = Reply::json(&response).status(status);
+    headers
+        .into_iter()
+        .fold(reply, |reply, (name, value)| reply.header(name, value))
 }
 
 #[cfg(test)]

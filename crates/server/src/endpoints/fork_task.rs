@@ -16,6 +16,7 @@ pub(super) const ROUTE: Route = Route {
     path: "/api/v1/tasks/{task}/fork",
     name: "fork_task",
     summary: "Begin a task where this one stood, with other values if wanted",
+    audited: true,
     request: Some(schema_of::<NewFork>),
     answers: &[(201, Answers::Json(schema_of::<TaskReference>))],
     handler: |call| fork(call).boxed(),

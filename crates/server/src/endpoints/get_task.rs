@@ -13,10 +13,13 @@ pub(super) const ROUTE: Route = Route {
     path: "/api/v1/tasks/{task}",
     name: "get_task",
     summary: "A task as it stands, with its answer and open questions",
+    operated: true,
     answers: &[(200, Answers::Json(schema_of::<TaskResource>))],
     handler: |call| {
         async move {
-            let view = call.runtime()?.task(call.user(), call.task()?).await?;
+            let runtime = call.runtime()?;
+            let viewer = call.viewer(&runtime);
+            let view = runtime.task(viewer, call.task()?).await?;
             Ok(Reply::json(&TaskResource::from(view)))
         }
         .boxed()

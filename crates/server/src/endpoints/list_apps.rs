@@ -29,7 +29,7 @@ pub(super) const ROUTE: Route = Route {
     ..Route::OF_USERS
 };
 
-pub(super) fn resource(app: &App) -> AppResource {
+pub(super) fn agents(app: &App) -> Vec<AgentResource> {
     let agents = app.agents.iter().map(|agent| AgentResource {
         name: agent.name.to_string(),
         description: agent.role.clone(),
@@ -43,12 +43,16 @@ pub(super) fn resource(app: &App) -> AppResource {
             })
             .collect(),
     });
+    agents.collect()
+}
+
+pub(super) fn resource(app: &App) -> AppResource {
     AppResource {
         name: app.config.name.to_string(),
         description: app.config.description.clone(),
         version: app.config.version.clone(),
         path: format!("/apps/{}", app.config.name),
-        agents: agents.collect(),
+        agents: agents(app),
         workflows: app
             .workflows
             .iter()

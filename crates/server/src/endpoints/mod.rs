@@ -1,10 +1,14 @@
 //! The endpoints, one a file. Each has its row of the table and its handler.
 
+mod all_tasks;
 mod answer_question;
 mod cancel_task;
+mod cancel_tasks;
+mod catalogue;
 mod chat;
 mod fork_task;
 mod get_app;
+mod get_blob;
 mod get_conversation;
 mod get_task;
 mod health;
@@ -14,7 +18,13 @@ mod list_tasks;
 mod openapi;
 mod reference;
 mod submit_task;
+mod task_blobs;
+mod task_diff;
 mod task_events;
+mod task_history;
+mod task_state;
+mod task_trace;
+mod workflows;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -27,13 +37,27 @@ pub(crate) const TABLE: &[Route] = &[
     openapi::ROUTE,
     reference::ROUTE,
     list_apps::ROUTE,
+    all_tasks::ROUTE,
     get_app::ROUTE,
+    catalogue::AGENTS,
+    catalogue::SKILLS,
+    catalogue::TOOLS,
+    catalogue::DOMAINS,
+    workflows::LIST,
+    workflows::ONE,
     submit_task::ROUTE,
     list_tasks::ROUTE,
     get_task::ROUTE,
     task_events::ROUTE,
+    task_history::ROUTE,
+    task_state::ROUTE,
+    task_trace::ROUTE,
+    task_diff::ROUTE,
+    task_blobs::ROUTE,
+    get_blob::ROUTE,
     answer_question::ROUTE,
     cancel_task::ROUTE,
+    cancel_tasks::ROUTE,
     fork_task::ROUTE,
     chat::ROUTE,
     list_conversations::ROUTE,

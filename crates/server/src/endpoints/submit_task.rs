@@ -41,10 +41,22 @@ async fn submit(call: Call) -> Result<Reply, Problem> {
         SubmitMode::Wait if call.accepts_events() => SubmitMode::Stream,
         mode => mode,
     };
+    let delay = match (task.delay_ms, task.not_before) {
+        (Some(_), Some(_)) => {
+            let detail = "a task has `delay_ms` or `not_before`, not both";
+            return Err(Problem::bad_request("request.delay", detail));
+        }
+        (delay, None) => delay.map(Duration::from_millis),
+        (None, Some(at)) => {
+            let until = at.duration_since(runtime.clock().now());
+            // A time that is over delays nothing.
+            Duration::try_from(until).ok()
+        }
+    };
     let mut request = incoming(&call, task.message)?
         .tags(task.tags)
         .keep_days(task.keep_days)
-        .not_before(task.delay_ms.map(Duration::from_millis));
+        .not_before(delay);
     if let Some(conversation) = task.conversation {
         request = request.conversation(conversation);
     }
@@ -94,7 +106,7 @@ pub(super) async fn standing(
     task: Uuid,
     status: StatusCode,
 ) -> Result<Reply, Problem> {
-    let resource = TaskResource::from(runtime.task(call.user(), task).await?);
+    let resource = TaskResource::from(runtime.task(call.viewer(runtime), task).await?);
     Ok(Reply::json(&resource)
         .status(status)
         .location(&location(runtime, task)))

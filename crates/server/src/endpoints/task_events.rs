@@ -22,6 +22,7 @@ pub(super) const ROUTE: Route = Route {
     path: "/api/v1/tasks/{task}/events",
     name: "task_events",
     summary: "What happened to a task after `Last-Event-ID`, and what happens from now on. `204` once there is nothing more",
+    operated: true,
     query: &[query::<String>(
         "after",
         "The id of the last event that was received, for clients that cannot send `Last-Event-ID`",
@@ -52,8 +53,13 @@ pub(super) async fn stream(
     task: Uuid,
     after: EventCursor,
 ) -> Result<Reply, Problem> {
-    let has_ended = runtime.task(call.user(), task).await?.info.state.is_final();
-    let mut events = runtime.follow(call.user(), task, after).await?;
+    let has_ended = runtime
+        .task(call.viewer(runtime), task)
+        .await?
+        .info
+        .state
+        .is_final();
+    let mut events = runtime.follow(call.viewer(runtime), task, after).await?;
     let mut first = Vec::new();
     if has_ended {
         // Resets may come first.
