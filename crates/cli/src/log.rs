@@ -5,6 +5,7 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use convoke_app::{App, Secrets};
 use convoke_model::Redaction;
+use convoke_server::AUDIT_TARGET;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
@@ -38,6 +39,9 @@ pub(crate) fn init(verbose: u8) {
         _ => "trace,rmcp=warn",
     };
     let filter = EnvFilter::try_from_env("CONVOKE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    // Audit lines are written whatever the verbosity.
+    let audit = format!("{AUDIT_TARGET}=info").parse();
+    let filter = audit.into_iter().fold(filter, EnvFilter::add_directive);
     tracing_subscriber::registry()
         .with(filter)
         .with(LogLines)
@@ -92,7 +96,12 @@ where
         if written.is_err() {
             return;
         }
-        let mut words = clean(words.trim());
+        let mut words = if event.metadata().target() == AUDIT_TARGET {
+            // They name things by their ids, which may look like numbers and keys.
+            format!("{AUDIT_TARGET} {}", words.trim())
+        } else {
+            clean(words.trim())
+        };
         let trace = context.event_scope(event).and_then(|mut spans| {
             spans.find_map(|span| Some(span.extensions().get::<LoggedTrace>()?.0.clone()))
         });

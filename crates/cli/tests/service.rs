@@ -295,8 +295,8 @@ fn a_user_sees_nothing_of_another_users_and_cannot_tell_whether_it_exists() {
         };
         assert_ne!(route.access, Access::Public, "{route:?}");
         let ask = |id: &str| {
-            let blob = "0".repeat(64);
-            let path = route.path.replace(kind, id).replace("{blob}", &blob);
+            let digits = "0".repeat(64);
+            let path = route.path.replace(kind, id).replace("{blob}", &digits);
             assert!(!path.contains('{'), "{route:?} has no rule in this test");
             let mut request = Request::new(address, route.method.as_str(), &path).token(&bob);
             if route.method == "POST" {
@@ -316,14 +316,14 @@ fn a_user_sees_nothing_of_another_users_and_cannot_tell_whether_it_exists() {
     }
     assert!(tried.len() >= 12, "{tried:?}");
     // What is named elsewhere than in the path.
-    let own = Request::new(address, "POST", "/api/v1/tasks")
+    let second = Request::new(address, "POST", "/api/v1/tasks")
         .token(&bob)
         .json(&json!({ "message": "Count." }))
         .send()
         .json();
     let foreign = task["id"].as_str().unwrap();
     let diff = |id: &str| {
-        let path = format!("{}/diff?with={id}", path_of(&own));
+        let path = format!("{}/diff?with={id}", path_of(&second));
         let answer = Request::new(address, "GET", &path).token(&bob).send();
         (answer.status, answer.json())
     };
@@ -347,7 +347,7 @@ fn a_user_sees_nothing_of_another_users_and_cannot_tell_whether_it_exists() {
         .json(&json!({ "all": true }))
         .send()
         .json();
-    assert_eq!(canceled, json!({ "tasks": [own["id"]], "more": false }));
+    assert_eq!(canceled, json!({ "tasks": [second["id"]], "more": false }));
     let taken = Request::new(address, "POST", "/api/v1/tasks")
         .token(&bob)
         .json(&json!({ "message": "Count.", "conversation": conversation }))
@@ -372,7 +372,7 @@ fn a_user_sees_nothing_of_another_users_and_cannot_tell_whether_it_exists() {
                 .send()
                 .json()
         ),
-        [own["id"].clone()]
+        [second["id"].clone()]
     );
     let unchanged = Request::new(address, "GET", &path_of(&task))
         .token(&ada)

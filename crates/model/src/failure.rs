@@ -166,6 +166,9 @@ impl ErrorType {
             "answer.not_allowed",
             "request.origin",
         ];
+        if code == "auth.keys_unavailable" {
+            return None;
+        }
         if REFUSED.contains(&code) || code.starts_with("auth.") {
             return Some(Self::UnauthorizedError);
         }
@@ -380,6 +383,7 @@ mod tests {
             ("auth.token_missing", Some(UnauthorizedError)),
             ("request.origin", Some(UnauthorizedError)),
             ("answer.not_allowed", Some(UnauthorizedError)),
+            ("auth.keys_unavailable", None),
             ("request.rate", None),
             ("engine.busy", None),
             ("store.unavailable", None),

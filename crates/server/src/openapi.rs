@@ -122,7 +122,7 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
     for (status, answers) in route.answers {
         let (media_type, schema) = match answers {
             Answers::Json(schema) => ("application/json", schema(generator)),
-            Answers::Events => ("text/event-stream", text_schema()),
+            Answers::Events => ("text/event-stream", events_schema()),
             Answers::Text(media_type) => (*media_type, text_schema()),
             // Not described further: any media type, any bytes.
             Answers::Binary => ("*/*", schemars::json_schema!({})),
@@ -143,6 +143,13 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
     });
     responses.insert("default".into(), problem);
     responses.into()
+}
+
+/// OpenAPI 3.1 has no schemas of single events.
+fn events_schema() -> schemars::Schema {
+    schemars::json_schema!({
+        "description": "Events, each with an `id`, the cursor after it, and `data` that is JSON; `live` events have no `id`",
+    })
 }
 
 fn text_schema() -> schemars::Schema {

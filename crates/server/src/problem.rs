@@ -24,7 +24,7 @@ pub(crate) struct ProblemDetails {
     /// Stable and greppable.
     code: String,
     /// The parts of the request that break a rule.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     problems: Vec<RequestProblem>,
 }
 
@@ -73,6 +73,11 @@ impl Problem {
     /// There is nothing here, or nothing that the caller may see.
     pub(crate) fn not_found(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, code, detail)
+    }
+
+    /// There is no such app, or none that the caller may use.
+    pub(crate) fn unknown_app() -> Self {
+        Self::not_found("registry.unknown_app", "there is no such app")
     }
 
     /// Says when to come back.
@@ -157,9 +162,7 @@ impl From<RuntimeError> for Problem {
         match error {
             RuntimeError::Invalid(invalid) => invalid.into(),
             RuntimeError::Engine(error) => error.into(),
-            RuntimeError::UnknownApp { .. } => {
-                Self::not_found("registry.unknown_app", "there is no such app")
-            }
+            RuntimeError::UnknownApp { .. } => Self::unknown_app(),
             RuntimeError::Stopped { .. } => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "service.stopping",

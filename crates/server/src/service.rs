@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use convoke::{Registry, Runtime};
+use convoke::{Registry, Runtime, UserRole};
 use futures::FutureExt;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::access::{Authenticator, Principal};
+use crate::audit;
 use crate::call::Call;
 use crate::config::{ServerConfig, ServerLimits};
 use crate::origin::{OriginPolicy, readable_by};
@@ -174,7 +175,7 @@ impl Service {
         let principal = match route.access {
             Access::Public => None,
             Access::Role(role) => {
-                let principal = self.0.authenticator.principal(&head.headers)?;
+                let principal = self.0.authenticator.principal(&head.headers).await?;
                 self.0.rate.check(principal.user)?;
                 if principal.role < role {
                     let detail = format!("this needs the role `{role}`");
@@ -184,22 +185,38 @@ impl Service {
                 Some(principal)
             }
         };
+        let principal = principal.unwrap_or_else(Principal::nobody);
+        let name = app.as_deref().or(self.root()).map(str::to_owned);
         let app = match route.scope {
+            // What spans all apps is not for who may use some of them.
+            Scope::Service if is_of_admins(route) && principal.apps.is_some() => {
+                let detail = "this needs a token or a key that is good for all apps";
+                return Err(Problem::new(StatusCode::FORBIDDEN, "auth.scope", detail));
+            }
             Scope::Service => None,
-            Scope::App => self.app(app.as_deref())?,
+            Scope::App => match &name {
+                // An app outside of the scope is like one that is not there.
+                Some(name) if !principal.may_use(name) => return Err(Problem::unknown_app()),
+                _ => self.app(app.as_deref())?,
+            },
         };
         let body = self.read(body).await?;
         let call = Call {
             app,
-            principal: principal.unwrap_or_else(Principal::nobody),
+            principal: principal.clone(),
             operated: route.operated,
-            parameters,
+            parameters: parameters.clone(),
             query: head.uri.query().unwrap_or_default().to_owned(),
             headers: head.headers,
             body,
             service: self,
         };
-        (route.handler)(call).await
+        let outcome = (route.handler)(call).await;
+        if route.audited {
+            let task = parameters.get("task");
+            audit::call(route, &principal, name.as_deref(), task, &outcome);
+        }
+        outcome
     }
 
     /// The app that a path names, or the one at the root.
@@ -233,6 +250,10 @@ impl Service {
                 Problem::bad_request("request.cut", "the body was cut off")
             })
     }
+}
+
+fn is_of_admins(route: &Route) -> bool {
+    route.access == Access::Role(UserRole::Admin)
 }
 
 /// Sent with every answer: no browser guesses types, frames answers, or sends addresses on.

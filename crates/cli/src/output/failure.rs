@@ -4,7 +4,7 @@ use convoke::RuntimeError;
 use convoke_engine::EngineError;
 use convoke_flow::FlowError;
 use convoke_model::{ErrorType, Invalid, split_cause};
-use convoke_server::{AccessError, ListenerError};
+use convoke_server::{AccessError, KeyError, ListenerError};
 use convoke_store::StoreError;
 use serde::Serialize;
 
@@ -135,6 +135,9 @@ fn code_of(error: &anyhow::Error) -> &'static str {
     }
     if let Some(access) = error.downcast_ref::<AccessError>() {
         return access.code();
+    }
+    if let Some(keys) = error.downcast_ref::<KeyError>() {
+        return keys.code();
     }
     if error.is::<BrokenSettings>() {
         return "server.settings";

@@ -29,9 +29,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let query = list_tasks::query_of(&call)?;
     // All apps share one store.
     let runtimes = call.service.registry().apps();
-    let runtime = runtimes
-        .first()
-        .ok_or_else(|| Problem::not_found("registry.unknown_app", "there is no app"))?;
+    let runtime = runtimes.first().ok_or_else(Problem::unknown_app)?;
     let page = runtime.tasks(Viewer::System, query).await?;
     Ok(list_tasks::reply(page))
 }

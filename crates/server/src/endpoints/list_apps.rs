@@ -19,7 +19,9 @@ pub(super) const ROUTE: Route = Route {
     handler: |call| {
         async move {
             let apps = call.service.registry().apps();
-            let apps = apps.iter().map(|runtime| resource(&runtime.app()));
+            let apps = apps.iter().map(|runtime| runtime.app());
+            let apps = apps.filter(|app| call.principal.may_use(app.config.name.as_str()));
+            let apps = apps.map(|app| resource(&app));
             Ok(Reply::json(&AppList {
                 apps: apps.collect(),
             }))
