@@ -420,3 +420,77 @@ fn operators_see_the_tasks_of_an_app_administrators_those_of_all_apps_and_users_
     let wrong_app = task.replace("/asking/", "/todo/");
     assert_eq!(ask("GET", &wrong_app, &operator, None).status, 404);
 }
+
+#[test]
+fn conversations_are_listed_in_pages_searched_read_and_deleted() {
+    let program = Program::new();
+    let serving = Serving::start(&program, &[&program.app()]);
+    let address = serving.address();
+    let list = "/api/v1/conversations";
+    let said = [
+        (1, "remind me to buy MILK"),
+        (2, "what's on my list?"),
+        (1, "mark milk as done"),
+        (3, "remind me to call Ädäm"),
+    ];
+    let id = |number: u8| format!("00000000-0000-4000-8000-00000000000{number}");
+    for (number, message) in said {
+        let body = json!({ "message": message, "conversation": id(number) });
+        assert_eq!(post(address, "/api/v1/tasks", &body).status, 201);
+    }
+    let ids = |list: &Value| -> Vec<String> {
+        let conversations = list["conversations"].as_array().unwrap().iter();
+        conversations
+            .map(|it| it["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let all = get(address, list).json();
+    assert_eq!(
+        (ids(&all), &all["next"]),
+        (vec![id(3), id(1), id(2)], &Value::Null)
+    );
+    let first = get(address, &format!("{list}?limit=2")).json();
+    assert_eq!(ids(&first), [id(3), id(1)]);
+    let rest = get(
+        address,
+        &format!("{list}?limit=2&cursor={}", first["next"].as_str().unwrap()),
+    )
+    .json();
+    assert_eq!((ids(&rest), &rest["next"]), (vec![id(2)], &Value::Null));
+    for (text, expected) in [
+        ("Milk", vec![id(1)]),
+        ("%C3%A4d%C3%A4M", vec![id(3)]),
+        ("%25", vec![]),
+        ("user", vec![]),
+    ] {
+        let found = get(address, &format!("{list}?text={text}")).json();
+        let listed = ids(&found);
+        assert!(
+            expected.iter().all(|id| listed.contains(id)),
+            "{text}: {found}"
+        );
+        assert!(!expected.is_empty() || listed.is_empty(), "{text}: {found}");
+    }
+    let one = format!("{list}/{}", id(1));
+    let read = get(address, &one).json();
+    assert_eq!(read["messages"].as_array().unwrap().len(), 4);
+    // While a task of it waits, it stays.
+    let later = json!({ "message": "show my tasks", "conversation": id(1), "not_before": "2100-01-01T00:00:00Z", "mode": "background" });
+    let waiting = post(address, "/api/v1/tasks", &later).json();
+    let delete = || Request::new(address, "DELETE", &one).send();
+    let refused = delete();
+    assert_eq!(
+        (refused.status, refused.json()["code"].clone()),
+        (409, json!("conversation.unfinished"))
+    );
+    let cancel = format!("{}/cancel", path_of(&waiting));
+    post(address, &cancel, &json!({}));
+    while get(address, &path_of(&waiting)).json()["state"] != "canceled" {
+        std::thread::yield_now();
+    }
+    assert_eq!(delete().status, 204);
+    assert_eq!(delete().status, 404);
+    assert_eq!(get(address, &one).status, 404);
+    assert_eq!(get(address, &path_of(&waiting)).status, 404);
+    assert_eq!(ids(&get(address, list).json()), [id(3), id(2)]);
+}

@@ -4,6 +4,7 @@
 
 mod builder;
 mod compare;
+mod conversations;
 mod edition_tools;
 mod editions;
 mod error;
@@ -23,6 +24,7 @@ mod wire;
 
 pub use builder::RuntimeBuilder;
 pub use compare::{Difference, differences};
+pub use conversations::{ConversationPage, MAX_CONVERSATIONS_PER_PAGE};
 pub use editions::{engine, engine_of_stored};
 pub use error::RuntimeError;
 pub use journal_views::{MAX_HISTORY_ENTRIES, MAX_TRACED_STEPS, StatePoint};
@@ -60,7 +62,8 @@ pub use convoke_model::{
     ToolCallFields, ToolCallStatus, Trace, UserId, UserRole,
 };
 pub use convoke_store::{
-    BlobInfo, BlobRange, ConversationRecord, Definition, PageCursor, Store, StoreError, Viewer,
+    BlobInfo, BlobRange, ConversationCursor, ConversationRecord, Definition, PageCursor, Store,
+    StoreError, Viewer,
 };
 
 // What the signatures speak of, and what the arguments of a tool are derived with.

@@ -120,14 +120,19 @@ fn path_schema(name: &str) -> Value {
 fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let mut responses = Map::new();
     for (status, answers) in route.answers {
+        let description = if *status < 400 { "Done" } else { "Not now" };
         let (media_type, schema) = match answers {
+            Answers::Nothing => {
+                let answer = json!({ "description": description });
+                responses.insert(status.to_string(), answer);
+                continue;
+            }
             Answers::Json(schema) => ("application/json", schema(generator)),
             Answers::Events => ("text/event-stream", events_schema()),
             Answers::Text(media_type) => (*media_type, text_schema()),
             // Not described further: any media type, any bytes.
             Answers::Binary => ("*/*", schemars::json_schema!({})),
         };
-        let description = if *status < 400 { "Done" } else { "Not now" };
         let content = json!({ media_type: { "schema": schema } });
         responses.insert(
             status.to_string(),

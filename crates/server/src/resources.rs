@@ -204,6 +204,8 @@ pub(crate) struct TaskReference {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ConversationList {
     pub(crate) conversations: Vec<ConversationResource>,
+    /// The `cursor` of the next page. `null` on the last one. A page of a search may have few and be followed by another.
+    pub(crate) next: Option<String>,
 }
 
 /// A conversation.

@@ -41,6 +41,8 @@ pub(crate) enum Answers {
     Text(&'static str),
     /// Any media type.
     Binary,
+    /// A status alone.
+    Nothing,
 }
 
 /// The form of an answer that is an error.

@@ -22,10 +22,10 @@ pub(super) const ROUTE: Route = Route {
     path: "/api/v1/conversations/{conversation}",
     name: "get_conversation",
     summary: "A conversation with its newest messages, oldest first",
-    query: &[query::<usize>(
-        "limit",
-        "Messages: 1 to 1,000; 50 by default",
-    )],
+    query: &[
+        query::<Uuid>("before", "Only messages before this task"),
+        query::<usize>("limit", "Messages: 1 to 1,000; 50 by default"),
+    ],
     answers: &[(200, Answers::Json(schema_of::<ConversationResource>))],
     handler: |call| read(call).boxed(),
     ..Route::OF_USERS

@@ -6,6 +6,7 @@ mod cancel_task;
 mod cancel_tasks;
 mod catalogue;
 mod chat;
+mod delete_conversation;
 mod fork_task;
 mod get_app;
 mod get_blob;
@@ -62,6 +63,7 @@ pub(crate) const TABLE: &[Route] = &[
     chat::ROUTE,
     list_conversations::ROUTE,
     get_conversation::ROUTE,
+    delete_conversation::ROUTE,
 ];
 
 /// The schema of a type, as a function for the table.

@@ -27,7 +27,7 @@ pub(super) const ROUTE: Route = Route {
         "after",
         "The id of the last event that was received, for clients that cannot send `Last-Event-ID`",
     )],
-    answers: &[(200, Answers::Events)],
+    answers: &[(200, Answers::Events), (204, Answers::Nothing)],
     handler: |call| events(call).boxed(),
     ..Route::OF_USERS
 };

@@ -13,6 +13,7 @@ use super::columns::{self, millis, word};
 use super::large_values::{self, LargeValue};
 use super::{archive, read};
 use crate::blob::INLINE_BYTES;
+use crate::conversation::Deletion;
 use crate::error::StoreError;
 use crate::journal::{Batch, Fence, LeaseAction, NewEntry, NewMessage, StatusUpdate};
 use crate::signal::{NewSignal, SignalReceipt};
@@ -645,6 +646,44 @@ pub(super) fn remove(connection: &Connection, tasks: &[Uuid]) -> Result<Vec<Uuid
         removed.push(*task);
     }
     Ok(removed)
+}
+
+/// Removes a conversation with its tasks and their children, if all have ended.
+pub(super) fn delete_conversation(
+    connection: &Connection,
+    viewer: &Viewer,
+    id: Uuid,
+) -> Result<Option<Deletion>, StoreError> {
+    let sql = format!("SELECT 1 FROM conversations WHERE {}", read::SEEN);
+    let is_seen = connection
+        .prepare_cached(&sql)?
+        .exists(read::seen_by(viewer, id))?;
+    if !is_seen {
+        return Ok(None);
+    }
+    let tasks = read::rows(
+        connection,
+        "WITH RECURSIVE all_tasks (id, completed_at) AS (\
+           SELECT id, completed_at FROM tasks WHERE conversation = ?1 \
+           UNION SELECT t.id, t.completed_at FROM tasks t JOIN all_tasks a ON t.parent = a.id) \
+         SELECT id, completed_at IS NULL FROM all_tasks",
+        [id.to_string()],
+        |row| {
+            Ok((
+                columns::id(&row.get::<_, String>(0)?)?,
+                row.get::<_, bool>(1)?,
+            ))
+        },
+    )?;
+    if tasks.iter().any(|(_, is_open)| *is_open) {
+        return Ok(Some(Deletion::Unfinished));
+    }
+    let tasks: Vec<Uuid> = tasks.into_iter().map(|(task, _)| task).collect();
+    remove(connection, &tasks)?;
+    connection
+        .prepare_cached("DELETE FROM conversations WHERE id = ?1")?
+        .execute([id.to_string()])?;
+    Ok(Some(Deletion::Deleted))
 }
 
 #[cfg(test)]
