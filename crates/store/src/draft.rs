@@ -7,6 +7,8 @@ use std::sync::Arc;
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Serialize, Serializer};
 
+use crate::journal;
+
 /// A piece of a growing part's text. While two states share it, it does not change: they are the same where their
 /// segments are.
 pub(crate) type Segment = Arc<String>;
@@ -53,8 +55,6 @@ thread_local! {
     static MODE: Cell<DraftMode> = const { Cell::new(DraftMode::No) };
     /// The segments of the parts so far.
     static SEGMENTS: RefCell<Vec<Vec<Segment>>> = const { RefCell::new(Vec::new()) };
-    /// Where texts are written before they get exactly the room that they need.
-    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl From<String> for Draft {
@@ -69,31 +69,10 @@ impl From<String> for Draft {
 impl Draft {
     /// Serialises a state, except for its growing parts. Where it is expected to have none, that costs the least.
     pub(crate) fn of(state: &impl Serialize, has_parts: bool) -> Self {
-        ROOM.with_borrow_mut(|room| {
-            let mut places = Vec::new();
-            let mut written = None;
-            if !has_parts {
-                room.clear();
-                MODE.set(DraftMode::Plain);
-                let plain = serde_json::to_writer(&mut *room, state);
-                written = (MODE.get() == DraftMode::Plain).then_some(plain);
-            }
-            let written = written.unwrap_or_else(|| {
-                room.clear();
-                MODE.set(DraftMode::Parts);
-                let (text, places) = (&mut *room, &mut places);
-                serde_json::to_writer(DraftWriter { text, places }, state)
-            });
-            MODE.set(DraftMode::No);
-            let segments = SEGMENTS.take();
-            match written {
-                Ok(()) => Self {
-                    text: String::from_utf8(room.clone()).unwrap_or_default(),
-                    parts: places.into_iter().zip(segments).collect(),
-                },
-                Err(error) => crate::journal::unwritable(&error).into(),
-            }
-        })
+        let plain = if has_parts { None } else { plain(state) };
+        let written = plain.map_or_else(|| with_parts(state), |written| written.map(Self::from));
+        MODE.set(DraftMode::No);
+        written.unwrap_or_else(|error| journal::unwritable(&error).into())
     }
 
     /// Bytes of the whole text.
@@ -124,6 +103,28 @@ impl Draft {
         whole.push_str(&self.text[copied..]);
         whole
     }
+}
+
+/// The text of a state without growing parts. `None`: it has some.
+fn plain(state: &impl Serialize) -> Option<serde_json::Result<String>> {
+    MODE.set(DraftMode::Plain);
+    let written = journal::write_text(state);
+    (MODE.get() == DraftMode::Plain).then_some(written)
+}
+
+fn with_parts(state: &impl Serialize) -> serde_json::Result<Draft> {
+    let (mut text, mut places) = (Vec::new(), Vec::new());
+    MODE.set(DraftMode::Parts);
+    let writer = DraftWriter {
+        text: &mut text,
+        places: &mut places,
+    };
+    let written = serde_json::to_writer(writer, state);
+    let segments = SEGMENTS.take();
+    written.map(|()| Draft {
+        text: String::from_utf8(text).unwrap_or_default(),
+        parts: places.into_iter().zip(segments).collect(),
+    })
 }
 
 /// Whether a growing part is to be written by [`write_part`].

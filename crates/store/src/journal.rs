@@ -11,6 +11,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::blob::INLINE_BYTES;
+use crate::json_text;
 use crate::state::StateText;
 
 /// The precondition of an append: the claim's epoch and the last sequence that the worker knows.
@@ -100,17 +101,20 @@ impl NewMessage {
 
 thread_local! {
     /// Reused buffer for serialization, so that results are allocated at their exact size.
-    static DRAFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static DRAFT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// A value as JSON text. Serializing our own types cannot fail; if it does, the text contains the error.
 pub fn text_of(value: &impl Serialize) -> String {
+    write_text(value).unwrap_or_else(|error| unwritable(&error))
+}
+
+/// A value as JSON text, of exactly the size that it needs.
+pub(crate) fn write_text(value: &impl Serialize) -> serde_json::Result<String> {
     DRAFT.with_borrow_mut(|draft| {
         draft.clear();
-        match serde_json::to_writer(&mut *draft, value) {
-            Ok(()) => String::from_utf8(draft.clone()).unwrap_or_default(),
-            Err(error) => unwritable(&error),
-        }
+        json_text::write(draft, value)?;
+        Ok(draft.as_str().to_owned())
     })
 }
 

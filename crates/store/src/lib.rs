@@ -33,6 +33,7 @@ mod draft;
 mod error;
 mod growing;
 mod journal;
+mod json_text;
 mod memory;
 mod page;
 mod signal;

@@ -35,6 +35,7 @@ TOOLS = [
     tool("ask", readOnlyHint=True),
     tool("poll", readOnlyHint=True),
     tool("fail", readOnlyHint=True),
+    tool("break", readOnlyHint=True),
     tool("die", readOnlyHint=True),
     tool("order", readOnlyHint=False, idempotentHint=False, destructiveHint=True),
     tool("refuse", readOnlyHint=False, idempotentHint=False),
@@ -86,6 +87,9 @@ def answer(message, header=None):
         }
     elif method == "tools/list":
         result = {"tools": TOOLS}
+    elif method == "tools/call" and params["name"] == "break":
+        error = {"code": -32603, "message": "out of order"}
+        return {"jsonrpc": "2.0", "id": message["id"], "error": error}
     elif method == "tools/call":
         told = call(params["name"], params.get("arguments", {}), params.get("_meta", {}))
         failed = params["name"] in ("fail", "refuse")
