@@ -10,6 +10,7 @@ use clap_complete::Shell;
 use convoke_model::{Channel, TaskState, ToolMode, UserRole};
 
 use crate::commands::tasks::ImportLimits;
+use crate::log::LogFormat;
 use crate::times::{parse_delay, parse_duration};
 
 /// Runs assistants described in a folder of YAML. Every step is journaled: kill it anywhere, and it
@@ -24,6 +25,17 @@ pub(crate) struct Cli {
     /// Say more about what happens; twice and thrice for yet more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    /// The form of the log, which goes to standard error
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        env = "CONVOKE_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value_t
+    )]
+    pub(crate) log_format: LogFormat,
 
     #[command(subcommand)]
     pub(crate) command: Command,
