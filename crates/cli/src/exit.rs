@@ -104,7 +104,11 @@ impl Exit {
             )
             || matches!(
                 store,
-                Some(StoreError::ForeignConversation { .. } | StoreError::KeyReused { .. })
+                Some(
+                    StoreError::ForeignConversation { .. }
+                        | StoreError::ConversationBusy { .. }
+                        | StoreError::KeyReused { .. }
+                )
             )
         {
             Self::Usage

@@ -494,3 +494,52 @@ fn conversations_are_listed_in_pages_searched_read_and_deleted() {
     assert_eq!(get(address, &path_of(&waiting)).status, 404);
     assert_eq!(ids(&get(address, list).json()), [id(3), id(2)]);
 }
+
+#[test]
+fn a_message_while_another_is_worked_on_waits_is_refused_or_interrupts() {
+    let program = Program::new();
+    // Its model never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}/v1", silent.local_addr().unwrap());
+    let app = program.agent_app(&json!({ "llm_config": { "endpoint": endpoint, "model": "m" } }));
+    let serving = Serving::start(&program, &[&app]);
+    let address = serving.address();
+    let conversation = "00000000-0000-4000-8000-00000000c0de";
+    let submit = |while_busy: &str, key: &str| {
+        let body = json!({ "message": "Think.", "conversation": conversation, "mode": "background", "while_busy": while_busy });
+        let request = Request::new(address, "POST", "/api/v1/tasks").header("idempotency-key", key);
+        request.json(&body).send()
+    };
+    let state = |task: &Value| get(address, &path_of(task)).json()["state"].clone();
+    let until = |task: &Value, expected: &str| {
+        while state(task) != expected {
+            std::thread::yield_now();
+        }
+    };
+    let first = submit("reject", "one").json();
+    until(&first, "working");
+    let refused = submit("reject", "two");
+    assert_eq!(
+        (refused.status, refused.json()["code"].clone()),
+        (409, json!("store.conversation_busy"))
+    );
+    let queued = submit("enqueue", "three").json();
+    assert_eq!(state(&queued), "submitted");
+    // The same key gives the first task, busy or not.
+    assert_eq!(submit("reject", "one").json()["id"], first["id"]);
+    let other = json!({ "message": "Think.", "mode": "background", "while_busy": "interrupt" });
+    let elsewhere = post(address, "/api/v1/tasks", &other).json();
+    let newest = submit("interrupt", "four").json();
+    until(&first, "canceled");
+    until(&queued, "canceled");
+    until(&newest, "working");
+    // Sent again, it does not interrupt itself.
+    assert_eq!(submit("interrupt", "four").json()["id"], newest["id"]);
+    until(&elsewhere, "working");
+    assert_eq!(state(&newest), "working");
+    let unknown = submit("explode", "five");
+    assert_eq!(
+        (unknown.status, unknown.json()["code"].clone()),
+        (400, json!("request.body"))
+    );
+}

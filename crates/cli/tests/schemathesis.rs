@@ -14,9 +14,10 @@ use std::process::Command;
 use program::{Program, Serving, text};
 use serde_json::{Value, json};
 
-/// What is checked: no error of the service itself, and no status, media type or body that the document does not have.
+/// What is checked: no error of the service itself, no status, media type, body or method that the document does not have,
+/// and nothing without the token that the document asks for.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,\
-                      response_schema_conformance";
+                      response_schema_conformance,unsupported_method,allow_header_conformance,ignored_auth,use_after_free";
 
 /// Requests per endpoint and phase.
 const EXAMPLES: &str = "8";
@@ -54,7 +55,7 @@ fn try_all(program: &Program, auth: &Value, headers: &[&str]) {
             "--request-timeout",
             "30",
             "--workers",
-            "2",
+            "1",
             "--no-color",
         ])
         .args([

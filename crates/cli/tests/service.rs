@@ -259,6 +259,44 @@ fn only_verified_tokens_are_accepted() {
     assert_eq!(get(address, "/healthz").status, 200);
 }
 
+/// Tries another user's ids in queries and bodies. Gives a task of the user who tried.
+fn reaches_nothing_by_ids_outside_of_the_path(address: &str, bob: &str, task: &Value) -> Value {
+    let absent = "00000000-0000-4000-8000-000000000000";
+    let second = Request::new(address, "POST", "/api/v1/tasks")
+        .token(bob)
+        .json(&json!({ "message": "Count." }))
+        .send()
+        .json();
+    let foreign = task["id"].as_str().unwrap();
+    let diff = |id: &str| {
+        let path = format!("{}/diff?with={id}", path_of(&second));
+        let answer = Request::new(address, "GET", &path).token(bob).send();
+        (answer.status, answer.json())
+    };
+    assert_eq!(diff(foreign), diff(absent));
+    assert_eq!(diff(foreign).0, 404);
+    let listed = |query: String| {
+        let path = format!("/api/v1/tasks?{query}");
+        let answer = Request::new(address, "GET", &path).token(bob).send();
+        answer.json()["tasks"].clone()
+    };
+    let owner = task["user"].as_str().unwrap();
+    for filter in [
+        format!("user={owner}"),
+        format!("conversation={}", task["conversation"].as_str().unwrap()),
+        format!("parent={foreign}"),
+    ] {
+        assert_eq!(listed(filter.clone()), json!([]), "{filter}");
+    }
+    let canceled = Request::new(address, "POST", "/api/v1/tasks/cancel")
+        .token(bob)
+        .json(&json!({ "all": true }))
+        .send()
+        .json();
+    assert_eq!(canceled, json!({ "tasks": [second["id"]], "more": false }));
+    second
+}
+
 #[test]
 fn a_user_sees_nothing_of_another_users_and_cannot_tell_whether_it_exists() {
     let program = Program::new();
@@ -315,39 +353,7 @@ fn a_user_sees_nothing_of_another_users_and_cannot_tell_whether_it_exists() {
         tried.insert(route.name);
     }
     assert!(tried.len() >= 12, "{tried:?}");
-    // What is named elsewhere than in the path.
-    let second = Request::new(address, "POST", "/api/v1/tasks")
-        .token(&bob)
-        .json(&json!({ "message": "Count." }))
-        .send()
-        .json();
-    let foreign = task["id"].as_str().unwrap();
-    let diff = |id: &str| {
-        let path = format!("{}/diff?with={id}", path_of(&second));
-        let answer = Request::new(address, "GET", &path).token(&bob).send();
-        (answer.status, answer.json())
-    };
-    assert_eq!(diff(foreign), diff(absent));
-    assert_eq!(diff(foreign).0, 404);
-    let listed = |query: String| {
-        let path = format!("/api/v1/tasks?{query}");
-        let answer = Request::new(address, "GET", &path).token(&bob).send();
-        answer.json()["tasks"].clone()
-    };
-    let owner = task["user"].as_str().unwrap();
-    for filter in [
-        format!("user={owner}"),
-        format!("conversation={conversation}"),
-        format!("parent={foreign}"),
-    ] {
-        assert_eq!(listed(filter.clone()), json!([]), "{filter}");
-    }
-    let canceled = Request::new(address, "POST", "/api/v1/tasks/cancel")
-        .token(&bob)
-        .json(&json!({ "all": true }))
-        .send()
-        .json();
-    assert_eq!(canceled, json!({ "tasks": [second["id"]], "more": false }));
+    let second = reaches_nothing_by_ids_outside_of_the_path(address, &bob, &task);
     let taken = Request::new(address, "POST", "/api/v1/tasks")
         .token(&bob)
         .json(&json!({ "message": "Count.", "conversation": conversation }))

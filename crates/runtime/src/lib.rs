@@ -52,7 +52,7 @@ pub use convoke_flow::toolbox::{RustTool, ToolContext, ToolEffect, ToolError};
 pub use convoke_flow::{
     Assistant, Attachment, DecisionCandidate, FlowError, FollowedTask, IncomingRequest,
     MAX_ANSWER_BYTES, MAX_HISTORY_BYTES, MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS, MAX_TAGS,
-    TaskEvent, TaskEventKind, TaskUpdate,
+    TaskEvent, TaskEventKind, TaskUpdate, WhileBusy,
 };
 pub use convoke_llm::Options as ModelOptions;
 pub use convoke_mcp::{StartFailure, ToolServers};

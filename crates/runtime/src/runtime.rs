@@ -168,6 +168,11 @@ impl Runtime {
     /// Says something to the app and waits until the task has ended or waits for a person.
     pub async fn ask(&self, incoming: IncomingRequest) -> Result<TaskOutcome, RuntimeError> {
         self.check_accepting()?;
+        if incoming.interrupts().is_some() {
+            let user = incoming.user();
+            let task = self.submit(incoming).await?;
+            return self.wait(user, task).await;
+        }
         let CurrentEdition { app, engine } = self.current();
         let request = receive(incoming, &app.config.limits, self.clock().now())?;
         Ok(engine.run(request).await?)
@@ -177,8 +182,14 @@ impl Runtime {
     pub async fn submit(&self, incoming: IncomingRequest) -> Result<Uuid, RuntimeError> {
         self.check_accepting()?;
         let CurrentEdition { app, engine } = self.current();
+        let interrupted = incoming.interrupts();
         let request = receive(incoming, &app.config.limits, self.clock().now())?;
-        Ok(engine.submit(request).await?.id())
+        let owner = request.owner;
+        let task = engine.submit(request).await?.id();
+        if let Some(conversation) = interrupted {
+            self.cancel_before(owner.into(), conversation, task).await?;
+        }
+        Ok(task)
     }
 
     /// What the app says to a user whose request was refused with this code, the [`code`](RuntimeError::code) of the

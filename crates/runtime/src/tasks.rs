@@ -24,6 +24,9 @@ pub const DEFAULT_TASKS_PER_PAGE: usize = 50;
 /// Tasks that one page of a list may have.
 pub const MAX_TASKS_PER_PAGE: usize = 1_000;
 
+/// Why a task is cancelled that a newer message interrupts.
+const INTERRUPTED: &str = "interrupted by a newer message";
+
 /// A task without its messages.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -422,6 +425,41 @@ impl Runtime {
             }
         }
         Ok(canceled)
+    }
+
+    /// Cancels the tasks of a conversation that are at work or ready to and came before a task. The same request submitted
+    /// again cancels no more than that.
+    pub(crate) async fn cancel_before(
+        &self,
+        user: UserId,
+        conversation: Uuid,
+        task: Uuid,
+    ) -> Result<(), RuntimeError> {
+        let viewer = self.viewer(user);
+        let newest = self.owned(user, task).await?;
+        let filter = Filter {
+            states: vec![TaskState::Submitted, TaskState::Working],
+            conversation: Some(conversation),
+            ..Filter::default()
+        };
+        let page = Page {
+            after: None,
+            limit: MAX_TASKS_PER_PAGE,
+        };
+        let now = self.store().now().await?;
+        let found = self.store().query(&viewer, filter, page).await?.tasks;
+        let is_due = |it: &TaskSummary| it.ready_at.is_some_and(|ready| ready <= now);
+        let earlier = found
+            .iter()
+            .filter(|it| it.ordinal < newest.ordinal && (it.worker.is_some() || is_due(it)));
+        for earlier in earlier {
+            let reason = Some(INTERRUPTED);
+            match self.engine().cancel(&viewer, earlier.id, reason).await {
+                Ok(()) | Err(EngineError::Refused { .. } | EngineError::UnknownTask(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     fn check_reason(&self, reason: Option<&str>) -> Result<(), Invalid> {

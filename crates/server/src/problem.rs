@@ -202,6 +202,11 @@ impl From<StoreError> for Problem {
             StoreError::ForeignConversation { .. } => {
                 Self::not_found(code, "there is no such conversation")
             }
+            StoreError::ConversationBusy { .. } => Self::new(
+                StatusCode::CONFLICT,
+                code,
+                "an earlier request of the conversation is worked on; ask again later",
+            ),
             StoreError::KeyReused { .. } => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 code,

@@ -1,6 +1,6 @@
 //! What the service sends and takes, beside the types of the model.
 
-use convoke::{ConversationRecord, Question, TaskInfo, TaskView};
+use convoke::{ConversationRecord, Question, TaskInfo, TaskView, WhileBusy};
 use convoke_model::{Answer, Channel, Message, TaskState, UserId};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -115,6 +115,7 @@ impl From<Question> for QuestionResource {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewTask {
     /// What the user says.
+    #[schemars(length(min = 1))]
     pub(crate) message: String,
     /// The conversation that it belongs to. The first request with an id begins it.
     #[serde(default)]
@@ -128,6 +129,9 @@ pub(crate) struct NewTask {
     /// Begins the task at this time, instead of `delay_ms`.
     #[serde(default)]
     pub(crate) not_before: Option<Timestamp>,
+    /// What becomes of it while an earlier request of its conversation is worked on.
+    #[serde(default)]
+    pub(crate) while_busy: WhileBusy,
     /// Words to find it by, and for the retention policy.
     #[serde(default)]
     pub(crate) tags: Vec<String>,

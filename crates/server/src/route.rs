@@ -139,6 +139,10 @@ pub fn routes() -> &'static [Route] {
 pub(crate) struct PathParameters(Vec<(&'static str, String)>);
 
 impl PathParameters {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| value.as_str())
@@ -167,27 +171,26 @@ pub(crate) fn find(method: &Method, path: &str) -> Found {
         Some((app, rest)) => (Some(app), rest),
         None => (None, path.strip_prefix('/').unwrap_or(path)),
     };
-    let mut methods = Vec::new();
-    for route in routes() {
-        if app.is_some() && route.scope == Scope::Service {
-            continue;
-        }
-        let Some(parameters) = matches(route.path, rest) else {
-            continue;
-        };
-        if route.method == method {
-            return Found::Route {
-                route,
-                app: app.map(Into::into),
-                parameters,
-            };
-        }
-        methods.push(route.method);
+    let reachable = routes().iter();
+    let reachable = reachable.filter(|route| app.is_none() || route.scope == Scope::App);
+    let mut matching: Vec<_> = reachable
+        .filter_map(|route| Some((route, matches(route.path, rest)?)))
+        .collect();
+    // A path that is written out is not one with a parameter, whatever the method.
+    if matching.iter().any(|(_, parameters)| parameters.is_empty()) {
+        matching.retain(|(_, parameters)| parameters.is_empty());
     }
-    if methods.is_empty() {
-        return Found::Nothing;
+    let methods: Vec<_> = matching.iter().map(|(route, _)| route.method).collect();
+    let mut matching = matching.into_iter();
+    match matching.find(|(route, _)| route.method == method) {
+        Some((route, parameters)) => Found::Route {
+            route,
+            app: app.map(Into::into),
+            parameters,
+        },
+        None if methods.is_empty() => Found::Nothing,
+        None => Found::OtherMethods(methods),
     }
-    Found::OtherMethods(methods)
 }
 
 fn matches(template: &'static str, path: &str) -> Option<PathParameters> {
@@ -254,5 +257,9 @@ mod tests {
             panic!("the path exists")
         };
         assert_eq!(methods, [&Method::POST, &Method::GET]);
+        let Found::OtherMethods(methods) = find(&Method::GET, "/api/v1/tasks/cancel") else {
+            panic!("it is no task")
+        };
+        assert_eq!(methods, [&Method::POST]);
     }
 }

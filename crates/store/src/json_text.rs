@@ -79,10 +79,19 @@ impl Items<'_> {
 
 /// Appends a string, with quotes.
 fn string(text: &mut String, value: &str) {
-    text.reserve(value.len() + 2);
     text.push('"');
+    if has_escaped(value.as_bytes()) {
+        escape_all(text, value);
+    } else {
+        text.push_str(value);
+    }
+    text.push('"');
+}
+
+/// Appends the content of a string in which something is escaped.
+fn escape_all(text: &mut String, value: &str) {
     let mut rest = value;
-    while let Some(place) = escaped_place(rest.as_bytes()) {
+    while let Some(place) = rest.bytes().position(is_escaped) {
         // A byte that is escaped is a character of its own.
         let (before, after) = rest.split_at(place);
         let mut characters = after.chars();
@@ -93,7 +102,6 @@ fn string(text: &mut String, value: &str) {
         rest = characters.as_str();
     }
     text.push_str(rest);
-    text.push('"');
 }
 
 fn escape(text: &mut String, character: char) {
@@ -120,25 +128,26 @@ fn escape(text: &mut String, character: char) {
     text.push(short);
 }
 
-/// The place of the first byte that JSON escapes.
-fn escaped_place(bytes: &[u8]) -> Option<usize> {
-    let is_escaped = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    let (words, rest) = bytes.as_chunks::<8>();
-    match words.iter().position(|word| has_escaped(*word)) {
-        Some(word) => {
-            let place = words[word].iter().position(is_escaped)?;
-            Some(word * 8 + place)
-        }
-        None => {
-            let place = rest.iter().position(is_escaped)?;
-            Some(words.len() * 8 + place)
-        }
+fn is_escaped(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// Whether a byte is escaped. The last word overlaps the one before it, so that only the shortest texts are looked at byte
+/// by byte.
+fn has_escaped(bytes: &[u8]) -> bool {
+    if let Some(last) = bytes.last_chunk() {
+        let (words, _) = bytes.as_chunks();
+        return words.iter().any(|word| word_has_escaped(*word)) || word_has_escaped(*last);
     }
+    if let (Some([a, b, c, d]), Some([e, f, g, h])) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return word_has_escaped([*a, *b, *c, *d, *e, *f, *g, *h]);
+    }
+    bytes.iter().any(|byte| is_escaped(*byte))
 }
 
 /// Whether one of eight bytes is escaped. The highest bit of a byte of each term is set only if that byte, or one below
 /// it that it borrowed from, is below the subtrahend.
-fn has_escaped(bytes: [u8; 8]) -> bool {
+fn word_has_escaped(bytes: [u8; 8]) -> bool {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
     let word = u64::from_le_bytes(bytes);

@@ -405,7 +405,13 @@ impl Inner {
         }
         if let Some(id) = task.conversation {
             let new = Conversation::new(task.owner, &task.app, task.channel, now);
-            self.own_conversation(id, new)?.updated_at = now;
+            self.own_conversation(id, new)?;
+            if task.refused_if_busy && self.is_busy(id, now) {
+                return Err(StoreError::ConversationBusy { conversation: id });
+            }
+            if let Some(conversation) = self.conversations.get_mut(&id) {
+                conversation.updated_at = now;
+            }
         }
         self.submitted += 1;
         let ordinal = self.submitted;

@@ -4,7 +4,7 @@ use futures::FutureExt;
 use http::Method;
 use uuid::Uuid;
 
-use super::{query, schema_of};
+use super::{limit, query, schema_of};
 use crate::call::{Call, unknown_conversation};
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -24,7 +24,7 @@ pub(super) const ROUTE: Route = Route {
     summary: "A conversation with its newest messages, oldest first",
     query: &[
         query::<Uuid>("before", "Only messages before this task"),
-        query::<usize>("limit", "Messages: 1 to 1,000; 50 by default"),
+        limit::<MAX_MESSAGES>("Messages; 50 by default"),
     ],
     answers: &[(200, Answers::Json(schema_of::<ConversationResource>))],
     handler: |call| read(call).boxed(),

@@ -4,7 +4,7 @@ use convoke::{ConversationCursor, MAX_CONVERSATIONS_PER_PAGE};
 use futures::FutureExt;
 use http::Method;
 
-use super::{query, schema_of};
+use super::{limit, query, schema_of};
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -24,7 +24,7 @@ pub(super) const ROUTE: Route = Route {
             "text",
             "Only those in which a message has this text, in whatever case",
         ),
-        query::<usize>("limit", "Conversations per page: 1 to 1,000; 50 by default"),
+        limit::<MAX_CONVERSATIONS_PER_PAGE>("Conversations per page; 50 by default"),
         query::<String>("cursor", "`next` of the page before"),
     ],
     answers: &[(200, Answers::Json(schema_of::<ConversationList>))],

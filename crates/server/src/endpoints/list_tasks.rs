@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{query, schema_of};
+use super::{limit, query, schema_of};
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -21,7 +21,7 @@ pub(super) const FILTERS: &[QueryParameter] = &[
     query::<Uuid>("conversation", "Of this conversation"),
     query::<Uuid>("parent", "Parts of this task"),
     query::<String>("tag", "With this tag"),
-    query::<usize>("limit", "Tasks per page: 1 to 1,000; 50 by default"),
+    limit::<MAX_TASKS_PER_PAGE>("Tasks per page; 50 by default"),
     query::<String>("cursor", "`next` of the page before"),
 ];
 

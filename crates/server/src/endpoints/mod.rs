@@ -28,7 +28,7 @@ mod task_state;
 mod task_trace;
 mod workflows;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::route::{QueryParameter, Route};
 
@@ -77,6 +77,15 @@ const fn query<T: JsonSchema>(name: &'static str, description: &'static str) -> 
     QueryParameter {
         name,
         schema: schema_of::<T>,
+        description,
+    }
+}
+
+/// How much a page has, at most `MOST`.
+const fn limit<const MOST: usize>(description: &'static str) -> QueryParameter {
+    QueryParameter {
+        name: "limit",
+        schema: |_| json_schema!({ "type": "integer", "minimum": 1, "maximum": MOST }),
         description,
     }
 }

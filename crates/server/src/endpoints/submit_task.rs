@@ -56,6 +56,7 @@ async fn submit(call: Call) -> Result<Reply, Problem> {
     let mut request = incoming(&call, task.message)?
         .tags(task.tags)
         .keep_days(task.keep_days)
+        .while_busy(task.while_busy)
         .not_before(delay);
     if let Some(conversation) = task.conversation {
         request = request.conversation(conversation);

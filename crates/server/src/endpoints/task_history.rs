@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{query, schema_of};
+use super::{limit, query, schema_of};
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -25,7 +25,7 @@ pub(super) const ROUTE: Route = Route {
     operated: true,
     query: &[
         query::<u64>("after", "Only entries after this one"),
-        query::<usize>("limit", "Entries per page: 1 to 500; 100 by default"),
+        limit::<MAX_HISTORY_ENTRIES>("Entries per page; 100 by default"),
     ],
     answers: &[(200, Answers::Json(schema_of::<History>))],
     handler: |call| read(call).boxed(),

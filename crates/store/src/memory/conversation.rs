@@ -94,6 +94,17 @@ impl Inner {
         }))
     }
 
+    /// Whether a task of a conversation runs, or is ready to.
+    pub(super) fn is_busy(&self, id: Uuid, now: Timestamp) -> bool {
+        let conversation = self.conversations.get(&id);
+        let open = conversation.into_iter().flat_map(|found| &found.open);
+        let mut open = open.filter_map(|ordinal| self.tasks.get(ordinal));
+        open.any(|stored| {
+            let record = &stored.record;
+            record.worker.is_some() || record.ready_at.is_some_and(|ready| ready <= now)
+        })
+    }
+
     pub(super) fn delete_conversation(
         &mut self,
         viewer: &Viewer,

@@ -49,7 +49,7 @@ pub(super) fn submit(
     }
     let mut lease = task.hold.as_ref().filter(|_| task.not_before.is_none());
     if let Some(conversation) = task.conversation {
-        touch_conversation(connection, conversation, task, millis(now))?;
+        touch_conversation(connection, conversation, task, now)?;
         if is_busy(connection, conversation, now)? {
             lease = None;
         }
@@ -139,12 +139,13 @@ fn is_busy(
         .exists(params![conversation.to_string(), millis(now)])?)
 }
 
-/// Creates a conversation with its first task. Fails if it belongs to another owner or app.
+/// Creates a conversation with its first task. Fails if it belongs to another owner or app, and if it is busy and the task is
+/// refused then.
 fn touch_conversation(
     connection: &Connection,
     conversation: Uuid,
     task: &NewTask,
-    now: i64,
+    now: Timestamp,
 ) -> Result<(), StoreError> {
     let known: Option<bool> = connection
         .prepare_cached("SELECT owner = ?2 AND app = ?3 FROM conversations WHERE id = ?1")?
@@ -163,12 +164,15 @@ fn touch_conversation(
                 conversation.to_string(),
                 task.owner.to_string(),
                 word(&task.channel)?,
-                now,
+                millis(now),
                 task.app
             ])?,
+        Some(true) if task.refused_if_busy && is_busy(connection, conversation, now)? => {
+            return Err(StoreError::ConversationBusy { conversation });
+        }
         Some(true) => connection
             .prepare_cached("UPDATE conversations SET updated_at = ?2 WHERE id = ?1")?
-            .execute(params![conversation.to_string(), now])?,
+            .execute(params![conversation.to_string(), millis(now)])?,
         Some(false) => return Err(StoreError::ForeignConversation { conversation }),
     };
     Ok(())

@@ -394,3 +394,44 @@ pub(crate) async fn a_conversation_is_deleted_once_all_its_tasks_have_ended(worl
         .await;
     assert_eq!(read.unwrap(), None);
 }
+
+pub(crate) async fn a_task_is_refused_while_its_conversation_is_busy_if_it_asks_for_that(
+    world: &World,
+) {
+    let refusing = |id| NewTask {
+        refused_if_busy: true,
+        ..in_conversation(world, id)
+    };
+    let busy = Err(StoreError::ConversationBusy {
+        conversation: CONVERSATION,
+    });
+    let keyed = NewTask {
+        key: Some("k".into()),
+        ..refusing(1)
+    };
+    world.submit(keyed.clone()).await;
+    // Ready, and then at work.
+    assert_eq!(world.store.submit(refusing(2)).await, busy);
+    let held = world.claim_one("w").await;
+    assert_eq!(world.store.submit(refusing(2)).await, busy);
+    let again = NewTask {
+        id: Uuid::from_u128(9),
+        ..keyed
+    };
+    let first = Ok(Submission::Existing(Uuid::from_u128(1)));
+    assert_eq!(world.store.submit(again).await, first);
+    // Whoever it does not belong to is not told that it is busy.
+    let foreign = NewTask {
+        owner: BEN,
+        ..refusing(2)
+    };
+    let unknown = Err(StoreError::ForeignConversation {
+        conversation: CONVERSATION,
+    });
+    assert_eq!(world.store.submit(foreign).await, unknown);
+    // A task that waits for a person is not at work.
+    wait_for_person(world, &held).await;
+    world.submit(refusing(3)).await;
+    let only = world.claim("w", 9).await;
+    assert_eq!(ids(&only), [3]);
+}
