@@ -18,6 +18,12 @@ pub enum StoreError {
         /// The conversation.
         conversation: Uuid,
     },
+    /// A task of the conversation runs or is ready to, and the new one was to be refused then.
+    #[error("a task of the conversation {conversation} is at work")]
+    ConversationBusy {
+        /// The conversation.
+        conversation: Uuid,
+    },
     /// Another task with this id exists.
     #[error("task id {task} is already taken")]
     IdTaken {
@@ -75,6 +81,7 @@ impl StoreError {
         match self {
             Self::Fenced { .. } => "store.fenced",
             Self::ForeignConversation { .. } => "store.conversation_not_found",
+            Self::ConversationBusy { .. } => "store.conversation_busy",
             Self::IdTaken { .. } => "store.id_taken",
             Self::TooNew { .. } => "store.too_new",
             Self::BlobTooLarge { .. } => "store.blob_too_large",
