@@ -32,6 +32,7 @@ mod performer;
 mod pointing;
 mod receive;
 mod reference;
+mod referring;
 mod refusal;
 mod request_history;
 mod retry_budget;

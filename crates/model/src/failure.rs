@@ -271,6 +271,8 @@ failure_codes! {
     WorkflowCondition = "workflow.condition",
     /// A dispatch node has a target that the app has not.
     WorkflowDispatch = "workflow.dispatch",
+    /// A workflow was started without one of its inputs.
+    WorkflowInput = "workflow.input",
     /// The list of a `map` is none, or too long.
     WorkflowMap = "workflow.map",
     /// A workflow would make more calls than it may.

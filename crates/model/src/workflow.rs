@@ -35,6 +35,9 @@ pub struct WorkflowFields {
     /// Nodes before which a person may intervene.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<Name>,
+    /// Fields of the state that whoever starts the workflow must give: a skill, or another workflow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Name>,
     /// How fields of the state take in new values; other fields are replaced.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub state: BTreeMap<String, Reducer>,
@@ -458,6 +461,7 @@ mod tests {
                 .collect(),
             entry_point: name("a"),
             checkpoints: Vec::new(),
+            inputs: Vec::new(),
             state: BTreeMap::new(),
             answer: None,
             max_iterations: 50,

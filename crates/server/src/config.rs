@@ -169,6 +169,8 @@ pub struct ServerLimits {
     pub requests_per_minute: u32,
     /// Requests that a user may make at once beyond the average.
     pub request_burst: u32,
+    /// Combinations of labels that a metric may have. What goes beyond is counted under `_OTHER`.
+    pub metric_series: u32,
     /// Seconds that stopping waits for answers on their way.
     pub shutdown_seconds: u32,
 }
@@ -185,6 +187,7 @@ impl Default for ServerLimits {
             probe_seconds: 60,
             requests_per_minute: 1_200,
             request_burst: 200,
+            metric_series: 1_000,
             shutdown_seconds: 10,
         }
     }
@@ -230,6 +233,7 @@ fn check_limits(limits: &ServerLimits, report: &mut Report) {
         ("probe_seconds", limits.probe_seconds),
         ("requests_per_minute", limits.requests_per_minute),
         ("request_burst", limits.request_burst),
+        ("metric_series", limits.metric_series),
     ];
     for (name, value) in positive {
         report.require(

@@ -10,6 +10,7 @@ mod call;
 mod config;
 mod endpoints;
 mod listener;
+mod metrics;
 mod openapi;
 mod origin;
 mod outgoing;

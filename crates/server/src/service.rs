@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use convoke::{Registry, Runtime, UserRole};
+use convoke_telemetry::metrics::HTTP_REQUEST_DURATION;
 use futures::FutureExt;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -17,11 +18,12 @@ use crate::access::{Authenticator, Principal};
 use crate::audit;
 use crate::call::Call;
 use crate::config::{ServerConfig, ServerLimits};
+use crate::metrics::MetricCollector;
 use crate::origin::{OriginPolicy, readable_by};
 use crate::problem::Problem;
 use crate::rate::RequestRate;
 use crate::reply::{Body, Reply};
-use crate::route::{Access, Errors, Found, PathParameters, Route, Scope, find};
+use crate::route::{Access, Errors, Found, PathParameters, Route, Scope, find, routes};
 
 /// The service over the apps of a registry. Clones share everything.
 #[derive(Debug, Clone)]
@@ -35,6 +37,8 @@ struct Parts {
     authenticator: Authenticator,
     origins: OriginPolicy,
     rate: RequestRate,
+    /// `None`: the program that runs the service collects its metrics itself.
+    metrics: Option<MetricCollector>,
     /// Set once the service takes no further work.
     stopping: CancellationToken,
 }
@@ -58,6 +62,7 @@ impl Service {
             authenticator,
             origins: OriginPolicy::new(config, address),
             rate: RequestRate::new(&config.limits),
+            metrics: MetricCollector::of_process(config.limits.metric_series),
             stopping: CancellationToken::new(),
             registry,
         }))
@@ -78,6 +83,10 @@ impl Service {
 
     pub(crate) fn requires_token(&self) -> bool {
         self.0.authenticator.is_required()
+    }
+
+    pub(crate) fn metrics(&self) -> Option<&MetricCollector> {
+        self.0.metrics.as_ref()
     }
 
     pub(crate) fn stopping(&self) -> &CancellationToken {
@@ -119,9 +128,14 @@ impl Service {
         if let Some(origin) = origin {
             headers.extend(readable_by(origin).map(|(name, value)| (Some(name), value)));
         }
+        let status = response.status();
+        HTTP_REQUEST_DURATION.observe_time(
+            started.elapsed(),
+            [method_of(&method), name, status.as_str()],
+        );
         tracing::debug!(
             endpoint = name,
-            status = response.status().as_u16(),
+            status = status.as_u16(),
             code,
             ms = started.elapsed().as_millis(),
             "answered"
@@ -189,7 +203,7 @@ impl Service {
         let name = app.as_deref().or(self.root()).map(str::to_owned);
         let app = match route.scope {
             // What spans all apps is not for who may use some of them.
-            Scope::Service if is_of_admins(route) && principal.apps.is_some() => {
+            Scope::Service if is_of_operators(route) && principal.apps.is_some() => {
                 let detail = "this needs a token or a key that is good for all apps";
                 return Err(Problem::new(StatusCode::FORBIDDEN, "auth.scope", detail));
             }
@@ -252,8 +266,17 @@ impl Service {
     }
 }
 
-fn is_of_admins(route: &Route) -> bool {
-    route.access == Access::Role(UserRole::Admin)
+/// The method, of those that the table has; a client may send any other.
+fn method_of(method: &Method) -> &str {
+    let mut known = routes().iter().map(|route| route.method);
+    known
+        .find(|known| *known == method)
+        .map_or("_OTHER", Method::as_str)
+}
+
+/// Whether ordinary users may not call it.
+fn is_of_operators(route: &Route) -> bool {
+    matches!(route.access, Access::Role(role) if role >= UserRole::Operator)
 }
 
 /// Sent with every answer: no browser guesses types, frames answers, or sends addresses on.

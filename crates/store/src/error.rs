@@ -1,6 +1,6 @@
 //! Errors, classified by what the caller does next.
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use uuid::Uuid;
 
 /// An error of a store call.
@@ -112,6 +112,10 @@ impl From<rusqlite::Error> for StoreError {
             | Sqlite::IntegralValueOutOfRange(..)
             | Sqlite::InvalidColumnType(..)
             | Sqlite::Utf8Error(..) => Self::Corrupt(error.to_string()),
+            // The index beside a write-ahead log is written for the first time, for which there is no room.
+            error if extended_code(&error) == Some(ffi::SQLITE_IOERR_SHMSIZE) => {
+                Self::Full(error.to_string())
+            }
             error => match error.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => Self::Full(error.to_string()),
                 Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
@@ -124,6 +128,10 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
+fn extended_code(error: &rusqlite::Error) -> Option<i32> {
+    error.sqlite_error().map(|error| error.extended_code)
+}
+
 impl From<serde_json::Error> for StoreError {
     fn from(error: serde_json::Error) -> Self {
         Self::Corrupt(error.to_string())
@@ -132,8 +140,6 @@ impl From<serde_json::Error> for StoreError {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::ffi;
-
     use super::*;
 
     fn from_sqlite(code: i32) -> StoreError {
@@ -144,6 +150,7 @@ mod tests {
     fn an_error_of_sqlite_says_what_the_caller_does_next() {
         let expected = [
             (ffi::SQLITE_FULL, "store.full", true),
+            (ffi::SQLITE_IOERR_SHMSIZE, "store.full", true),
             (ffi::SQLITE_BUSY, "store.unavailable", true),
             (ffi::SQLITE_IOERR, "store.unavailable", true),
             (ffi::SQLITE_CORRUPT, "store.broken", false),

@@ -76,9 +76,16 @@ fn help_for(code: &str) -> Option<&'static str> {
             "nothing was changed; restore the store from a backup, or copy its file and save what can still be read with \
              `convoke tasks export DIR --store COPY`"
         }
+        "store.folder" => {
+            "nothing was changed; make the folder above it writable, or name another with --data or CONVOKE_DATA"
+        }
         "store.full" => "nothing was changed; free space and try again",
         "store.read_only" => {
             "nothing was changed; make the store and its folder writable, or name another with --store"
+        }
+        "answer.not_allowed" => {
+            "say who answers with --user and --role of `convoke tasks answer`; any UUID that is not the requester's stands \
+             for another person"
         }
         _ => return None,
     })

@@ -547,15 +547,17 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
             missing.push(shown_as);
         }
     }
-    gathered.remember(memory);
+    gathered.memory.add(memory);
     // In the order of the domains, whatever order they came in.
     let place = |call: &ToolCall| {
         domains
             .iter()
             .position(|domain| call.domain.as_ref() == Some(domain))
     };
-    turn.state.tool_calls.sort_by_key(place);
-    let completed = turn.state.tool_calls.iter();
+    let mut calls_made = std::mem::take(&mut turn.state.tool_calls).items().to_vec();
+    calls_made.sort_by_key(place);
+    turn.state.tool_calls = calls_made.into_iter().collect();
+    let completed = turn.state.tool_calls.items().iter();
     gathered.sources = completed
         .filter(|call| call.status == ToolCallStatus::Completed && call.domain.is_some())
         .map(|call| call.source())
@@ -600,6 +602,7 @@ fn add_hints(
     let result = turn
         .state
         .tool_calls
+        .items()
         .iter()
         .find_map(|call| call.result.clone());
     let shown = gathered.memory.shown.iter().map(|item| &item.label);

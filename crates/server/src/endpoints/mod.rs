@@ -16,6 +16,7 @@ mod health;
 mod list_apps;
 mod list_conversations;
 mod list_tasks;
+mod metrics;
 mod openapi;
 mod reference;
 mod submit_task;
@@ -35,6 +36,7 @@ use crate::route::{QueryParameter, Route};
 pub(crate) const TABLE: &[Route] = &[
     health::LIVE,
     health::READY,
+    metrics::ROUTE,
     openapi::ROUTE,
     reference::ROUTE,
     list_apps::ROUTE,
