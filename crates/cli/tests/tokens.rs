@@ -1,4 +1,4 @@
-//! Tokens that another issuer signs: RS256, ES256 and EdDSA, with keys from a local key server.
+//! Tokens that another issuer signs: `RS256`, `ES256` and `EdDSA`, with keys from a local key server.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -147,7 +147,7 @@ impl KeyServer {
 }
 
 /// A service that takes tokens of an issuer.
-fn serve(program: &Program, algorithm: &str, jwt: Value) -> Serving {
+fn serve(program: &Program, algorithm: &str, jwt: &Value) -> Serving {
     let mut settings = json!({
         "auth": { "jwt": { "algorithm": algorithm, "issuer": "https://login.example.com", "audience": "convoke" } },
         "outgoing": { "private_hosts": ["127.0.0.1"] },
@@ -193,19 +193,109 @@ fn without(key: &str) -> Value {
     claims
 }
 
+/// Tokens that must not be accepted, and what is wrong with each. `key` signs, and `other` is published for encryption.
+fn refused_tokens(algorithm: &str, key: &Key, other: &Key) -> Vec<(String, String)> {
+    let header = |alg: &str, kid: &str| json!({ "alg": alg, "typ": "JWT", "kid": kid });
+    let good = header(algorithm, "one");
+    let sign = |claims: Value| key.token(&good, &claims);
+    let published = key.published("one");
+    let token = sign(claims());
+    let (message, _) = token.rsplit_once('.').unwrap();
+    let public = match key {
+        Key::Rsa(key) => key.public_key().as_ref().to_vec(),
+        Key::Ecdsa(key) => key.public_key().as_ref().to_vec(),
+        Key::Ed25519(key) => key.public_key().as_ref().to_vec(),
+    };
+    // The public key as a shared secret.
+    let confused = |secret: &[u8]| {
+        let message = format!(
+            "{}.{}",
+            encoded(header("HS256", "one").to_string()),
+            encoded(claims().to_string())
+        );
+        let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
+        let signature = ring::hmac::sign(&secret, message.as_bytes());
+        format!("{message}.{}", encoded(signature))
+    };
+    let unsigned = |alg: &str| {
+        format!(
+            "{}.{}.",
+            encoded(header(alg, "one").to_string()),
+            encoded(claims().to_string())
+        )
+    };
+    let others = ["RS256", "ES256", "EdDSA", "PS256", "RS512"];
+    let wrong_algorithms = others.iter().filter(|other| **other != algorithm);
+    let mut refused: Vec<(String, String)> = wrong_algorithms
+        .map(|other| {
+            (
+                format!("signed as {other}"),
+                key.token(&header(other, "one"), &claims()),
+            )
+        })
+        .collect();
+    let cases = [
+        ("of another key", Key::new("EdDSA").token(&good, &claims())),
+        ("unsigned", format!("{message}.")),
+        ("alg none", unsigned("none")),
+        ("alg None", unsigned("None")),
+        ("confused", confused(&public)),
+        (
+            "confused with the published key",
+            confused(published.to_string().as_bytes()),
+        ),
+        ("confused with a symmetric key", confused(b"secret")),
+        (
+            "a key id that is unknown",
+            key.token(&header(algorithm, "two"), &claims()),
+        ),
+        (
+            "no key id",
+            key.token(&json!({ "alg": algorithm }), &claims()),
+        ),
+        (
+            "a key for encryption",
+            other.token(&header(algorithm, "encrypts"), &claims()),
+        ),
+        (
+            "a symmetric key",
+            key.token(&header(algorithm, "symmetric"), &claims()),
+        ),
+        ("expired", sign(with("exp", now() - 100))),
+        ("never expires", sign(without("exp"))),
+        ("expires in words", sign(with("exp", "never"))),
+        ("not yet valid", sign(with("nbf", now() + 100))),
+        (
+            "another issuer",
+            sign(with("iss", "https://evil.example.com")),
+        ),
+        ("no issuer", sign(without("iss"))),
+        ("another audience", sign(with("aud", "others"))),
+        ("no audience", sign(without("aud"))),
+        ("no subject", sign(without("sub"))),
+        ("an empty subject", sign(with("sub", ""))),
+        ("too long", "a".repeat(8_000)),
+    ];
+    refused.extend(cases.map(|(name, token)| (name.to_owned(), token)));
+    refused
+}
+
 #[test]
 fn tokens_of_an_issuer_are_accepted_if_everything_about_them_is_right() {
     for algorithm in ["RS256", "ES256", "EdDSA"] {
         let program = Program::new();
         let (key, other) = (Key::new(algorithm), Key::new("ES256"));
-        let published = key.published("one");
         let mut for_encryption = other.published("encrypts");
         for_encryption["use"] = "enc".into();
         let symmetric = json!({ "kty": "oct", "kid": "symmetric", "k": encoded("secret") });
         let unknown_kind = json!({ "kty": "new", "kid": "new" });
-        let server =
-            KeyServer::start(&[unknown_kind, symmetric, for_encryption, published.clone()]);
-        let serving = serve(&program, algorithm, json!({ "jwks_url": server.url }));
+        let server = KeyServer::start(&[
+            unknown_kind,
+            symmetric,
+            for_encryption,
+            key.published("one"),
+        ]);
+        let serving = serve(&program, algorithm, &json!({ "jwks_url": server.url }));
         let address = serving.address();
         let header = |alg: &str, kid: &str| json!({ "alg": alg, "typ": "JWT", "kid": kid });
         let good = header(algorithm, "one");
@@ -224,85 +314,7 @@ fn tokens_of_an_issuer_are_accepted_if_everything_about_them_is_right() {
                 "{algorithm}: {claims}"
             );
         }
-        let token = sign(claims());
-        let (message, _) = token.rsplit_once('.').unwrap();
-        let public = match &key {
-            Key::Rsa(key) => key.public_key().as_ref().to_vec(),
-            Key::Ecdsa(key) => key.public_key().as_ref().to_vec(),
-            Key::Ed25519(key) => key.public_key().as_ref().to_vec(),
-        };
-        // The public key as a shared secret.
-        let confused = |secret: &[u8]| {
-            let message = format!(
-                "{}.{}",
-                encoded(header("HS256", "one").to_string()),
-                encoded(claims().to_string())
-            );
-            let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
-            let signature = ring::hmac::sign(&secret, message.as_bytes());
-            format!("{message}.{}", encoded(signature))
-        };
-        let unsigned = |alg: &str| {
-            format!(
-                "{}.{}.",
-                encoded(header(alg, "one").to_string()),
-                encoded(claims().to_string())
-            )
-        };
-        let others = ["RS256", "ES256", "EdDSA", "PS256", "RS512"];
-        let wrong_algorithms = others.iter().filter(|other| **other != algorithm);
-        let mut refused: Vec<(String, String)> = wrong_algorithms
-            .map(|other| {
-                (
-                    format!("signed as {other}"),
-                    key.token(&header(other, "one"), &claims()),
-                )
-            })
-            .collect();
-        let cases = [
-            ("of another key", Key::new("EdDSA").token(&good, &claims())),
-            ("unsigned", format!("{message}.")),
-            ("alg none", unsigned("none")),
-            ("alg None", unsigned("None")),
-            ("confused", confused(&public)),
-            (
-                "confused with the published key",
-                confused(published.to_string().as_bytes()),
-            ),
-            ("confused with a symmetric key", confused(b"secret")),
-            (
-                "a key id that is unknown",
-                key.token(&header(algorithm, "two"), &claims()),
-            ),
-            (
-                "no key id",
-                key.token(&json!({ "alg": algorithm }), &claims()),
-            ),
-            (
-                "a key for encryption",
-                other.token(&header(algorithm, "encrypts"), &claims()),
-            ),
-            (
-                "a symmetric key",
-                key.token(&header(algorithm, "symmetric"), &claims()),
-            ),
-            ("expired", sign(with("exp", now() - 100))),
-            ("never expires", sign(without("exp"))),
-            ("expires in words", sign(with("exp", "never"))),
-            ("not yet valid", sign(with("nbf", now() + 100))),
-            (
-                "another issuer",
-                sign(with("iss", "https://evil.example.com")),
-            ),
-            ("no issuer", sign(without("iss"))),
-            ("another audience", sign(with("aud", "others"))),
-            ("no audience", sign(without("aud"))),
-            ("no subject", sign(without("sub"))),
-            ("an empty subject", sign(with("sub", ""))),
-            ("too long", "a".repeat(8_000)),
-        ];
-        refused.extend(cases.map(|(name, token)| (name.to_owned(), token)));
-        for (name, token) in refused {
+        for (name, token) in refused_tokens(algorithm, &key, &other) {
             let answer = ask(address, &token);
             assert_eq!(answer.status, 401, "{algorithm}: {name}");
             assert_eq!(
@@ -323,7 +335,7 @@ fn new_keys_of_an_issuer_are_fetched_old_ones_forgotten_and_unknown_ids_do_not_f
     let serving = serve(
         &program,
         "EdDSA",
-        json!({ "jwks_url": server.url, "jwks_refresh_seconds": 3_600, "jwks_pause_seconds": 3_600 }),
+        &json!({ "jwks_url": server.url, "jwks_refresh_seconds": 3_600, "jwks_pause_seconds": 3_600 }),
     );
     let address = serving.address();
     assert_eq!(ask(address, &token(&old, "old")).status, 200);
@@ -339,7 +351,7 @@ fn new_keys_of_an_issuer_are_fetched_old_ones_forgotten_and_unknown_ids_do_not_f
     let serving = serve(
         &program,
         "EdDSA",
-        json!({ "jwks_url": server.url, "jwks_refresh_seconds": 1, "jwks_pause_seconds": 1 }),
+        &json!({ "jwks_url": server.url, "jwks_refresh_seconds": 1, "jwks_pause_seconds": 1 }),
     );
     let address = serving.address();
     assert_eq!(ask(address, &token(&old, "old")).status, 200);
@@ -375,7 +387,7 @@ fn keys_that_cannot_be_had_or_are_no_keys_let_nobody_in() {
         let program = Program::new();
         let server = KeyServer::start(&[]);
         server.say(status, headers, body);
-        let serving = serve(&program, "EdDSA", json!({ "jwks_url": server.url }));
+        let serving = serve(&program, "EdDSA", &json!({ "jwks_url": server.url }));
         let answer = ask(serving.address(), &token);
         assert_eq!(answer.status, 503, "{status} {}", body.len());
         assert!(answer.header("retry-after").is_some());
