@@ -349,7 +349,7 @@ fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
         let known: &[&str] = match entry.key.as_str() {
             "tool_failure" => &["error", "code"],
             "done" | "unfinished" => &["tools"],
-            "too_long" => &["limit"],
+            "too_long" => &["limit", "slot"],
             "partial" => &["missing"],
             "unused" => &["unused"],
             "approval" => &APPROVAL_NAMES,

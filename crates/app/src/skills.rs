@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use crate::diagnostic::Diagnostic;
 use crate::document::Document;
 use crate::sentences::Mentions;
+use crate::spelling::nearest;
 use crate::templates::Templates;
 
 /// Checks every skill of an agent.
@@ -26,7 +27,8 @@ pub(crate) fn check(
     found
 }
 
-/// Reports slots that no sentence fills and no question asks for: without a model they stay empty.
+/// Reports slots that no sentence fills and no question asks for: without a model they stay empty. Also one that is asked
+/// for, where a sentence has a slot of almost the same name that is not described.
 fn unused_slots(
     document: &Document,
     pointer: &str,
@@ -37,20 +39,32 @@ fn unused_slots(
         return Vec::new();
     }
     let used = mentions.slots_of_sentences(skill);
-    skill
+    let is_described = |name: &&String| skill.slots.keys().any(|slot| slot.matches(name));
+    let not_described: Vec<&str> = used
+        .iter()
+        .filter(|name| !is_described(name))
+        .map(String::as_str)
+        .collect();
+    let unused = skill
         .slots
         .iter()
-        .filter(|(name, slot)| !used.contains(name.as_str()) && slot.ask.is_none())
-        .map(|(name, _)| {
-            let mut warning = document.warning(
+        .filter(|(name, _)| !used.contains(name.as_str()));
+    unused
+        .filter_map(|(name, slot)| {
+            let meant = nearest(name.as_str(), not_described.iter().copied());
+            let help = match (meant, &slot.ask) {
+                (Some(meant), _) => format!("did you mean `{meant}`, which a sentence has?"),
+                (None, Some(_)) => return None,
+                (None, None) => format!(
+                    "put `{{{name}}}` into a sentence, give the slot a question to `ask`, or leave it out"
+                ),
+            };
+            let warning = document.warning(
                 &format!("{pointer}/slots/{name}"),
                 "app.slot_unused",
                 format!("no sentence of `{}` has the slot `{name}`", skill.name),
             );
-            warning = warning.help(format!(
-                "put `{{{name}}}` into a sentence, give the slot a question to `ask`, or leave it out"
-            ));
-            warning
+            Some(warning.help(help))
         })
         .collect()
 }

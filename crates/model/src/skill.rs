@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,9 +33,9 @@ pub struct SkillFields {
     /// Patterns such as `[please] remind me to {title}`, which match a request and extract slots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sentences: Vec<String>,
-    /// The slots of the patterns.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub slots: BTreeMap<Name, Slot>,
+    /// The slots of the patterns. Missing ones are asked for in this order.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub slots: IndexMap<Name, Slot>,
     /// What to do, without a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,

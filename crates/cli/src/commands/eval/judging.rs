@@ -51,6 +51,15 @@ impl Judge {
             return Ok(verdict);
         };
         verdict.reply.clone_from(&answer.text);
+        if case.expect.question.is_some() && self.lookups.is_none() {
+            verdict.reply_fits = Some(false);
+            let wrong = format!(
+                "question: nobody was asked, the answer is {:?}",
+                answer.text
+            );
+            verdict.wrong.push(wrong);
+            return Ok(verdict);
+        }
         let deeds = Deeds::of(runtime, &ended, answer).await?;
         match &self.lookups {
             Some(lookups) => compare_effects(&mut verdict, &case.expect, &deeds, lookups),
@@ -59,15 +68,32 @@ impl Judge {
         Ok(verdict)
     }
 
-    /// Without an answer everything is wrong that the case speaks of.
+    /// Without an answer everything is wrong that the case speaks of, except a question that was asked.
     fn nothing_came(&self, verdict: &mut Verdict, expect: &Expectation, ended: &TaskOutcome) {
         let questions = ended.questions.iter().map(|question| &question.prompt);
         let questions: Vec<_> = questions.map(String::as_str).collect();
-        let why = match &ended.error {
-            Some(error) => error.clone(),
-            None => questions.join(" "),
+        let asked = questions.join("\n");
+        let only_question = Expectation {
+            question: expect.question.clone(),
+            ..Expectation::default()
         };
-        verdict.wrong.push(format!("no answer: {why}"));
+        match (&ended.error, &expect.question) {
+            (None, Some(wanted)) => {
+                let complaints = text_complaints("question", wanted, &asked);
+                verdict.reply_fits = Some(complaints.is_empty());
+                verdict.wrong.extend(complaints);
+                verdict.reply = asked;
+                if *expect == only_question {
+                    return;
+                }
+                let wrong = "no answer: of a task that waits for a person, only the `question` can be expected";
+                verdict.wrong.push(wrong.to_owned());
+            }
+            (None, None) => verdict.wrong.push(format!(
+                "no answer: the task waits for a person (expect a `question`): {asked}"
+            )),
+            (Some(error), _) => verdict.wrong.push(format!("no answer: {error}")),
+        }
         let wrong = |speaks_of: bool| speaks_of.then_some(false);
         verdict.calls = wrong(expect.calls.is_some());
         if self.lookups.is_some() {
@@ -76,7 +102,9 @@ impl Judge {
         verdict.intent = wrong(expect.intent.is_some());
         verdict.targets = wrong(expect.targets.is_some());
         verdict.slots = wrong(!expect.slots.is_empty());
-        verdict.reply_fits = wrong(expect.reply.is_some());
+        if expect.reply.is_some() || ended.error.is_some() {
+            verdict.reply_fits = wrong(expect.reply.is_some() || expect.question.is_some());
+        }
         verdict.answer_fits = wrong(speaks_of_answer(expect));
     }
 }
@@ -119,7 +147,7 @@ fn compare(verdict: &mut Verdict, app: &App, expect: &Expectation, answer: &Answ
         note_calls(verdict, fits, wanted.iter(), deeds);
     }
     if let Some(wanted) = &expect.reply {
-        let complaints = reply_complaints(wanted, &answer.text);
+        let complaints = text_complaints("reply", wanted, &answer.text);
         verdict.reply_fits = Some(complaints.is_empty());
         verdict.wrong.extend(complaints);
     }
@@ -243,27 +271,28 @@ fn fits_call(
             .all(|(name, value)| arguments.get(name) == Some(value))
 }
 
-fn reply_complaints(wanted: &ExpectedReply, reply: &str) -> Vec<String> {
+/// What does not fit in a text that somebody read.
+fn text_complaints(name: &str, wanted: &ExpectedReply, text_read: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     if let Some(text) = &wanted.equals
-        && text.trim() != reply
+        && text.trim() != text_read
     {
-        complaints.push(format!("reply: wanted {text:?}, got {reply:?}"));
+        complaints.push(format!("{name}: wanted {text:?}, got {text_read:?}"));
     }
     for text in &wanted.contains {
-        if !reply.contains(text.as_str()) {
-            complaints.push(format!("reply lacks {text:?}: {reply:?}"));
+        if !text_read.contains(text.as_str()) {
+            complaints.push(format!("{name} lacks {text:?}: {text_read:?}"));
         }
     }
     for text in &wanted.lacks {
-        if reply.contains(text.as_str()) {
-            complaints.push(format!("reply says {text:?}: {reply:?}"));
+        if text_read.contains(text.as_str()) {
+            complaints.push(format!("{name} says {text:?}: {text_read:?}"));
         }
     }
     if let Some(pattern) = &wanted.matches
-        && !Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(reply))
+        && !Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text_read))
     {
-        complaints.push(format!("reply does not match {pattern:?}: {reply:?}"));
+        complaints.push(format!("{name} does not match {pattern:?}: {text_read:?}"));
     }
     complaints
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use convoke::{Difference, differences};
 use convoke_engine::machine::Machine;
 use convoke_engine::{Event, Facts};
 use convoke_flow::{Assistant, Reply};
@@ -12,7 +13,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::compare::{Difference, differences};
 use super::not_found;
 use crate::cli::StoreArgs;
 use crate::exit::{Exit, UsageError};
