@@ -68,6 +68,9 @@ pub struct Expectation {
     /// Expectations of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<ExpectedReply>,
+    /// Expectations of the question that the task waits with. A task that waits and is not expected to has no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<ExpectedReply>,
     /// The sources of the answer, in any order and no others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sources: Option<Vec<String>>,
@@ -160,21 +163,23 @@ impl Rules for EvalCase {
                 report.require(can_be, "suggestions", "eval.suggestions_range", message);
             });
         }
-        let pattern = self
-            .expect
-            .reply
-            .as_ref()
-            .and_then(|reply| reply.matches.as_deref());
-        if let Some(Err(error)) = pattern.map(Regex::new) {
-            report.within("expect", |report| {
-                report.within("reply", |report| {
-                    report.field(
-                        "matches",
-                        "eval.bad_regex",
-                        format!("this is not a regular expression: {}", last_line(&error)),
-                    );
+        let texts = [
+            ("reply", &self.expect.reply),
+            ("question", &self.expect.question),
+        ];
+        for (key, expected) in texts {
+            let pattern = expected.as_ref().and_then(|text| text.matches.as_deref());
+            if let Some(Err(error)) = pattern.map(Regex::new) {
+                report.within("expect", |report| {
+                    report.within(key, |report| {
+                        report.field(
+                            "matches",
+                            "eval.bad_regex",
+                            format!("this is not a regular expression: {}", last_line(&error)),
+                        );
+                    });
                 });
-            });
+            }
         }
     }
 }

@@ -16,11 +16,11 @@ mod tasks;
 mod wire;
 
 pub use builder::RuntimeBuilder;
-pub use editions::{engine, engine_of_stored};
+pub use editions::{answering_engine, engine, engine_of_stored};
 pub use error::RuntimeError;
 pub use loader::{AppLoader, stored_definition};
 pub use registry::{Registry, ReloadOutcome};
-pub use runtime::{Runtime, local_user};
+pub use runtime::{GivenAnswer, Runtime, local_user};
 pub use task_events::TaskEvents;
 pub use tasks::{
     DEFAULT_TASKS_PER_PAGE, ForkPoint, MAX_TASKS_PER_PAGE, QuestionReply, TaskInfo, TaskPage,

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::targets::{self, Target};
 use super::verdict::Verdict;
+use crate::commands::speaker::Speaker;
 
 /// How cases are judged.
 pub(super) struct Judge {
@@ -45,6 +46,15 @@ impl Judge {
             case: case.title().to_owned(),
             ..Verdict::of(file, &case.say)
         };
+        let waits = ended.status.awaits_person();
+        if let (Some(wanted), true) = (&case.expect.question, waits) {
+            let prompts = ended.questions.iter().map(|question| &*question.prompt);
+            verdict.reply = prompts.collect::<Vec<_>>().join("\n");
+            let complaints = reply_complaints("question", wanted, &verdict.reply);
+            verdict.reply_fits = Some(complaints.is_empty());
+            verdict.wrong.extend(complaints);
+            return Ok(verdict);
+        }
         let Some(answer) = &ended.answer else {
             self.nothing_came(&mut verdict, &case.expect, &ended);
             return Ok(verdict);
@@ -74,7 +84,7 @@ impl Judge {
         verdict.intent = wrong(expect.intent.is_some());
         verdict.targets = wrong(expect.targets.is_some());
         verdict.slots = wrong(!expect.slots.is_empty());
-        verdict.reply_fits = wrong(expect.reply.is_some());
+        verdict.reply_fits = wrong(expect.reply.is_some() || expect.question.is_some());
         verdict.answer_fits = wrong(speaks_of_answer(expect));
     }
 }
@@ -85,8 +95,14 @@ async fn say(
     conversation: Uuid,
     text: &str,
 ) -> anyhow::Result<TaskOutcome> {
+    // A plain yes or no answers the open question of the conversation, as it does in a chat.
+    if let Some(reply) = runtime.reply_to_question(user, conversation, text).await? {
+        let speaker = Speaker { user, conversation };
+        return Ok(speaker.replies(reply, runtime).await?);
+    }
     let incoming = IncomingRequest::new(user, text).conversation(conversation);
-    Ok(runtime.ask(incoming).await?)
+    let task = runtime.submit(incoming).await?;
+    Ok(runtime.wait_for_person(user, task).await?)
 }
 
 fn compare(verdict: &mut Verdict, app: &App, expect: &Expectation, answer: &Answer) {
@@ -117,8 +133,13 @@ fn compare(verdict: &mut Verdict, app: &App, expect: &Expectation, answer: &Answ
             });
         note_calls(verdict, fits, wanted.iter(), answer);
     }
+    if let Some(wanted) = &expect.question {
+        verdict.reply_fits = Some(false);
+        let wrong = format!("question: wanted {wanted:?}, and there was none");
+        verdict.wrong.push(wrong);
+    }
     if let Some(wanted) = &expect.reply {
-        let complaints = reply_complaints(wanted, &answer.text);
+        let complaints = reply_complaints("reply", wanted, &answer.text);
         verdict.reply_fits = Some(complaints.is_empty());
         verdict.wrong.extend(complaints);
     }
@@ -246,27 +267,27 @@ fn fits_call(
             .all(|(name, value)| arguments.get(name) == Some(value))
 }
 
-fn reply_complaints(wanted: &ExpectedReply, reply: &str) -> Vec<String> {
+fn reply_complaints(what: &str, wanted: &ExpectedReply, reply: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     if let Some(text) = &wanted.equals
         && text.trim() != reply
     {
-        complaints.push(format!("reply: wanted {text:?}, got {reply:?}"));
+        complaints.push(format!("{what}: wanted {text:?}, got {reply:?}"));
     }
     for text in &wanted.contains {
         if !reply.contains(text.as_str()) {
-            complaints.push(format!("reply lacks {text:?}: {reply:?}"));
+            complaints.push(format!("{what} lacks {text:?}: {reply:?}"));
         }
     }
     for text in &wanted.lacks {
         if reply.contains(text.as_str()) {
-            complaints.push(format!("reply says {text:?}: {reply:?}"));
+            complaints.push(format!("{what} says {text:?}: {reply:?}"));
         }
     }
     if let Some(pattern) = &wanted.matches
         && !Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(reply))
     {
-        complaints.push(format!("reply does not match {pattern:?}: {reply:?}"));
+        complaints.push(format!("{what} does not match {pattern:?}: {reply:?}"));
     }
     complaints
 }
