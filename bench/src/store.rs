@@ -168,6 +168,7 @@ pub(crate) fn task(number: usize) -> anyhow::Result<NewTask> {
         fingerprint: None,
         owner: Uuid::nil(),
         conversation: None,
+        refused_if_busy: false,
         channel: Channel::Terminal,
         app: "bench".into(),
         definition: std::sync::Arc::default(),

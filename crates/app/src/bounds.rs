@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use convoke_model::{
-    AgentFields, DomainTool, MAX_TARGETS, Name, Node, NodeKind, OnError, Order, ToolSettings,
-    WorkflowFields,
+    Action, AgentFields, DomainTool, MAX_TARGETS, Name, Node, NodeKind, OnError, Order,
+    ToolSettings, WorkflowFields,
 };
 use serde::Serialize;
 
@@ -88,7 +88,7 @@ impl App {
                 ..Bounds::default()
             },
             NodeKind::Route => self.bounds_of_routing(),
-            NodeKind::Dispatch => return self.bounds_of_dispatch(node),
+            NodeKind::Dispatch => return self.bounds_of_dispatch(node, depth),
             _ => Bounds::default(),
         };
         if let Some(limit) = node.timeout_seconds {
@@ -124,8 +124,11 @@ impl App {
     }
 
     /// As many targets as can be chosen, each counted as the most expensive one.
-    fn bounds_of_dispatch(&self, node: &Node) -> Bounds {
+    fn bounds_of_dispatch(&self, node: &Node, depth: usize) -> Bounds {
         let limits = &self.config.limits;
+        let skills = self.agents.iter().flat_map(|agent| &agent.skills);
+        let actions = skills.filter_map(|skill| skill.action.as_ref());
+        let of_actions = actions.map(|action| self.bounds_of_action(action, depth));
         let of_agents = self.agents.iter().map(|agent| self.bounds_of_agent(agent));
         let of_domains = self.domains.iter().map(|domain| Bounds {
             tool_calls: domain
@@ -138,10 +141,11 @@ impl App {
         });
         let worst = of_agents
             .chain(of_domains)
+            .chain(of_actions)
             .reduce(|one, other| Bounds {
                 tool_calls: one.tool_calls.max(other.tool_calls),
                 model_calls: one.model_calls.max(other.model_calls),
-                questions: 0,
+                questions: one.questions.max(other.questions),
                 seconds: one.seconds.max(other.seconds),
             })
             .unwrap_or_default();
@@ -150,7 +154,7 @@ impl App {
         Bounds {
             tool_calls: worst.tool_calls.max(1).saturating_mul(MAX_TARGETS as u64),
             model_calls: worst.model_calls.saturating_mul(MAX_TARGETS as u64),
-            questions: 0,
+            questions: worst.questions.saturating_mul(MAX_TARGETS as u64),
             seconds: match order {
                 Order::Parallel => seconds,
                 Order::Sequential => seconds.saturating_mul(MAX_TARGETS as u64),
@@ -168,6 +172,16 @@ impl App {
             seconds: all.seconds.saturating_add(self.tool_seconds(tool)),
             ..all
         })
+    }
+
+    /// The workflow that a skill starts, and the question before it. A tool call is counted with the agent.
+    fn bounds_of_action(&self, action: &Action, depth: usize) -> Bounds {
+        let started = action.workflow.as_ref().filter(|_| depth > 0);
+        let started = started.and_then(|name| self.workflow(name.as_str()));
+        let inner = started.map(|started| self.bounds_within(started, depth - 1));
+        let mut bounds = inner.unwrap_or_default();
+        bounds.questions += u64::from(action.approval.is_some());
+        bounds
     }
 
     /// The time limit of a tool: its own, else the app's.

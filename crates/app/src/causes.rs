@@ -26,8 +26,13 @@ const NODE_REFERENCES: [&str; 4] = [
 ];
 
 /// Files with one of these are not read at all, or not to their end.
-const UNREAD: [&str; 7] = [
+const UNREAD: [&str; 12] = [
     "app.syntax",
+    "app.several_documents",
+    "app.key_not_text",
+    "app.alias_unknown",
+    "app.control_character",
+    "app.file_twice",
     "app.file_unreadable",
     "app.file_empty",
     "app.file_too_large",
@@ -142,7 +147,7 @@ impl Facts {
                     facts.unknown_keys.insert((file.clone(), line));
                     error.help.as_deref().and_then(quoted)
                 }
-                "app.missing_key" => quoted(&error.message),
+                "app.missing_key" | "app.wrong_type" => quoted(&error.message),
                 _ => None,
             };
             if UNREAD.contains(&error.code) || key.is_some_and(|key| DEFINING_KEYS.contains(&key)) {
@@ -180,6 +185,10 @@ impl Facts {
             "app.slot_unknown" | "app.slot_unused" => {
                 self.may_mean(file, &["slots", "sentences", "action", "arguments"])
             }
+            "action.target" | "action.reply_missing" => {
+                self.may_mean(file, &["tool", "workflow", "reply"])
+            }
+            "app.input_missing" => self.may_mean(file, &["arguments", "inputs"]),
             "app.tool_not_listed" => {
                 !has_suggestion(problem) && self.may_mean(file, &["tools", "tool"])
             }
@@ -190,7 +199,9 @@ impl Facts {
             "app.phrase_unused" => {
                 let name = quoted(&problem.message).unwrap_or_default();
                 let mut files = self.meant.iter().map(|(file, _)| file);
-                self.phrases.contains(name.trim_matches(['<', '>']))
+                let mut undefined = self.undefined.iter();
+                undefined.any(|file| file.starts_with("agents/"))
+                    || self.phrases.contains(name.trim_matches(['<', '>']))
                     || files.any(|file| self.may_mean(file, &["sentences", "skills"]))
             }
             code => {

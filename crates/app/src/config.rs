@@ -138,8 +138,9 @@ impl Default for DecideConfig {
             politeness: PolitenessConfig::default(),
             phrases: BTreeMap::new(),
             router: None,
-            clarify: "I am not sure which of these you mean:\
-                      {% for candidate in candidates %}\n- {{ candidate.description }}{% endfor %}"
+            clarify: "{% if candidates | length == 1 %}Do you mean this: {{ candidates[0].description }}?{% else %}\
+                      I am not sure which of these you mean:\
+                      {% for candidate in candidates %}\n- {{ candidate.description }}{% endfor %}{% endif %}"
                 .to_owned(),
             unknown: "That is not something I can help with. What I can do:\
                       {% for skill in skills %}\n- {{ skill.description }}{% endfor %}"

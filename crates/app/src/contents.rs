@@ -349,7 +349,7 @@ fn config_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
         let known: &[&str] = match entry.key.as_str() {
             "tool_failure" => &["error", "code"],
             "done" | "unfinished" => &["tools"],
-            "too_long" => &["limit"],
+            "too_long" => &["limit", "slot"],
             "partial" => &["missing"],
             "unused" => &["unused"],
             "approval" => &APPROVAL_NAMES,
@@ -400,6 +400,8 @@ fn server_templates(document: &Document, templates: &Templates) -> Vec<Diagnosti
             push(&mut pointer, &tool.key);
             let question = format!("{pointer}/approval_question");
             found.extend(templates.check(document, &question, &APPROVAL_NAMES));
+            let when = format!("{pointer}/approval/when");
+            found.extend(templates.check_condition(document, &when, &["arguments"]));
             let asked_with = ["call_id", "arguments"];
             let arguments = format!("{pointer}/verify/arguments");
             found.extend(templates.check_all(document, &arguments, &asked_with));
@@ -447,8 +449,14 @@ fn workflow_templates(document: &Document, templates: &Templates) -> Vec<Diagnos
         .zip(entries("nodes"))
         .map(|(place, entry)| text(format!("{place}/output")).unwrap_or(entry.key.clone()));
     let declared = entries("state").iter().map(|entry| entry.key.clone());
+    let inputs = document
+        .written
+        .get("inputs")
+        .map_or(0, |list| list.items().len());
+    let inputs = (0..inputs).filter_map(|index| text(format!("/inputs/{index}")));
     let fields: Vec<String> = outputs
         .chain(declared)
+        .chain(inputs)
         .map(|field| field.replace('-', "_"))
         .chain(STATE_FIELDS.map(str::to_owned))
         .collect();

@@ -12,6 +12,7 @@ use crate::environment::{Secrets, Variables, substitute};
 use crate::origin::Origin;
 use crate::shape::{ShapeError, repaired, shape_errors};
 use crate::source::{Position, Source, SourceRange};
+use crate::spelling::did_you_mean;
 use crate::yaml::{self, Entry, Kind, MAX_PROBLEMS_PER_FILE, Node, push, segments};
 
 /// Positions that do not have the type's shape, as JSON pointers.
@@ -58,6 +59,13 @@ pub(crate) struct Item<T> {
     pub(crate) fields: T,
 }
 
+/// The word of a `serde` error about a word that is none of a set, and the set.
+fn unknown_variant(message: &str) -> Option<(&str, Vec<&str>)> {
+    let rest = message.strip_prefix("unknown variant `")?;
+    let (word, known) = rest.split_once('`')?;
+    Some((word, known.split('`').skip(1).step_by(2).collect()))
+}
+
 impl Document {
     /// Reads a file. Reports errors of reading and of syntax.
     pub(crate) fn read(
@@ -69,8 +77,11 @@ impl Document {
     ) -> Option<Self> {
         let text = match origin.text(file) {
             Ok(text) => text,
-            Err((code, message)) => {
-                problems.add(Diagnostic::of_file(Severity::Error, file, code, message));
+            Err(unreadable) => {
+                let (code, message) = (unreadable.code, unreadable.message);
+                let mut error = Diagnostic::of_file(Severity::Error, file, code, message);
+                error.position = unreadable.position;
+                problems.add(error);
                 return None;
             }
         };
@@ -276,11 +287,32 @@ impl Document {
         let value = self.resolved.find(pointer).map(Node::to_value);
         let blamed = value.and_then(|value| culprit::<T>(&value));
         let blamed = format!("{pointer}{}", blamed.unwrap_or_default());
-        let mut error = self.error(&blamed, "app.invalid", message);
+        let mut error = match unknown_variant(message) {
+            Some((word, known)) => {
+                let error = self.error(
+                    &blamed,
+                    "app.unknown_value",
+                    format!("there is no `{word}`"),
+                );
+                match did_you_mean(word, known) {
+                    Some(help) => error.help(help),
+                    None => error,
+                }
+            }
+            None => self.error(&blamed, "app.invalid", message),
+        };
         let key = segments(&blamed).last();
         if key.is_some_and(|key| message.contains(&format!("`{key}`"))) {
             let place = self.key_place(&blamed);
-            error = Diagnostic::at(Severity::Error, &self.source, place, error.code, message);
+            let help = error.help.take();
+            error = Diagnostic::at(
+                Severity::Error,
+                &self.source,
+                place,
+                error.code,
+                error.message,
+            );
+            error.help = help;
         }
         error
     }

@@ -1,8 +1,9 @@
 //! `.env` in an app folder: variables for the app's files that the environment does not set.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
-use std::{fmt, fs, io};
+use std::{fmt, fs};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::source::{Source, SourceRange};
@@ -32,7 +33,15 @@ impl EnvFile {
                 return Err(unreadable(message));
             }
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            // Without a folder that can be searched, the folder is what is told.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
+                ) =>
+            {
+                return Ok(Self::default());
+            }
             Err(error) => return Err(unreadable(format!("the file cannot be read: {error}"))),
         }
         let text = fs::read_to_string(&path);
@@ -66,7 +75,13 @@ impl EnvFile {
                     Diagnostic::at(Severity::Error, &source, place, "app.env_file", message);
                 // The line may be a secret.
                 let error = error.without_excerpt();
-                problems.push(error.help("put a value with spaces or `#` into quotes"));
+                let name = line.split_once('=').map(|(name, _)| name.trim());
+                let help = if name.is_some_and(|name| !is_name(name)) {
+                    "a name has letters, digits and `_`, and starts with no digit"
+                } else {
+                    "put a value with spaces or `#` into quotes"
+                };
+                problems.push(error.help(help));
             }
         }
         if problems.is_empty() {

@@ -68,7 +68,7 @@ pub struct Expectation {
     /// Expectations of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<ExpectedReply>,
-    /// Expectations of the question that the task waits with. A task that waits and is not expected to has no answer.
+    /// Expectations of the question to a person, such as an approval, that the task waits with in place of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<ExpectedReply>,
     /// The sources of the answer, in any order and no others.
@@ -163,12 +163,9 @@ impl Rules for EvalCase {
                 report.require(can_be, "suggestions", "eval.suggestions_range", message);
             });
         }
-        let texts = [
-            ("reply", &self.expect.reply),
-            ("question", &self.expect.question),
-        ];
-        for (key, expected) in texts {
-            let pattern = expected.as_ref().and_then(|text| text.matches.as_deref());
+        let expect = &self.expect;
+        for (key, text) in [("reply", &expect.reply), ("question", &expect.question)] {
+            let pattern = text.as_ref().and_then(|text| text.matches.as_deref());
             if let Some(Err(error)) = pattern.map(Regex::new) {
                 report.within("expect", |report| {
                     report.within(key, |report| {

@@ -32,6 +32,7 @@ mod shared_sentences;
 mod skills;
 mod source;
 mod spelling;
+mod started_workflows;
 mod starters;
 mod stored;
 mod template;
@@ -69,5 +70,5 @@ pub use template::{
     MAX_RENDERED_BYTES, MAX_TEMPLATE_BYTES, MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_MEMORY,
     MAX_TEMPLATE_OPERATIONS, MAX_TEMPLATE_STEPS, TemplateContext, TemplateFault, TemplateLanguage,
 };
-pub use tool_references::{ItemFields, ToolReference, ToolReferences};
+pub use tool_references::{ActionSlot, ItemFields, SlotHolds, ToolReference, ToolReferences};
 pub use yaml::{MAX_DEPTH, MAX_FILE_BYTES, MAX_NODES, MAX_PROBLEMS_PER_FILE};

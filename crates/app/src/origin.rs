@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::{fs, io};
 
+use crate::source::Position;
 use crate::yaml::MAX_FILE_BYTES;
 
 /// The text of each file of an app, by its path relative to the app folder.
@@ -65,28 +66,49 @@ impl Origin<'_> {
         }
     }
 
-    /// The text of a file, or the code and message of the error.
-    pub(crate) fn text(self, file: &str) -> Result<String, (&'static str, String)> {
+    /// The text of a file.
+    pub(crate) fn text(self, file: &str) -> Result<String, UnreadableFile> {
         match self {
             Self::Folder(root) => read_text(&root.join(file)),
-            Self::Stored(files) => files
-                .get(file)
-                .cloned()
-                .ok_or(("app.file_unreadable", "the file was not stored".to_owned())),
+            Self::Stored(files) => files.get(file).cloned().ok_or_else(|| {
+                UnreadableFile::of("app.file_unreadable", "the file was not stored")
+            }),
         }
     }
 }
 
-fn read_text(path: &Path) -> Result<String, (&'static str, String)> {
-    let unreadable = |error: std::io::Error| {
-        (
+/// Why a file has no text.
+#[derive(Debug)]
+pub(crate) struct UnreadableFile {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    /// Where in the file, if it was read.
+    pub(crate) position: Option<Position>,
+}
+
+impl UnreadableFile {
+    fn of(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            position: None,
+        }
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, UnreadableFile> {
+    let unreadable = |error: io::Error| {
+        UnreadableFile::of(
             "app.file_unreadable",
             format!("the file cannot be read: {error}"),
         )
     };
     let metadata = fs::metadata(path).map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(("app.file_unreadable", "this is not a file".to_owned()));
+        return Err(UnreadableFile::of(
+            "app.file_unreadable",
+            "this is not a file",
+        ));
     }
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(unreadable)?;
@@ -96,15 +118,24 @@ fn read_text(path: &Path) -> Result<String, (&'static str, String)> {
         .map_err(unreadable)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         let message = format!("the file has more than {MAX_FILE_BYTES} bytes; split it");
-        return Err(("app.file_too_large", message));
+        return Err(UnreadableFile::of("app.file_too_large", message));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         let message = "the file is UTF-16 text; save it as UTF-8";
-        return Err(("app.file_not_text", message.to_owned()));
+        return Err(UnreadableFile::of("app.file_not_text", message));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        let message = format!("the file is not UTF-8 text (byte {at}); save it as UTF-8");
-        ("app.file_not_text", message)
+        let before = String::from_utf8_lossy(&error.as_bytes()[..at]);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let position = Position {
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+        };
+        let message = "the file is not UTF-8 text from here on; save it as UTF-8";
+        UnreadableFile {
+            position: Some(position),
+            ..UnreadableFile::of("app.file_not_text", message)
+        }
     })
 }

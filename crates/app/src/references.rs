@@ -16,6 +16,7 @@ use crate::evals::{
 };
 use crate::sentences::Mentions;
 use crate::spelling::{did_you_mean, nearest};
+use crate::started_workflows;
 
 /// Checks all references between files.
 pub(crate) fn check(contents: &Contents, problems: &mut Diagnostics) {
@@ -44,6 +45,7 @@ pub(crate) fn check(contents: &Contents, problems: &mut Diagnostics) {
         problems.extend(nodes(&workflow.document, contents, &servers));
     }
     problems.extend(workflow_cycles(contents));
+    problems.extend(started_workflows::check(contents));
     for file in &contents.evals {
         problems.extend(eval_cases(file, contents, &servers));
     }
@@ -315,7 +317,7 @@ fn workflow_cycles(contents: &Contents) -> Vec<Diagnostic> {
         while let Some(next) = open.pop() {
             if next == *start {
                 let message = format!("`{start}` runs itself through the workflows it names");
-                found.push(document.error("/nodes", "app.workflow_circle", message));
+                found.push(document.error("/nodes", started_workflows::CIRCLE, message));
                 break;
             }
             if seen.insert(next.clone()) {
@@ -337,8 +339,12 @@ fn agent_tools(
     }
     let mut used = Vec::new();
     for (index, skill) in agent.skills.iter().enumerate() {
-        if let Some(action) = &skill.action {
-            used.push((format!("/skills/{index}/action/tool"), &action.tool));
+        if let Some(tool) = skill
+            .action
+            .as_ref()
+            .and_then(|action| action.tool.as_ref())
+        {
+            used.push((format!("/skills/{index}/action/tool"), tool));
         }
         for (name, slot) in &skill.slots {
             if let Some(reference) = &slot.refers_to {
@@ -369,7 +375,8 @@ pub(crate) fn tools_of(skill: &SkillFields) -> impl Iterator<Item = &String> {
         .slots
         .values()
         .filter_map(|slot| slot.refers_to.as_ref());
-    let action = skill.action.iter().map(|action| &action.tool);
+    let action = skill.action.iter();
+    let action = action.filter_map(|action| action.tool.as_ref());
     action.chain(looked_up.map(|reference| &reference.tool))
 }
 

@@ -42,7 +42,7 @@ pub const STARTERS: [Starter; 4] = [
         request: "order a desk for the office",
         files: files!(
             "../starters/approval/": "convoke.yaml", "agents/clerk.yaml",
-            "config/mcp_servers.yaml", "workflows/main.yaml",
+            "config/mcp_servers.yaml", "workflows/main.yaml", "evals/questions.yaml",
         ),
     },
     Starter {

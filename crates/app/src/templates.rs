@@ -1,8 +1,10 @@
 //! Checks the templates in an app's files: syntax, and names they use.
 
+use serde_json::{Map, Value};
+
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::Document;
-use crate::template::{Form, TemplateLanguage};
+use crate::template::{Form, TemplateLanguage, UNORDERED};
 use crate::yaml::{Kind, Node, push};
 
 /// Checks templates with the language that renders them.
@@ -77,6 +79,27 @@ impl Templates {
             .iter()
             .flat_map(|pointer| self.check(document, pointer, fields));
         found.map(as_state_warning).collect()
+    }
+
+    /// Checks the expression at a JSON pointer, which may use the `known` names and no others.
+    pub(crate) fn check_condition(
+        &self,
+        document: &Document,
+        pointer: &str,
+        known: &[&str],
+    ) -> Vec<Diagnostic> {
+        self.faults(document, pointer, Form::Expression, known)
+    }
+
+    /// Why the sizes that an expression compares have no order, for these samples of values. `None` if they have one, or
+    /// if the samples do not tell.
+    pub(crate) fn misordered(
+        &self,
+        expression: &str,
+        samples: &Map<String, Value>,
+    ) -> Option<String> {
+        let fault = self.0.value(expression, samples).err()?;
+        fault.message.contains(UNORDERED).then_some(fault.message)
     }
 
     /// Checks the expression at a JSON pointer, such as a condition, over a workflow's state with these

@@ -25,8 +25,49 @@ pub struct ToolReference {
     pub items: Option<ItemFields>,
     /// The tool that it is a fallback of.
     fallback_of: Option<String>,
+    /// The slots of the skill whose action this is.
+    pub slots: Vec<ActionSlot>,
     document: usize,
     pointer: String,
+}
+
+/// What a slot holds when an action uses it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionSlot {
+    /// The name that templates use.
+    pub name: String,
+    /// What it holds.
+    pub holds: SlotHolds,
+}
+
+/// Kinds of values of slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SlotHolds {
+    /// Any text.
+    Text,
+    /// One of these texts.
+    OneOf(Vec<String>),
+    /// The whole item that the words refer to; its id is in this field.
+    Item(String),
+}
+
+impl ActionSlot {
+    fn read(name: &str, slot: &Value) -> Self {
+        let holds = match (slot["refers_to"]["id"].as_str(), slot["values"].as_object()) {
+            (Some(id), _) => SlotHolds::Item(id.to_owned()),
+            (None, Some(values)) => {
+                let default = slot["default"].as_str().map(str::to_owned);
+                let mut all: Vec<String> = values.keys().cloned().collect();
+                all.extend(default.filter(|default| !values.contains_key(default)));
+                SlotHolds::OneOf(all)
+            }
+            (None, None) => SlotHolds::Text,
+        };
+        Self {
+            name: name.replace('-', "_"),
+            holds,
+        }
+    }
 }
 
 /// Fields of a tool's result that name items: those of `shows` or `refers_to`.
@@ -200,9 +241,16 @@ impl Reader<'_> {
         self.names(&agent["tools"], "/tools");
         for (index, skill) in items(&agent["skills"]) {
             let place = format!("/skills/{index}");
-            self.call(&skill["action"], &format!("{place}/action"), false);
-            let shows = &skill["action"]["shows"];
-            self.reads(ItemFields::read(shows, format!("{place}/action/shows")));
+            if self.call(&skill["action"], &format!("{place}/action"), false) {
+                let slots =
+                    fields(&skill["slots"]).map(|(name, slot)| ActionSlot::read(name, slot));
+                let slots = slots.collect();
+                if let Some(action) = self.references.last_mut() {
+                    action.slots = slots;
+                }
+                let shows = &skill["action"]["shows"];
+                self.reads(ItemFields::read(shows, format!("{place}/action/shows")));
+            }
             for (name, slot) in fields(&skill["slots"]) {
                 let mut slot_place = format!("{place}/slots");
                 push(&mut slot_place, name);
@@ -278,10 +326,10 @@ impl Reader<'_> {
         }
     }
 
-    /// Adds the tool at `tool`, with the arguments at `arguments`.
-    fn call(&mut self, node: &Value, place: &str, must_be_read_only: bool) {
+    /// Adds the tool at `tool`, with the arguments at `arguments`. False if there is none.
+    fn call(&mut self, node: &Value, place: &str, must_be_read_only: bool) -> bool {
         let Some(tool) = node["tool"].as_str() else {
-            return;
+            return false;
         };
         let arguments = node["arguments"].as_object().cloned();
         // `verify` without arguments uses those of the call it verifies.
@@ -291,6 +339,7 @@ impl Reader<'_> {
         };
         let place = format!("{place}/tool");
         self.add(tool.to_owned(), arguments, must_be_read_only, place);
+        true
     }
 
     /// Sets what the app reads of the result of the tool that was added last.
@@ -317,6 +366,7 @@ impl Reader<'_> {
             must_be_read_only,
             items: None,
             fallback_of: None,
+            slots: Vec::new(),
             document: self.document,
             pointer,
         });

@@ -27,7 +27,9 @@ pub(crate) fn check(contents: &Contents, problems: &mut Diagnostics) {
             problems.add(document.warning("", CODE, message));
         }
     }
-    if let Some(config) = &contents.config {
+    if let Some(config) = &contents.config
+        && !problems.has_errors_in(config.document.source.file())
+    {
         limits(config, problems);
         if let Some(fields) = &config.fields {
             times_beyond_the_task(contents, fields.limits.task_seconds.into(), problems);

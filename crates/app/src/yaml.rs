@@ -301,12 +301,44 @@ impl<'a> Builder<'a> {
         } else {
             "YAML"
         };
-        self.error(
-            place,
-            "app.syntax",
-            format!("this is not {language}: {info}"),
-            "check the indentation, quotes and brackets here and on the line above",
-        );
+        if info.contains("unknown anchor") {
+            let name = self.source.line(place.start.line).unwrap_or_default();
+            let name = name.chars().skip(place.start.column);
+            let name: String = name.take_while(|next| !next.is_whitespace()).collect();
+            let message = format!("nothing before this is marked with `&{name}`");
+            let help = "write the value out, or mark it with `&NAME` where it stands first";
+            self.error(place, "app.alias_unknown", message, help);
+            return;
+        }
+        let (place, help) = self.syntax_help(place, info);
+        let message = format!("this is not {language}: {info}");
+        self.error(place, "app.syntax", message, help);
+    }
+
+    /// What to do about a syntax error, and where.
+    fn syntax_help(&self, place: SourceRange, info: &str) -> (SourceRange, &'static str) {
+        if info.contains("tab") {
+            let line = self.source.line(place.start.line).unwrap_or_default();
+            let column = line.chars().position(|next| next == '\t');
+            let column = column.map_or(place.start.column, |before| before + 1);
+            let at = |column| Position {
+                column,
+                ..place.start
+            };
+            let tab = SourceRange {
+                start: at(column),
+                end: at(column + 1),
+            };
+            return (tab, "indent with spaces; there is a tab here");
+        }
+        let help = if info.contains("quoted scalar") {
+            "close the quotation mark that opens here or on the line above"
+        } else if info.contains("mapping values") {
+            "put a text that contains a colon and a space into quotes"
+        } else {
+            "check the indentation, quotes and brackets here and on the line above"
+        };
+        (place, help)
     }
 
     /// Handles one event. Returns `false` to stop.

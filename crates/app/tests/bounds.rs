@@ -91,3 +91,23 @@ fn what_agents_may_call_counts_too() {
     assert_eq!(bounds.tool_calls, 1 + 3 + 10 + 2 * 50);
     assert_eq!(bounds.model_calls, 2 * 40);
 }
+
+#[test]
+fn a_workflow_that_a_skill_starts_counts_where_requests_are_dispatched() {
+    let payer = "name: payer\nrole: Pays.\nsystem_prompt: Pay.\nskills:\n  - name: pay\n    description: Pays.\n    \
+        sentences: [pay it]\n    action: {workflow: inner, approval: {when: 'true'}}\n";
+    let inner = INNER.replace("7}", "700}")
+        + "  b: {type: human, prompt: 'Well?'}\nedges: [{from: a, to: b}]\n";
+    let main = "name: main\nentry_point: who\nnodes: {who: {type: route}, them: {type: dispatch, of: who}}\n\
+        edges: [{from: who, to: them}]\n";
+    let folder = app(&[
+        ("agents/payer.yaml", payer),
+        ("workflows/inner.yaml", &inner),
+        ("workflows/main.yaml", main),
+    ]);
+    let app = App::load(folder.path(), &|_| None).unwrap().app;
+    let bounds = app.bounds(app.workflow("main").unwrap());
+    // The approval before it, and the person in it.
+    assert_eq!(bounds.questions, 2 * convoke_model::MAX_TARGETS as u64);
+    assert!(bounds.seconds >= 700, "{bounds:?}");
+}

@@ -24,7 +24,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let folder = app(&[]);
     std::fs::write(folder.path().join("agents/todo.yaml"), [0x6e, 0xff, 0xfe]).unwrap();
     let problems = support::problems_in(folder.path());
-    assert_eq!(problems[0], "agents/todo.yaml app.file_not_text");
+    assert_eq!(problems[0], "agents/todo.yaml:1:2 app.file_not_text");
     std::fs::remove_file(folder.path().join("convoke.yaml")).unwrap();
     std::fs::create_dir(folder.path().join("convoke.yaml")).unwrap();
     assert!(support::problems_in(folder.path()).contains(&"convoke.yaml app.file_missing".into()));

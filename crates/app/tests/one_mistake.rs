@@ -263,3 +263,146 @@ fn a_sentence_in_two_skills_is_noted_at_its_second_place() {
         "{told}"
     );
 }
+
+#[test]
+fn a_file_that_cannot_be_read_to_its_end_is_the_only_problem() {
+    let main = (
+        "convoke.yaml",
+        "name: shop\ndecide:\n  phrases: {please: (please|kindly)}\n",
+    );
+    let evals = (
+        "evals/cases.yaml",
+        "cases:\n  - {say: sell me a hat, expect: {intent: sell}}\n",
+    );
+    let agent = format!(
+        "{}skills:\n  - name: sell\n    description: Sell.\n    sentences: ['<please> sell {{what}}']\n    slots:\n      \
+         what: {{ask: What?}}\n    action:\n      tool: desk.sell\n      reply: \"Sold.\"\n",
+        CLERK.1
+    );
+    assert_eq!(problems(&[main, (CLERK.0, &agent), DESK, evals]).len(), 0);
+    for (right, wrong, expected) in [
+        (
+            "      tool: desk",
+            "\t  tool: desk",
+            "agents/clerk.yaml:12:1: error[app.syntax]",
+        ),
+        (
+            "\"Sold.\"",
+            "\"Sold.",
+            "agents/clerk.yaml:13:14: error[app.syntax]",
+        ),
+        (
+            "role: Sells.",
+            "role: Sells: all",
+            "agents/clerk.yaml:2:12: error[app.syntax]",
+        ),
+        (
+            "\"Sold.\"",
+            "{{ what }}",
+            "agents/clerk.yaml:13:15: error[app.key_not_text]",
+        ),
+        (
+            "what: {ask",
+            "what: *who {ask",
+            "agents/clerk.yaml:10:13: error[app.alias_unknown]",
+        ),
+        (
+            "Sell.\n    sent",
+            "Se\0l.\n    sent",
+            "agents/clerk.yaml:7:20: error[app.control_character]",
+        ),
+    ] {
+        let broken = agent.replacen(right, wrong, 1);
+        assert_ne!(broken, agent);
+        only(&[main, (CLERK.0, &broken), DESK, evals], expected);
+    }
+    only(
+        &[main, (CLERK.0, ""), DESK, evals],
+        "agents/clerk.yaml: error[app.file_empty]",
+    );
+    only(
+        &[
+            main,
+            ("convoke.json", "{\"name\": \"shop\"}"),
+            (CLERK.0, &agent),
+            DESK,
+            evals,
+        ],
+        "convoke.yaml: error[app.file_twice]",
+    );
+}
+
+#[test]
+fn help_with_the_syntax_says_what_to_write() {
+    for (text, expected) in [
+        (
+            "name: shop\ndecide:\n\tthreshold: 0.5\n",
+            "indent with spaces",
+        ),
+        (
+            "name: shop\ndescription: \"A shop\nversion: '1'\n",
+            "close the quotation mark",
+        ),
+        ("name: shop\ndescription: A shop: hats\n", "into quotes"),
+    ] {
+        let found = problems(&[("convoke.yaml", text), CLERK, DESK]);
+        assert!(found.to_string().contains("app.syntax"), "{found}");
+        assert!(found.pretty().contains(expected), "{}", found.pretty());
+    }
+}
+
+#[test]
+fn a_value_of_the_wrong_type_takes_no_other_problem_along() {
+    let limits = "name: shop\nlimits: {task_seconds: thirty, tool_seconds: 10}\n";
+    only(
+        &[("convoke.yaml", limits), CLERK, DESK],
+        "convoke.yaml:2:24: error[app.wrong_type]",
+    );
+    let servers = "servers:\n  name: desk\n  transport: {stdio: {command: desk}}\n";
+    only(
+        &[MAIN, CLERK, (DESK.0, servers)],
+        "config/mcp_servers.yaml:1:1: error[app.wrong_type]",
+    );
+}
+
+#[test]
+fn a_key_that_is_none_of_the_states_is_told_with_those_that_are() {
+    let policy = ("config/retention_policy.yaml", "by_status: {faild: 90}\n");
+    let files = [MAIN, CLERK, DESK, policy];
+    only(
+        &files,
+        "config/retention_policy.yaml:1:13: error[app.unknown_value]: there is no `faild`",
+    );
+    assert!(problems(&files).pretty().contains("did you mean `failed`?"));
+}
+
+#[test]
+fn what_is_not_utf8_is_told_at_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in [MAIN, CLERK, DESK] {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let path = folder.path().join("config/retention_policy.yaml");
+    fs::write(path, b"default_days: 3\n# f\xfcnf Tage\n").unwrap();
+    let found = App::load(folder.path(), &environment).err().unwrap();
+    let told = found.to_string();
+    assert!(
+        told.starts_with("config/retention_policy.yaml:2:4: error[app.file_not_text]"),
+        "{told}"
+    );
+    assert_eq!(found.len(), 1);
+}
+
+#[test]
+fn a_misspelt_slot_that_is_asked_for_is_told_although_sentences_may_have_any_slot() {
+    let agent = format!(
+        "{}skills:\n  - name: sell\n    description: Sell.\n    sentences: ['sell {{hats}}', 'sell']\n    slots:\n      \
+         hast: {{ask: Which hat?}}\n      size: {{ask: What size?}}\n    action:\n      tool: desk.sell\n      reply: Sold.\n",
+        CLERK.1
+    );
+    let files = [MAIN, (CLERK.0, agent.as_str()), DESK];
+    only(&files, "agents/clerk.yaml:10:7: warning[app.slot_unused]");
+    assert!(problems(&files).pretty().contains("did you mean `hats`"));
+}

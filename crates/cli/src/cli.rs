@@ -10,6 +10,7 @@ use clap_complete::Shell;
 use convoke_model::{Channel, TaskState, ToolMode, UserRole};
 
 use crate::commands::tasks::ImportLimits;
+use crate::log::LogFormat;
 use crate::times::{parse_delay, parse_duration};
 
 /// Runs assistants described in a folder of YAML. Every step is journaled: kill it anywhere, and it
@@ -24,6 +25,17 @@ pub(crate) struct Cli {
     /// Say more about what happens; twice and thrice for yet more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    /// The form of the log, which goes to standard error
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        env = "CONVOKE_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value_t
+    )]
+    pub(crate) log_format: LogFormat,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -50,6 +62,9 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Make a token for a service, for development
     Token(TokenArgs),
+    /// Make, list and revoke the API keys of a service
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Look at tasks and their journals
     #[command(subcommand)]
     Tasks(TasksCommand),
@@ -230,7 +245,7 @@ pub(crate) struct RunArgs {
 
     /// Begin the task at this time, such as 2026-03-01T09:00:00Z, or after this long, such as 2h, and do not wait for it.
     /// `convoke serve` and `convoke resume` work on it then
-    #[arg(long, value_name = "TIME", value_parser = parse_delay)]
+    #[arg(long, value_name = "TIME", value_parser = parse_delay, allow_hyphen_values = true)]
     pub(crate) not_before: Option<Duration>,
 
     /// The distributed trace that the task continues, as W3C trace context writes it
@@ -309,6 +324,12 @@ pub(crate) struct ServeArgs {
 }
 
 /// The settings of the HTTP service.
+/// An address to listen on.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` is no address; write one such as 127.0.0.1:8080"))
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
     /// The service's settings: its address, who may call, and its limits [default: an open service on loopback]
@@ -316,7 +337,7 @@ pub(crate) struct ServerArgs {
     pub(crate) settings: Option<PathBuf>,
 
     /// The address to listen on, instead of the settings' one; port 0 takes a free port [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,
 }
 
@@ -335,9 +356,53 @@ pub(crate) struct TokenArgs {
     #[arg(long, value_enum, default_value_t = RoleArg::User)]
     pub(crate) role: RoleArg,
 
+    /// An app that it is good for; may be given several times [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Vec<String>,
+
     /// How long it is valid, such as 30m, 12h or 7d
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     pub(crate) expires: Duration,
+}
+
+/// What is done with API keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key, and print it once: it is not stored
+    Create {
+        /// The service's settings, with `auth.keys_file`
+        #[arg(long, value_name = "FILE")]
+        settings: PathBuf,
+        /// The user: a UUID, or any name
+        #[arg(long)]
+        user: String,
+        /// The user's role
+        #[arg(long, value_enum, default_value_t = RoleArg::User)]
+        role: RoleArg,
+        /// An app that it is good for; may be given several times [default: all]
+        #[arg(long, value_name = "NAME")]
+        app: Vec<String>,
+        /// What it is for
+        #[arg(long)]
+        name: Option<String>,
+        /// How long it is valid, such as 12h, 7d or 365d
+        #[arg(long, value_name = "TIME", default_value = "90d", value_parser = parse_duration)]
+        expires: Duration,
+    },
+    /// List all keys, oldest first
+    List {
+        /// The service's settings, with `auth.keys_file`
+        #[arg(long, value_name = "FILE")]
+        settings: PathBuf,
+    },
+    /// End a key from now on
+    Revoke {
+        /// The key's id, as it is listed
+        id: String,
+        /// The service's settings, with `auth.keys_file`
+        #[arg(long, value_name = "FILE")]
+        settings: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -676,7 +741,7 @@ pub(crate) enum ToolsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ListenArgs {
     /// Listen on this address over streamable HTTP instead of standard input and output
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) http: Option<SocketAddr>,
 
     /// The folder for data

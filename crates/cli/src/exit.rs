@@ -3,7 +3,7 @@
 use convoke::RuntimeError;
 use convoke_engine::EngineError;
 use convoke_model::Invalid;
-use convoke_server::{AccessError, ListenerError};
+use convoke_server::{AccessError, KeyError, ListenerError};
 use convoke_store::StoreError;
 
 /// The result of a command.
@@ -86,6 +86,7 @@ impl Exit {
         if settings
             || error.is::<UsageError>()
             || error.is::<AccessError>()
+            || error.is::<KeyError>()
             || error.is::<Invalid>()
             || matches!(
                 runtime,
@@ -103,7 +104,11 @@ impl Exit {
             )
             || matches!(
                 store,
-                Some(StoreError::ForeignConversation { .. } | StoreError::KeyReused { .. })
+                Some(
+                    StoreError::ForeignConversation { .. }
+                        | StoreError::ConversationBusy { .. }
+                        | StoreError::KeyReused { .. }
+                )
             )
         {
             Self::Usage

@@ -31,7 +31,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(refusal) => return output::refuse(wants_json(), &refusal),
     };
-    log::init(cli.verbose);
+    log::init(cli.verbose, cli.log_format);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

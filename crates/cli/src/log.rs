@@ -1,10 +1,13 @@
-//! The log: printed to standard error, with secrets redacted.
+//! The log: printed to standard error, with secrets redacted, as lines for people or as JSON.
+
+mod json;
 
 use std::fmt;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use convoke_app::{App, Secrets};
 use convoke_model::Redaction;
+use convoke_server::AUDIT_TARGET;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
@@ -28,8 +31,16 @@ struct RedactionRules {
     secrets: Secrets,
 }
 
+/// The form of the log: lines for people, or a JSON object a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
 /// Starts logging.
-pub(crate) fn init(verbose: u8) {
+pub(crate) fn init(verbose: u8, format: LogFormat) {
     // The MCP library logs arguments and results of tools, which may be private, and what becomes an error here anyway.
     let default = match verbose {
         0 => "error,rmcp=off",
@@ -38,9 +49,12 @@ pub(crate) fn init(verbose: u8) {
         _ => "trace,rmcp=warn",
     };
     let filter = EnvFilter::try_from_env("CONVOKE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    // Audit lines are written whatever the verbosity.
+    let audit = format!("{AUDIT_TARGET}=info").parse();
+    let filter = audit.into_iter().fold(filter, EnvFilter::add_directive);
     tracing_subscriber::registry()
         .with(filter)
-        .with(LogLines)
+        .with(LogLines { format })
         .init();
 }
 
@@ -66,59 +80,89 @@ fn clean(line: &str) -> String {
     cleaned.fold(line.to_owned(), |line, rules| rules.clean(&line))
 }
 
-/// Prints each event as a line, with the trace that it belongs to.
-struct LogLines;
+/// Prints each event as a line, with the task and the trace that it belongs to.
+struct LogLines {
+    format: LogFormat,
+}
 
-/// The id of the trace that a span belongs to.
-struct LoggedTrace(String);
+/// What a span belongs to.
+#[derive(Clone, Default)]
+struct LoggedSpan {
+    trace_id: Option<String>,
+    task: Option<String>,
+}
 
 impl<S> Layer<S> for LogLines
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut found = TraceField(None);
+        let mut found = LoggedSpan::default();
         attributes.record(&mut found);
-        if let (Some(trace), Some(span)) = (found.0, context.span(id)) {
-            span.extensions_mut().insert(LoggedTrace(trace));
+        if let (Some(_), Some(span)) = (&found.trace_id, context.span(id)) {
+            span.extensions_mut().insert(found);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let (mut time, mut words) = (String::new(), String::new());
-        let written = SystemTime
-            .format_time(&mut Writer::new(&mut time))
-            .and_then(|()| DefaultFields::new().format_fields(Writer::new(&mut words), event));
-        if written.is_err() {
+        let mut time = String::new();
+        if SystemTime.format_time(&mut Writer::new(&mut time)).is_err() {
             return;
         }
-        let mut words = clean(words.trim());
-        let trace = context.event_scope(event).and_then(|mut spans| {
-            spans.find_map(|span| Some(span.extensions().get::<LoggedTrace>()?.0.clone()))
-        });
-        if let Some(trace) = trace {
-            words.push_str(" trace=");
-            words.push_str(&trace);
+        let spans = context.event_scope(event).into_iter().flatten();
+        let mut belongs_to = LoggedSpan::default();
+        for span in spans {
+            if let Some(logged) = span.extensions().get::<LoggedSpan>() {
+                belongs_to.trace_id = belongs_to.trace_id.or_else(|| logged.trace_id.clone());
+                belongs_to.task = belongs_to.task.or_else(|| logged.task.clone());
+            }
         }
-        let level = *event.metadata().level();
-        let look = match level {
-            Level::ERROR => TextStyle::Red,
-            Level::WARN => TextStyle::Yellow,
-            Level::INFO => TextStyle::Green,
-            _ => TextStyle::Dimmed,
-        };
-        output::log_line(&time, (look, level.as_str()), &words);
+        match self.format {
+            LogFormat::Text => print_text(&time, event, &belongs_to),
+            LogFormat::Json => output::log_json(&json::line(&time, event, &belongs_to)),
+        }
     }
 }
 
-/// Looks for the field of a span that names its trace.
-struct TraceField(Option<String>);
+fn print_text(time: &str, event: &Event<'_>, belongs_to: &LoggedSpan) {
+    let mut words = String::new();
+    let written = DefaultFields::new().format_fields(Writer::new(&mut words), event);
+    if written.is_err() {
+        return;
+    }
+    let mut words = if is_audit(event) {
+        format!("{AUDIT_TARGET} {}", words.trim())
+    } else {
+        clean(words.trim())
+    };
+    if let Some(trace) = &belongs_to.trace_id {
+        words.push_str(" trace=");
+        words.push_str(trace);
+    }
+    let level = *event.metadata().level();
+    let look = match level {
+        Level::ERROR => TextStyle::Red,
+        Level::WARN => TextStyle::Yellow,
+        Level::INFO => TextStyle::Green,
+        _ => TextStyle::Dimmed,
+    };
+    output::log_line(time, (look, level.as_str()), &words);
+}
 
-impl Visit for TraceField {
+/// Whether it is a line of the audit log. Those are not redacted: they name things by their ids, which may look like numbers
+/// and keys.
+fn is_audit(event: &Event<'_>) -> bool {
+    event.metadata().target() == AUDIT_TARGET
+}
+
+impl Visit for LoggedSpan {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "trace_id" {
-            self.0 = Some(format!("{value:?}"));
-        }
+        let found = match field.name() {
+            "trace_id" => &mut self.trace_id,
+            "convoke.task.id" => &mut self.task,
+            _ => return,
+        };
+        *found = Some(format!("{value:?}"));
     }
 }
 

@@ -242,7 +242,7 @@ pub(crate) fn put_skills_away(app: &Arc<App>) -> anyhow::Result<Arc<App>> {
 fn in_words(skills: &[SkillFields]) -> String {
     const EXAMPLES: usize = 3;
     let lines = skills.iter().filter_map(|skill| {
-        let tool = &skill.action.as_ref()?.tool;
+        let tool = skill.action.as_ref()?.tool.as_ref()?;
         let examples: Vec<_> = skill.examples.iter().take(EXAMPLES).collect();
         Some(format!("- {tool}: {}. {examples:?}\n", skill.description))
     });

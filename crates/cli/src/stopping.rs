@@ -28,6 +28,17 @@ impl StopSignals {
         );
     }
 
+    /// Waits for work that leaves nothing behind. A signal ends it, without a result.
+    pub(crate) async fn unless_asked<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.next() => {
+                output::note("stopped; what was done until now is thrown away");
+                None
+            }
+        }
+    }
+
     async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

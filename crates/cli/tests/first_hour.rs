@@ -100,6 +100,8 @@ fn every_starter_is_checked_and_answers_the_request_that_it_is_shown_with() {
         let checked = program.run(&["--json", "check", "--connect", "mine"]);
         assert!(checked.status.success(), "{starter}: {checked:?}");
         assert_eq!(json_of(&checked)["diagnostics"], json!([]));
+        let evaluated = program.run(&["eval", "mine"]);
+        assert!(evaluated.status.success(), "{starter}: {evaluated:?}");
         let ran = program.run(&["run", "mine", &request]);
         let code = ran.status.code().unwrap();
         assert_eq!(code, if starter == "approval" { 4 } else { 0 }, "{ran:?}");

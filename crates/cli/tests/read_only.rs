@@ -153,3 +153,40 @@ fn a_log_that_cannot_be_read_without_writing_is_an_error() {
         "{left:?}"
     );
 }
+
+#[test]
+fn an_app_folder_that_nobody_may_write_to_works_and_one_that_nobody_may_search_is_named() {
+    let kept = Kept::new();
+    let app = kept.program.copy_of("todo", &["agents", "config", "."]);
+    let mode = |mode: u32| std::fs::set_permissions(&app, Permissions::from_mode(mode)).unwrap();
+    mode(0o555);
+    let ran = kept.run(&["run", &app, "remind me to buy bread"]);
+    assert!(ran.status.success(), "{ran:?}");
+    let written = kept.run(&["schema", "--into", &app]);
+    assert_eq!(written.status.code(), Some(2), "{written:?}");
+    assert!(
+        text(&written.stderr).starts_with("error[schema.unwritable]"),
+        "{written:?}"
+    );
+    mode(0o000);
+    let ran = kept.run(&["run", &app, "remind me to buy bread"]);
+    mode(0o755);
+    let told = text(&ran.stderr);
+    assert!(told.starts_with("error[app.folder_unreadable]"), "{told}");
+    assert_eq!(told.matches("error[").count(), 1, "{told}");
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_made_is_told_with_what_to_do() {
+    let kept = Kept::new();
+    let app = kept.program.app();
+    let file = kept.program.folder().join("file");
+    std::fs::write(&file, "").unwrap();
+    let ran = kept.run(&["run", &app, "hello", "--data", file.to_str().unwrap()]);
+    assert_eq!(ran.status.code(), Some(3), "{ran:?}");
+    let told = text(&ran.stderr);
+    assert!(
+        told.starts_with("error[store.folder]") && told.contains("--data"),
+        "{told}"
+    );
+}

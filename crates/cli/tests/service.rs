@@ -66,6 +66,11 @@ fn path_of(task: &Value) -> String {
     format!("/api/v1/tasks/{}", task["id"].as_str().unwrap())
 }
 
+fn listed_ids(list: &Value) -> Vec<Value> {
+    let tasks = list["tasks"].as_array().unwrap().iter();
+    tasks.map(|task| task["id"].clone()).collect()
+}
+
 fn get(address: &str, path: &str) -> Answer {
     Request::new(address, "GET", path).send()
 }
@@ -255,6 +260,44 @@ fn only_verified_tokens_are_accepted() {
     assert_eq!(get(address, "/healthz").status, 200);
 }
 
+/// Tries another user's ids in queries and bodies. Gives a task of the user who tried.
+fn reaches_nothing_by_ids_outside_of_the_path(address: &str, bob: &str, task: &Value) -> Value {
+    let absent = "00000000-0000-4000-8000-000000000000";
+    let second = Request::new(address, "POST", "/api/v1/tasks")
+        .token(bob)
+        .json(&json!({ "message": "Count." }))
+        .send()
+        .json();
+    let foreign = task["id"].as_str().unwrap();
+    let diff = |id: &str| {
+        let path = format!("{}/diff?with={id}", path_of(&second));
+        let answer = Request::new(address, "GET", &path).token(bob).send();
+        (answer.status, answer.json())
+    };
+    assert_eq!(diff(foreign), diff(absent));
+    assert_eq!(diff(foreign).0, 404);
+    let listed = |query: String| {
+        let path = format!("/api/v1/tasks?{query}");
+        let answer = Request::new(address, "GET", &path).token(bob).send();
+        answer.json()["tasks"].clone()
+    };
+    let owner = task["user"].as_str().unwrap();
+    for filter in [
+        format!("user={owner}"),
+        format!("conversation={}", task["conversation"].as_str().unwrap()),
+        format!("parent={foreign}"),
+    ] {
+        assert_eq!(listed(filter.clone()), json!([]), "{filter}");
+    }
+    let canceled = Request::new(address, "POST", "/api/v1/tasks/cancel")
+        .token(bob)
+        .json(&json!({ "all": true }))
+        .send()
+        .json();
+    assert_eq!(canceled, json!({ "tasks": [second["id"]], "more": false }));
+    second
+}
+
 #[test]
 fn a_user_sees_nothing_of_another_users_and_cannot_tell_whether_it_exists() {
     let program = Program::new();
@@ -284,15 +327,16 @@ fn a_user_sees_nothing_of_another_users_and_cannot_tell_whether_it_exists() {
     for route in routes() {
         let known = ["{task}", "{conversation}"];
         let Some(kind) = known.into_iter().find(|kind| route.path.contains(kind)) else {
-            assert!(
-                !route.path.contains('{'),
-                "{route:?} has no rule in this test"
-            );
+            // A workflow is a part of the app, which all users share.
+            let shared = route.path.replace("{workflow}", "main");
+            assert!(!shared.contains('{'), "{route:?} has no rule in this test");
             continue;
         };
         assert_ne!(route.access, Access::Public, "{route:?}");
         let ask = |id: &str| {
-            let path = route.path.replace(kind, id);
+            let digits = "0".repeat(64);
+            let path = route.path.replace(kind, id).replace("{blob}", &digits);
+            assert!(!path.contains('{'), "{route:?} has no rule in this test");
             let mut request = Request::new(address, route.method.as_str(), &path).token(&bob);
             if route.method == "POST" {
                 request = request.json(&bodies[route.name]);
@@ -309,7 +353,8 @@ fn a_user_sees_nothing_of_another_users_and_cannot_tell_whether_it_exists() {
         assert_eq!(foreign.0, 404, "{route:?}");
         tried.insert(route.name);
     }
-    assert!(tried.len() >= 6, "{tried:?}");
+    assert!(tried.len() >= 12, "{tried:?}");
+    let second = reaches_nothing_by_ids_outside_of_the_path(address, &bob, &task);
     let taken = Request::new(address, "POST", "/api/v1/tasks")
         .token(&bob)
         .json(&json!({ "message": "Count.", "conversation": conversation }))
@@ -323,13 +368,19 @@ fn a_user_sees_nothing_of_another_users_and_cannot_tell_whether_it_exists() {
     .token(&ada)
     .send();
     assert_eq!(own.json()["messages"][0]["content"], "Count.");
-    for (path, list) in [
-        ("/api/v1/tasks", "tasks"),
-        ("/api/v1/conversations", "conversations"),
-    ] {
-        let listed = Request::new(address, "GET", path).token(&bob).send().json();
-        assert_eq!(listed[list], json!([]));
-    }
+    let conversations = Request::new(address, "GET", "/api/v1/conversations")
+        .token(&bob)
+        .send();
+    assert_eq!(conversations.json()["conversations"], json!([]));
+    assert_eq!(
+        listed_ids(
+            &Request::new(address, "GET", "/api/v1/tasks")
+                .token(&bob)
+                .send()
+                .json()
+        ),
+        [second["id"].clone()]
+    );
     let unchanged = Request::new(address, "GET", &path_of(&task))
         .token(&ada)
         .send()

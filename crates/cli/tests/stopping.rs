@@ -169,6 +169,37 @@ fn a_second_signal_ends_a_command_at_once_and_its_call_is_not_repeated() {
 }
 
 #[test]
+fn a_stopped_eval_leaves_nothing_behind() {
+    let desk = WaitingApp::new(false, &json!({ "shutdown_seconds": 100_000 }));
+    let cases =
+        json!({ "cases": [{ "say": "Work.", "expect": { "reply": { "equals": "Done." } } }] });
+    std::fs::create_dir(Path::new(&desk.app).join("evals")).unwrap();
+    std::fs::write(
+        Path::new(&desk.app).join("evals/cases.json"),
+        cases.to_string(),
+    )
+    .unwrap();
+    for name in ["INT", "TERM"] {
+        let temporary = desk.path(name);
+        std::fs::create_dir(&temporary).unwrap();
+        let mut child = desk
+            .program
+            .command(&["eval", &desk.app])
+            .env("TMPDIR", &temporary)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until(|| desk.path("desk.begun").exists());
+        assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 1);
+        signal(&child, name);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{name}");
+        assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{name}");
+        std::fs::remove_file(desk.path("desk.begun")).unwrap();
+    }
+}
+
+#[test]
 fn stopping_waits_no_longer_than_the_app_says() {
     let desk = WaitingApp::new(false, &json!({ "shutdown_seconds": 1 }));
     let mut child = desk.begin("run");

@@ -8,6 +8,7 @@ use crate::pattern::{
     ClosedValues, Lexicon, Part, Patterns, PhraseError, Phrasebook, Program, parse,
 };
 use crate::problem::BuildProblem;
+use crate::words::Words;
 
 /// The compiled patterns of all entries.
 #[derive(Debug)]
@@ -105,6 +106,36 @@ impl Catalogue {
 }
 
 impl Compiled {
+    /// The closed slot values of an answer to a question for the slot `asked`, with those of other slots that are still
+    /// `open`. Empty if the answer names no value of the asked slot, or several, or says anything else that could change
+    /// what it means.
+    pub(crate) fn answered_slots(
+        &self,
+        asked: &str,
+        open: &[&str],
+        words: &Words<'_>,
+        numbers: &[u32],
+    ) -> BTreeMap<String, String> {
+        let mut free = vec![true; numbers.len()];
+        let mut found = BTreeMap::new();
+        for slot in std::iter::once(&asked).chain(open) {
+            let named = self.closed.get(&slot.replace('-', "_"));
+            match named.and_then(|values| values.only(numbers, &free)) {
+                Some((value, range)) => {
+                    free[range].fill(false);
+                    found.insert((*slot).to_owned(), value.to_owned());
+                }
+                None if *slot == asked => return BTreeMap::new(),
+                None => {}
+            }
+        }
+        let mut rest = words.normals().zip(&free).filter(|(_, free)| **free);
+        if rest.any(|(word, _)| changes_a_value(word)) {
+            return BTreeMap::new();
+        }
+        found
+    }
+
     /// The closed slot values that a text names anywhere.
     pub(crate) fn closed_slots(&self, numbers: &[u32]) -> BTreeMap<String, String> {
         let found = self.closed.iter().filter_map(|(slot, values)| {
@@ -114,6 +145,15 @@ impl Compiled {
         });
         found.collect()
     }
+}
+
+/// Whether a word beside a value makes another of it: "10 30" is not 10, "not Friday" is not Friday.
+fn changes_a_value(word: &str) -> bool {
+    const CHANGING: [&str; 15] = [
+        "not", "no", "dont", "cant", "cannot", "wont", "except", "but", "without", "or", "before",
+        "after", "half", "past", "quarter",
+    ];
+    CHANGING.contains(&word) || word.chars().any(char::is_numeric)
 }
 
 fn check_whole(entries: &[Entry], options: &Options, problems: &mut Vec<BuildProblem>) {

@@ -10,6 +10,7 @@ use crate::first_words::FirstWords;
 use crate::pattern::{Lexicon, PatternMatch, Patterns};
 use crate::politeness::Phrases;
 use crate::problem::BuildProblem;
+use crate::slot_text::trimmed;
 use crate::training::{Classifiers, Fingerprint, Training};
 use crate::training_texts::training_texts;
 use crate::words::Words;
@@ -210,6 +211,34 @@ impl LocalDecider {
         entry
             .map(|entry| entry.closed_slots(&numbers))
             .unwrap_or_default()
+    }
+
+    /// The closed slots that an answer to a question for one of them fills: the `asked` slot, and others of `open`. Empty
+    /// if the answer does not name exactly one value of the asked slot.
+    pub fn answered_slots(
+        &self,
+        entry: &str,
+        asked: &str,
+        open: &[&str],
+        text: &str,
+    ) -> BTreeMap<String, String> {
+        let words = Words::of_at_most(text, crate::pattern::MAX_WORDS);
+        let numbers = self.lexicon.numbers(&words);
+        let entry = self.entries.iter().find(|compiled| compiled.name == entry);
+        entry
+            .map(|entry| entry.answered_slots(asked, open, &words, &numbers))
+            .unwrap_or_default()
+    }
+
+    /// What a free slot holds if a text answers a question for it: the text without the politeness after it, and without
+    /// the punctuation of a sentence.
+    pub fn answered_text<'t>(&self, text: &'t str) -> &'t str {
+        let words = Words::of_at_most(text, crate::pattern::MAX_WORDS + 1);
+        let edges = self.phrases.edges(&words);
+        let is_end = |end: &usize| edges.ends.get(*end) == Some(&Some(0));
+        let end = (1..words.len()).find(is_end);
+        let said = end.map_or(text, |end| &text[..words.word(end - 1).span.end]);
+        trimmed(said)
     }
 
     fn by_patterns(&self, matches: Vec<PatternMatch>) -> LocalDecision {

@@ -102,6 +102,7 @@ impl<P: Program> Children for ChildRunner<P> {
             let request = NewRequest {
                 owner: parent.owner,
                 conversation: None,
+                refused_if_busy: false,
                 channel: parent.channel,
                 key: Some(child.key),
                 message: child.message,

@@ -88,6 +88,8 @@ pub struct NewRequest {
     pub owner: Uuid,
     /// The conversation, if it is part of one.
     pub conversation: Option<Uuid>,
+    /// Refuses it while a task of the conversation runs or is ready to.
+    pub refused_if_busy: bool,
     /// The channel.
     pub channel: Channel,
     /// Idempotency key: the same key of the same owner is the same task.

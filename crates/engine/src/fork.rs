@@ -69,6 +69,7 @@ impl<P: Program> Engine<P> {
             fingerprint: None,
             owner: record.owner,
             conversation: None,
+            refused_if_busy: false,
             channel: record.channel,
             app: self.0.app.to_string(),
             definition: Arc::clone(&self.0.definition),

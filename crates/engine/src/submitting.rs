@@ -112,6 +112,7 @@ impl<P: Program> Engine<P> {
             key: request.key,
             owner: request.owner,
             conversation: request.conversation,
+            refused_if_busy: request.refused_if_busy,
             channel: request.channel,
             app: self.0.app.to_string(),
             definition: Arc::clone(&self.0.definition),

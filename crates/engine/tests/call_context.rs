@@ -116,6 +116,7 @@ impl World {
         let request = NewRequest {
             owner: Uuid::from_u128(7),
             conversation: None,
+            refused_if_busy: false,
             channel: Channel::Terminal,
             key: None,
             message: Message::user("call", self.clock.now()).unwrap(),

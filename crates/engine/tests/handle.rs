@@ -338,6 +338,7 @@ fn request(conversation: Option<Uuid>) -> NewRequest {
     NewRequest {
         owner: Uuid::from_u128(7),
         conversation,
+        refused_if_busy: false,
         channel: Channel::Terminal,
         key: None,
         message: Message::user("tell", Timestamp::UNIX_EPOCH).unwrap(),

@@ -1,5 +1,6 @@
 //! The question to a person before a call: a sentence of the app, or one made from the tool and its arguments.
 
+use convoke_model::Name;
 use serde_json::{Map, Value, json};
 
 use crate::assistant::Assistant;
@@ -7,19 +8,38 @@ use crate::assistant::Assistant;
 /// Limit of one value in a question, in characters. Of a longer one, the beginning is shown with its length.
 const MAX_VALUE_CHARACTERS: usize = 300;
 
-/// The question for a call of a tool: the tool's own `approval_question`, else the app's `messages.approval`. A template
-/// that fails never lets a call pass: the question is then made from the tool and its arguments.
+/// The question for a call of a tool: the tool's own `approval_question`, else the app's `messages.approval`.
 pub(crate) fn approval_question(
     assistant: &Assistant,
+    tool: &str,
+    arguments: &Map<String, Value>,
+) -> String {
+    let own = assistant
+        .tool_settings(tool)
+        .find_map(|settings| settings.approval_question.as_deref());
+    question(assistant, own, tool, arguments)
+}
+
+/// The question before a workflow is started: the app's `messages.approval`, with the workflow for the tool.
+pub(crate) fn start_question(
+    assistant: &Assistant,
+    workflow: &Name,
+    inputs: &Map<String, Value>,
+) -> String {
+    question(assistant, None, workflow.as_str(), inputs)
+}
+
+/// The question in the app's words. A template that fails never lets a call pass: the question is then made from the tool
+/// and its arguments.
+fn question(
+    assistant: &Assistant,
+    own: Option<&str>,
     tool: &str,
     arguments: &Map<String, Value>,
 ) -> String {
     let details = details(arguments);
     let context = json!({ "tool": tool, "arguments": arguments, "details": details });
     let context = context.as_object().cloned().unwrap_or_default();
-    let own = assistant
-        .tool_settings(tool)
-        .find_map(|settings| settings.approval_question.as_deref());
     let of_app = assistant.app.config.messages.approval.as_str();
     for template in own.into_iter().chain([of_app]) {
         match assistant.templates.text(template, &context) {

@@ -279,16 +279,35 @@ impl Assistant {
             .filter_map(move |known| known.tools.get(name))
     }
 
-    /// Whether a call of a tool, named as `tool` or `server.tool`, needs a person's approval.
+    /// Whether a call of a tool, named as `tool` or `server.tool`, needs a person's approval. A bare name needs it if any tool
+    /// of that name does.
     pub(crate) fn needs_approval(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
         let mut settings = self.tool_settings(tool);
-        settings.any(|settings| settings.approval == Approval::Required)
-            || self.approvals.required(tool, arguments)
+        let is_asked = |settings: &ToolSettings| match &settings.approval {
+            Approval::None => false,
+            Approval::Required => true,
+            Approval::When(condition) => self.condition_asks(tool, condition, arguments),
+        };
+        settings.any(is_asked) || self.approvals.required(tool, arguments)
     }
 
-    /// Whether the user who made a request may approve a call of a tool for it.
-    pub(crate) fn requester_may_approve(&self, tool: &str, requester: UserId) -> bool {
-        let mut own = self.tool_settings(tool);
+    /// Whether a tool's own condition wants approval. Only `false` does not.
+    fn condition_asks(&self, tool: &str, condition: &str, arguments: &Map<String, Value>) -> bool {
+        let names = Map::from_iter([("arguments".to_owned(), Value::from(arguments.clone()))]);
+        let value = self.templates.expression(condition, &names);
+        if let Err(cause) = &value {
+            tracing::warn!(
+                tool,
+                cause,
+                "the condition of an approval failed; a person is asked"
+            );
+        }
+        value != Ok(Value::Bool(false))
+    }
+
+    /// Whether the user who made a request may approve what it starts: a call of a tool, or a workflow.
+    pub(crate) fn requester_may_approve(&self, tool: Option<&str>, requester: UserId) -> bool {
+        let mut own = tool.into_iter().flat_map(|tool| self.tool_settings(tool));
         let own = own.find_map(|settings| settings.approvers.as_ref());
         let approvers = own.unwrap_or(&self.app.config.approvers);
         let answerer = Answerer {

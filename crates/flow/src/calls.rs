@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::fallback::FailedAttempt;
 use crate::input::ConversationExcerpt;
+use crate::interpret::RequestedAction;
 use crate::memory::{RequestTarget, Topic};
 use crate::nodes::agent::sub_agents::SubTask;
 use crate::nodes::agent::{Thought, ThoughtRequest};
@@ -47,6 +48,8 @@ pub(crate) enum CallRequest {
     Model(ThoughtRequest),
     /// Run a sub-task of another agent or of a workflow.
     Child(Box<SubTask>),
+    /// Start the workflow of a skill, once a person has approved it.
+    Workflow(WorkflowStart),
     /// Ask a person.
     Person {
         /// Their comment and changes, once they have answered.
@@ -57,12 +60,23 @@ pub(crate) enum CallRequest {
     At(NodeAction),
 }
 
+/// The start of a skill's workflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WorkflowStart {
+    pub(crate) workflow: Name,
+    /// Its initial state.
+    pub(crate) inputs: Arguments,
+}
+
 /// Context of a message that is to be classified.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DecisionContext {
     /// Its target, if it is a part of a longer message.
     #[serde(rename = "goal", default, skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<RequestTarget>,
+    /// What it asks for, if whoever routed it knows that already: also what answers an open question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) action: Option<Box<RequestedAction>>,
     /// The topic of the part before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) topic: Option<Topic>,
@@ -232,9 +246,11 @@ impl CallRequest {
             }
             Self::Child(sub_task) => Duration::from_millis(sub_task.delay_ms),
             Self::Model(request) => Duration::from_millis(request.delay_ms),
-            Self::Decide(_) | Self::Route(_) | Self::Synthesise(_) | Self::Person { .. } => {
-                Duration::ZERO
-            }
+            Self::Decide(_)
+            | Self::Route(_)
+            | Self::Synthesise(_)
+            | Self::Workflow(_)
+            | Self::Person { .. } => Duration::ZERO,
         }
     }
 
@@ -268,6 +284,7 @@ impl CallRequest {
                     ..(**sub_task).clone()
                 }))
             }
+            Self::Workflow(start) => Self::Workflow(start.with_inputs(fields)?),
             Self::Person { .. } => Self::Person {
                 answer: Some(feedback(fields)?),
             },
@@ -320,6 +337,33 @@ fn check_sub_task(arguments: &Map<String, Value>) -> Result<(), UnusableAnswer> 
         return Err(UnusableAnswer::new(ARGUMENT_TYPE, why));
     }
     Ok(())
+}
+
+impl WorkflowStart {
+    /// The same with other values of its inputs: under `state_updates`, or as they are.
+    fn with_inputs(&self, mut fields: Map<String, Value>) -> Result<Self, String> {
+        let updates = match fields.shift_remove("state_updates") {
+            Some(Value::Object(updates)) => updates,
+            Some(_) => return Err("`state_updates` are a JSON object".into()),
+            None => fields,
+        };
+        for (input, value) in &updates {
+            let Some(given) = self.inputs.get(input) else {
+                return Err(format!("the workflow was given no input `{input}`"));
+            };
+            if std::mem::discriminant(given) != std::mem::discriminant(value) {
+                return Err(format!(
+                    "the input `{input}` is {given}; {value} is of another type"
+                ));
+            }
+        }
+        let mut inputs = (*self.inputs).clone();
+        inputs.extend(updates);
+        Ok(Self {
+            inputs: Arc::new(inputs),
+            ..self.clone()
+        })
+    }
 }
 
 /// Checks a person's input at a human node: updates of the state, and a comment.
@@ -394,6 +438,14 @@ impl ReturnedCall {
     pub(crate) fn thought(self) -> Result<Thought, Failure> {
         match self.reply()? {
             CallReply::Thought(thought) => Ok(*thought),
+            _ => Err(unexpected_reply()),
+        }
+    }
+
+    /// Whether a person approved, or why not.
+    pub(crate) fn approval(self) -> Result<(), Failure> {
+        match self.reply()? {
+            CallReply::Person(_) => Ok(()),
             _ => Err(unexpected_reply()),
         }
     }

@@ -6,7 +6,8 @@ use convoke_app::App;
 use convoke_decide::{
     Classifiers, Entry, LocalDecider, LocalDecision, Options, Politeness, SlotValues,
 };
-use convoke_model::{Agent, Domain, Name, SkillFields};
+use convoke_model::{Agent, Domain, Name, SkillFields, Slot};
+use serde_json::{Map, Value};
 
 use crate::error::FlowError;
 use crate::memory::{RequestTarget, SkillRef};
@@ -111,6 +112,34 @@ impl Catalogue {
             .as_ref()
             .map(|decider| decider.closed_slots(&key(target), text))
             .unwrap_or_default()
+    }
+
+    /// The slots that an answer to a question for a slot without `refers_to` fills. Empty if it names no value of a closed
+    /// slot.
+    pub(crate) fn answered_slots(
+        &self,
+        target: &SkillRef,
+        asked: &Name,
+        known: &Map<String, Value>,
+        text: &str,
+    ) -> BTreeMap<String, String> {
+        let (Some(decider), Some(skill)) = (&self.decider, self.skill(target)) else {
+            return BTreeMap::new();
+        };
+        let asked_slot = skill.slots.get(asked);
+        if asked_slot.is_none_or(|slot| slot.values.is_empty()) {
+            let said = decider.answered_text(text).to_owned();
+            return BTreeMap::from([(asked.to_string(), said)]);
+        }
+        let is_open = |(name, slot): &(&Name, &Slot)| {
+            !slot.values.is_empty() && slot.ask.is_some() && !known.contains_key(name.as_str())
+        };
+        let open = skill.slots.iter().filter(is_open);
+        let open = open
+            .map(|(name, _)| name.as_str())
+            .filter(|name| *name != asked.as_str());
+        let open: Vec<&str> = open.collect();
+        decider.answered_slots(&key(target), asked.as_str(), &open, text)
     }
 
     pub(crate) fn skill(&self, target: &SkillRef) -> Option<&SkillFields> {

@@ -16,6 +16,7 @@ use crate::memory::{
 };
 use crate::pointing::{fill_in, of_agent};
 use crate::reference::{self, MentionedItems, ReferenceMatch};
+use crate::referring::of_kind;
 use crate::split::{Part, holds_a_request, known_pieces, split};
 
 /// The interpretation of a message.
@@ -137,13 +138,15 @@ pub(crate) fn interpret(
     reader: MessageReader,
 ) -> Meaning {
     let agent = memory.topic.as_ref().map(|topic| &topic.agent);
-    let local = of_agent(skills, text, skills.decide(text), agent);
+    let local = of_kind(skills, skills.decide(text), memory);
+    let local = of_agent(skills, text, local, agent);
     if let Some(question) = &memory.question {
         if is_dismissal(text) {
             return Meaning::Dismissed;
         }
         let is_new = fits_a_sentence(&local)
-            || (reader.several != Several::Never && split(skills, text, agent, false).is_some());
+            || turns_away(skills, text, question, &local)
+            || (reader.several != Several::Never && split(skills, text, memory, false).is_some());
         if let Some(meaning) = answer(skills, text, question, is_new) {
             return meaning;
         }
@@ -156,7 +159,7 @@ pub(crate) fn interpret(
     };
     // "Play salt and pepper" is one request: a message that fits as a whole is split only if every part fits unchanged.
     let parts = may_be_several
-        .then(|| split(skills, text, agent, !fits))
+        .then(|| split(skills, text, memory, !fits))
         .flatten();
     let is_skill = |part: &Part| matches!(part.target, RequestTarget::Skill(_));
     if let Some(parts) = parts.filter(|parts| parts.iter().any(is_skill)) {
@@ -285,12 +288,15 @@ fn answer(
             slots,
             candidates,
         } => {
-            let nouns = skills
+            let reference = skills
                 .skill(target)
                 .and_then(|skill| skill.slots.get(slot))
-                .and_then(|slot| slot.refers_to.as_ref())
-                .map(|reference| reference.nouns.clone())
-                .unwrap_or_default();
+                .and_then(|slot| slot.refers_to.as_ref());
+            let Some(reference) = reference else {
+                return (!new_request)
+                    .then(|| answer_without_reference(skills, text, target, slot, slots));
+            };
+            let nouns = reference.nouns.clone();
             let value = match candidates.as_slice() {
                 [only] if is_assent(text) => only.label.clone(),
                 _ => {
@@ -357,6 +363,44 @@ fn answer(
             }
         }
     }
+}
+
+/// Whether a message that names a value of the slot that was asked for is another request all the same: it begins like one,
+/// and the classifier chooses another skill.
+fn turns_away(
+    skills: &Catalogue,
+    text: &str,
+    question: &PendingQuestion,
+    local: &LocalDecision,
+) -> bool {
+    let PendingQuestion::Slot { target, slot, .. } = question else {
+        return false;
+    };
+    let asked = skills.skill(target).and_then(|skill| skill.slots.get(slot));
+    let chosen = local.chosen().and_then(|best| skills.target(&best.entry));
+    let is_closed = asked.is_some_and(|slot| !slot.values.is_empty());
+    let is_another = chosen.is_some_and(|chosen| *chosen != RequestTarget::Skill(target.clone()));
+    is_closed && is_another && skills.begins_a_request(text)
+}
+
+/// Interprets an answer to a question for a slot that takes a text or one of a closed set of values.
+fn answer_without_reference(
+    skills: &Catalogue,
+    text: &str,
+    target: &SkillRef,
+    slot: &Name,
+    slots: &Map<String, Value>,
+) -> Meaning {
+    let mut filled = slots.clone();
+    filled.extend(texts(&skills.answered_slots(target, slot, slots, text)));
+    // What is none of the values is asked about again.
+    let said = || Value::String(text.trim().to_owned());
+    filled.entry(slot.to_string()).or_insert_with(said);
+    let skill_match = SkillMatch {
+        slots: filled,
+        ..SkillMatch::of(target)
+    };
+    act(skill_match, text, 1.0, "answers the question")
 }
 
 /// The text that describes a candidate to the user.

@@ -36,6 +36,7 @@ mod performer;
 mod pointing;
 mod receive;
 mod reference;
+mod referring;
 mod refusal;
 mod request_history;
 mod retry_budget;
@@ -67,7 +68,7 @@ pub use nodes::graph::{ConditionOutcome, ConditionReader, JudgedCondition};
 pub use performer::{Performer, PerformerOptions};
 pub use receive::{
     Attachment, IncomingRequest, MAX_ANSWER_BYTES, MAX_KEY_CHARACTERS, MAX_TAG_CHARACTERS,
-    MAX_TAGS, check_answer, check_key, check_tags, receive,
+    MAX_TAGS, WhileBusy, check_answer, check_key, check_tags, receive,
 };
 pub use refusal::{words_of_end, words_of_refusal};
 pub use request_history::MAX_HISTORY_BYTES;

@@ -91,7 +91,7 @@ pub(crate) fn call(request: &CallRequest, failure: Option<&Failure>, took: Durat
         CallRequest::Route(_) | CallRequest::Synthesise(_) | CallRequest::Model(_) => "model",
         CallRequest::Tool(_) => "tool",
         CallRequest::Child(_) => "agent",
-        CallRequest::Person { .. } => "person",
+        CallRequest::Workflow(_) | CallRequest::Person { .. } => "person",
         CallRequest::At(_) => OTHER,
     };
     let outcome = failure.map_or(OK, |failure| failure.code.as_str());

@@ -15,6 +15,9 @@ const KEY: &str = "memory";
 /// Limit of items remembered from one message.
 const MAX_SHOWN: usize = 50;
 
+/// Limit of things that are remembered of a conversation, to tell of what kind a thing is.
+const MAX_MENTIONED: usize = 200;
+
 /// Number of turns for which a topic is remembered.
 const TOPIC_TURNS: usize = 5;
 
@@ -34,6 +37,9 @@ pub(crate) struct Memory {
     /// The list that the user saw last, of this message or an earlier one.
     #[serde(skip)]
     pub(crate) listed: Vec<Item>,
+    /// What the conversation has shown, the latest first, each thing once.
+    #[serde(skip)]
+    pub(crate) mentioned: Vec<Item>,
     /// The question that the message asked.
     #[serde(rename = "asks", skip_serializing_if = "Option::is_none")]
     pub(crate) question: Option<PendingQuestion>,
@@ -207,9 +213,16 @@ impl Memory {
                     .unwrap_or_default()
             });
         let mut known: Option<Self> = None;
+        let mut mentioned: Vec<Item> = Vec::new();
         // Whether a message listed something, even nothing: "the second one" counts in no list before it.
         let mut is_listed = false;
         for (turn, earlier) in memories.enumerate() {
+            for item in &earlier.shown {
+                let is_known = |known: &Item| known.kind == item.kind && known.id == item.id;
+                if mentioned.len() < MAX_MENTIONED && !mentioned.iter().any(is_known) {
+                    mentioned.push(item.clone());
+                }
+            }
             let (is_list, unread) = (earlier.is_list(), earlier.unread);
             let listed = if is_list {
                 earlier.shown.clone()
@@ -240,7 +253,25 @@ impl Memory {
                 newer.conversations.entry(domain).or_insert(conversation);
             }
         }
-        known.unwrap_or_default()
+        Self {
+            mentioned,
+            ..known.unwrap_or_default()
+        }
+    }
+
+    /// Adds the memory of a later part of the same message. The last open question is the one that the next message
+    /// answers, and the last topic is the one that it refers to.
+    pub(crate) fn add(&mut self, later: Self) {
+        self.question = later.question.or(self.question.take());
+        self.topic = later.topic.or(self.topic.take());
+        if later.list || !later.shown.is_empty() {
+            self.shown = later.shown;
+            self.list = later.list;
+        }
+        self.unread |= later.unread;
+        self.suggested.extend(later.suggested);
+        self.domains.extend(later.domains);
+        self.conversations.extend(later.conversations);
     }
 
     /// A memory of the candidates of a question. A question without candidates lists nothing.
@@ -248,6 +279,18 @@ impl Memory {
         Self {
             list: !shown.is_empty(),
             ..Self::showing(shown)
+        }
+    }
+
+    /// What remains of it if the user did not read the message: the topic. Items that were shown before are out of date if
+    /// it was about items.
+    pub(crate) fn unsaid(&self) -> Self {
+        Self {
+            unread: self.list || self.unread || !self.shown.is_empty(),
+            topic: self.topic.clone(),
+            domains: self.domains.clone(),
+            conversations: self.conversations.clone(),
+            ..Self::default()
         }
     }
 

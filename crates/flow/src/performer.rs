@@ -601,6 +601,7 @@ impl Executor<Assistant> for Performer {
             | CallRequest::Route(_)
             | CallRequest::Synthesise(_)
             | CallRequest::Model(_)
+            | CallRequest::Workflow(_)
             | CallRequest::Person { .. }
             | CallRequest::At(_) => return Ok(Effect::None),
         };
@@ -660,6 +661,7 @@ impl Executor<Assistant> for Performer {
                 self.run_child(call_context, sub_task, key).await
             }
             CallRequest::Person { answer } => Ok(CallReply::Person(answer.clone())),
+            CallRequest::Workflow(_) => Ok(CallReply::Person(None)),
             CallRequest::At(_) => Err(Failure::no_effect(
                 FailureCode::CallNested,
                 "a node is nested in another",

@@ -11,6 +11,8 @@ use convoke_model::{
 };
 use convoke_store::Blob;
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -29,9 +31,24 @@ pub struct IncomingRequest {
     live: Option<Live>,
     retention: Retention,
     not_before: Option<Duration>,
+    while_busy: WhileBusy,
     trace: Option<String>,
     attachments: Vec<Attachment>,
     history: Option<Vec<Message>>,
+}
+
+/// What becomes of a request while an earlier one of its conversation is worked on. One that waits for a person or for its
+/// time does not count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhileBusy {
+    /// It waits for its turn.
+    #[default]
+    Enqueue,
+    /// It is refused.
+    Reject,
+    /// The earlier ones are cancelled. What they did stays done.
+    Interrupt,
 }
 
 /// A file or an image that comes with a message.
@@ -93,6 +110,7 @@ impl IncomingRequest {
             live: None,
             retention: Retention::default(),
             not_before: None,
+            while_busy: WhileBusy::default(),
             trace: None,
             attachments: Vec::new(),
             history: None,
@@ -120,6 +138,23 @@ impl IncomingRequest {
     pub fn not_before(mut self, delay: impl Into<Option<Duration>>) -> Self {
         self.not_before = delay.into();
         self
+    }
+
+    /// What becomes of it while an earlier request of its conversation is worked on.
+    pub fn while_busy(mut self, what: WhileBusy) -> Self {
+        self.while_busy = what;
+        self
+    }
+
+    /// Whose it is.
+    pub fn user(&self) -> UserId {
+        self.user
+    }
+
+    /// Whether earlier requests of its conversation are cancelled, and that conversation.
+    pub fn interrupts(&self) -> Option<Uuid> {
+        let interrupts = self.while_busy == WhileBusy::Interrupt;
+        self.conversation.filter(|_| interrupts)
     }
 
     /// The trace that it belongs to, as a W3C `traceparent`.
@@ -226,6 +261,7 @@ pub fn receive(
     Ok(NewRequest {
         owner: incoming.user.uuid(),
         conversation: incoming.conversation,
+        refused_if_busy: incoming.while_busy == WhileBusy::Reject,
         channel: incoming.channel,
         key: incoming.key,
         message: Message::new(message)?,

@@ -100,23 +100,8 @@ fn by_position(
     seen: MentionedItems<'_>,
     nouns: &[String],
 ) -> Option<ReferenceMatch> {
-    let nouns: Vec<String> = nouns.iter().flat_map(|noun| tokens(noun)).collect();
-    let rest: Vec<&str> = query
-        .iter()
-        .map(String::as_str)
-        .filter(|token| {
-            !matches!(
-                *token,
-                "the" | "my" | "please" | "number" | "no" | "nr" | "item"
-            )
-        })
-        .filter(|token| !is_noun(token, &nouns))
-        .collect();
-    // "the task", "that one", "it": the items shown last.
-    let points = rest
-        .iter()
-        .all(|token| POINTERS.contains(token) || *token == "one");
-    if points && (!query.is_empty()) && rest.first() != Some(&"one") {
+    let rest = without_nouns(query, nouns);
+    if points_at_shown(query, &rest) {
         if seen.shown.is_empty() {
             return Some(among((0..items.len()).collect()));
         }
@@ -149,6 +134,56 @@ fn by_position(
     } else {
         among(found)
     })
+}
+
+/// What a reference says of the thing, if nothing is looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wording {
+    /// "It": what was shown last.
+    Pointer,
+    /// "The second one": a position in the last list.
+    Position,
+    /// Words of a label.
+    Label,
+}
+
+/// How words refer to a thing that such nouns name, and whether they have one of the nouns.
+pub(crate) fn wording(words: &str, nouns: &[String]) -> (Wording, bool) {
+    let query = tokens(words);
+    let rest = without_nouns(&query, nouns);
+    let nouns: Vec<String> = nouns.iter().flat_map(|noun| tokens(noun)).collect();
+    let has_noun = query.iter().any(|token| is_noun(token, &nouns));
+    let wording = if points_at_shown(&query, &rest) {
+        Wording::Pointer
+    } else if position(&rest).is_some() {
+        Wording::Position
+    } else {
+        Wording::Label
+    };
+    (wording, has_noun)
+}
+
+/// The words that can name a position or point.
+fn without_nouns<'q>(query: &'q [String], nouns: &[String]) -> Vec<&'q str> {
+    let nouns: Vec<String> = nouns.iter().flat_map(|noun| tokens(noun)).collect();
+    let is_filler = |token: &str| {
+        matches!(
+            token,
+            "the" | "my" | "please" | "number" | "no" | "nr" | "item"
+        )
+    };
+    let words = query.iter().map(String::as_str);
+    words
+        .filter(|token| !is_filler(token) && !is_noun(token, &nouns))
+        .collect()
+}
+
+/// "The task", "that one", "it": the items shown last.
+fn points_at_shown(query: &[String], rest: &[&str]) -> bool {
+    let points = rest
+        .iter()
+        .all(|token| POINTERS.contains(token) || *token == "one");
+    points && !query.is_empty() && rest.first() != Some(&"one")
 }
 
 /// One of these, by their indexes.

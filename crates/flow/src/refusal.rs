@@ -3,7 +3,7 @@
 
 use convoke_app::AppConfig;
 use convoke_model::TaskState;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::template::Templates;
 
@@ -17,7 +17,8 @@ pub fn words_of_refusal(config: &AppConfig, code: &str) -> Option<String> {
         _ => return None,
     };
     let limit = json!(config.limits.message_characters);
-    let context = Map::from_iter([("limit".to_owned(), limit)]);
+    let context = [("limit", limit), ("slot", Value::Null)];
+    let context = Map::from_iter(context.map(|(name, value)| (name.to_owned(), value)));
     let words = Templates::new().text(template, &context).ok()?;
     (!words.is_empty()).then_some(words)
 }

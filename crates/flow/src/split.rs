@@ -13,8 +13,9 @@ use serde_json::Value;
 
 use crate::calls::is_default;
 use crate::catalogue::Catalogue;
-use crate::memory::{PossibleTarget, RequestTarget};
+use crate::memory::{Memory, PossibleTarget, RequestTarget};
 use crate::pointing::{of_agent, points_back};
+use crate::referring::of_kind;
 
 /// Limit of requests in one message.
 pub(crate) const MAX_PARTS: usize = convoke_model::MAX_TARGETS;
@@ -69,13 +70,13 @@ impl Part {
     }
 }
 
-/// Splits a message into requests. `None` unless it has at least two and each has a known target. `topic_agent`
-/// resolves ambiguous references. Without `may_carry`, parts take no words from each other, and each part after the
+/// Splits a message into requests. `None` unless it has at least two and each has a known target. The memory of the
+/// conversation resolves ambiguous references. Without `may_carry`, parts take no words from each other, and each part after the
 /// first has at least two words: "play day and night" is one request.
 pub(crate) fn split(
     skills: &Catalogue,
     text: &str,
-    topic_agent: Option<&Name>,
+    memory: &Memory,
     may_carry: bool,
 ) -> Option<Vec<Part>> {
     let pieces = pieces(text);
@@ -84,7 +85,7 @@ pub(crate) fn split(
     }
     let splitter = Splitter {
         skills,
-        topic_agent,
+        memory,
         may_carry,
     };
     let mut parts = splitter.segment(&pieces, None)?;
@@ -134,7 +135,7 @@ pub(crate) fn known_pieces(skills: &Catalogue, text: &str) -> Vec<PossibleTarget
     }
     let known = pieces
         .iter()
-        .filter_map(|piece| part_for(skills, piece.text, None));
+        .filter_map(|piece| part_for(skills, piece.text, None, &Memory::default()));
     let mut targets: Vec<PossibleTarget> = Vec::new();
     for part in known {
         if targets.iter().all(|known| known.target != part.target) {
@@ -163,8 +164,8 @@ pub(crate) fn holds_a_request(skills: &Catalogue, text: &str) -> bool {
 /// Finds a split in which every part is known.
 struct Splitter<'a> {
     skills: &'a Catalogue,
-    /// The agent of the current topic.
-    topic_agent: Option<&'a Name>,
+    /// What the conversation has shown, and its topic.
+    memory: &'a Memory,
     /// Whether a part may take words from the part next to it.
     may_carry: bool,
 }
@@ -196,14 +197,14 @@ impl Splitter<'_> {
     fn known(&self, text: &str, before: Option<&Part>, next: Option<&str>) -> Option<Part> {
         let topic_agent = match before {
             Some(part) => part.target.agent(),
-            None => self.topic_agent,
+            None => self.memory.topic.as_ref().map(|topic| &topic.agent),
         };
         if self.may_carry {
-            let as_it_stands = part_for(self.skills, text, topic_agent);
+            let as_it_stands = part_for(self.skills, text, topic_agent, self.memory);
             return as_it_stands.or_else(|| completed(self.skills, text, before, next));
         }
         let is_a_word = before.is_some() && text.split_whitespace().nth(1).is_none();
-        let known = (!is_a_word).then(|| part_for(self.skills, text, topic_agent));
+        let known = (!is_a_word).then(|| part_for(self.skills, text, topic_agent, self.memory));
         known.flatten()
     }
 }
@@ -232,13 +233,19 @@ fn completed(
 
 /// The part for two pieces of a message. Its slots are in one of them: a value over the seam is nothing that the user said.
 fn completed_by(skills: &Catalogue, first: &str, last: &str) -> Option<Part> {
-    let part = part_for(skills, &format!("{first} {last}"), None)?;
+    let part = part_for(skills, &format!("{first} {last}"), None, &Memory::default())?;
     let is_said = |value: &String| first.contains(value) || last.contains(value);
     part.slots.values().all(is_said).then_some(part)
 }
 
-fn part_for(skills: &Catalogue, text: &str, topic_agent: Option<&Name>) -> Option<Part> {
-    let decision = of_agent(skills, text, skills.decide(text), topic_agent);
+fn part_for(
+    skills: &Catalogue,
+    text: &str,
+    topic_agent: Option<&Name>,
+    memory: &Memory,
+) -> Option<Part> {
+    let decision = of_kind(skills, skills.decide(text), memory);
+    let decision = of_agent(skills, text, decision, topic_agent);
     let chosen = decision.chosen()?;
     let target = skills.target(&chosen.entry)?;
     // Querying a domain changes nothing, so a classifier match is enough.

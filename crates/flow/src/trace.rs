@@ -236,6 +236,10 @@ impl Reader {
         };
         match request {
             Some(CallRequest::Person { .. }) => return Ok(None),
+            Some(CallRequest::Workflow(start)) => {
+                fields.action = Some("workflow".into());
+                fields.input_data.clone_from(&start.inputs);
+            }
             Some(CallRequest::Decide(_)) | None => fields.action = Some("decide".into()),
             Some(CallRequest::Route(_)) => {
                 fields.action = Some("route".into());

@@ -152,3 +152,129 @@ async fn items_that_cannot_be_read_are_told_and_referred_to_by_nothing() {
         assert_eq!(cancelled(&office), [json!(null); 0]);
     }
 }
+
+/// An agent that cancels orders and visits, each numbered from 1, in the same words.
+async fn desk_of_two_kinds() -> Office {
+    let list = |things: &str| {
+        json!({ "name": format!("list_{things}"), "description": "lists", "sentences": [format!("list {things}")],
+            "action": { "tool": format!("desk.get_{things}"), "reply": "Here.",
+                "shows": { "items": things, "id": "id", "label": "what", "kind": things } } })
+    };
+    let cancel = |thing: &str, things: &str| {
+        let reference = json!({ "tool": format!("desk.get_{things}"), "items": things, "id": "id", "label": "what",
+            "kind": things, "nouns": [thing], "none": "There is none.", "many": "Which of several?" });
+        let slots = json!({ thing: { "ask": "Which?", "refers_to": reference } });
+        json!({ "name": format!("cancel_{thing}"), "description": format!("Cancel: {thing}"), "slots": slots,
+            "sentences": [format!("cancel {{{thing}}}")],
+            "action": { "tool": format!("desk.cancel_{thing}"), "arguments": { "id": format!("{{{{ {thing}.id }}}}") },
+                "reply": format!("Cancelled {{{{ {thing}.what }}}}.") } })
+    };
+    let tools = ["get_orders", "get_visits", "cancel_order", "cancel_visit"];
+    let setting = Setting {
+        agent: json!({ "tools": tools.map(|tool| format!("desk.{tool}")), "llm_config": null, "skills": [
+            list("orders"), list("visits"), cancel("order", "orders"), cancel("visit", "visits")] }),
+        decide: json!({ "several": "eager" }),
+        ..Setting::default()
+    };
+    let office = Office::set_up(setting, Reply::text("The model was asked.")).await;
+    for (tool, things, labels) in [
+        ("get_orders", "orders", ["red boots", "a hat"]),
+        ("get_visits", "visits", ["a check-up", "red nails"]),
+    ] {
+        office.tool(tool, move |_| {
+            let [first, second] = labels;
+            Ok(json!({ things: [{ "id": 1, "what": first }, { "id": 2, "what": second }] }))
+        });
+    }
+    office.tool("cancel_order", |arguments| Ok(arguments.clone()));
+    office.tool("cancel_visit", |arguments| Ok(arguments.clone()));
+    office
+}
+
+#[tokio::test]
+async fn of_skills_with_the_same_words_the_one_is_chosen_whose_things_were_shown() {
+    for (shown, words, expected) in [
+        (
+            &["list visits", "list orders"] as &[&str],
+            "cancel the second one",
+            "Cancelled a hat.",
+        ),
+        (
+            &["list orders", "list visits"],
+            "cancel the second one",
+            "Cancelled red nails.",
+        ),
+        (
+            &["list visits", "list orders"],
+            "cancel the check-up",
+            "Cancelled a check-up.",
+        ),
+        (
+            &["list orders", "list visits"],
+            "cancel the hat",
+            "Cancelled a hat.",
+        ),
+        (
+            &["list orders", "list visits"],
+            "cancel it",
+            "Which of several?",
+        ),
+        (
+            &["list visits", "list orders"],
+            "cancel visit 1",
+            "Which of several?",
+        ),
+        (
+            &["list orders", "list visits"],
+            "cancel visit 1",
+            "Cancelled a check-up.",
+        ),
+        (&[], "cancel my visit", "Which of several?"),
+    ] {
+        let office = desk_of_two_kinds().await;
+        for request in shown {
+            assert_eq!(text(&say(&office, request).await), "Here.");
+        }
+        let said = say(&office, words).await;
+        assert_eq!(text(&said), expected, "{shown:?}: {words}");
+    }
+}
+
+#[tokio::test]
+async fn what_fits_things_of_both_kinds_or_of_none_is_asked_about() {
+    for (shown, words) in [
+        (
+            &["list visits", "list orders"] as &[&str],
+            "cancel the red one",
+        ),
+        (&["list visits", "list orders"], "cancel the party"),
+        (&[], "cancel the second one"),
+        (&[], "cancel it"),
+    ] {
+        let office = desk_of_two_kinds().await;
+        for request in shown {
+            say(&office, request).await;
+        }
+        let said = say(&office, words).await;
+        assert!(
+            text(&said).contains("Cancel: visit"),
+            "{words}: {}",
+            text(&said)
+        );
+        assert!(
+            office
+                .calls()
+                .iter()
+                .all(|(tool, _)| tool.starts_with("get_"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_a_message_means_the_thing_that_was_shown() {
+    let office = desk_of_two_kinds().await;
+    say(&office, "list orders").await;
+    say(&office, "list visits").await;
+    let said = say(&office, "cancel the check-up and list orders").await;
+    assert_eq!(text(&said), "Cancelled a check-up. Here.");
+}

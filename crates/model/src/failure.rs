@@ -156,6 +156,25 @@ impl ErrorType {
             Self::IntentClassificationError
         }
     }
+
+    /// The type of an error that stops a request before it is a task. `None` for one that the request is not to blame for,
+    /// such as an outage.
+    pub fn of_request(code: &str) -> Option<Self> {
+        const OF_REQUESTS: [&str; 5] = ["request.", "user.", "id.", "history.", "attachment."];
+        const REFUSED: [&str; 3] = [
+            "store.conversation_not_found",
+            "answer.not_allowed",
+            "request.origin",
+        ];
+        if code == "auth.keys_unavailable" {
+            return None;
+        }
+        if REFUSED.contains(&code) || code.starts_with("auth.") {
+            return Some(Self::UnauthorizedError);
+        }
+        let is_of_request = OF_REQUESTS.iter().any(|part| code.starts_with(part));
+        (is_of_request && code != "request.rate").then_some(Self::ValidationError)
+    }
 }
 
 macro_rules! failure_codes {
@@ -252,6 +271,8 @@ failure_codes! {
     WorkflowCondition = "workflow.condition",
     /// A dispatch node has a target that the app has not.
     WorkflowDispatch = "workflow.dispatch",
+    /// A workflow was started without one of its inputs.
+    WorkflowInput = "workflow.input",
     /// The list of a `map` is none, or too long.
     WorkflowMap = "workflow.map",
     /// A workflow would make more calls than it may.
@@ -352,6 +373,24 @@ mod tests {
         ] {
             assert_eq!(ErrorType::of(code, true), of_understood, "{code}");
             assert_eq!(ErrorType::of(code, false), of_other, "{code}");
+        }
+    }
+
+    #[test]
+    fn an_error_that_stops_a_request_has_a_type_if_the_request_is_to_blame() {
+        use ErrorType::{UnauthorizedError, ValidationError};
+        for (code, expected) in [
+            ("request.message_empty", Some(ValidationError)),
+            ("user.id_malformed", Some(ValidationError)),
+            ("auth.token_missing", Some(UnauthorizedError)),
+            ("request.origin", Some(UnauthorizedError)),
+            ("answer.not_allowed", Some(UnauthorizedError)),
+            ("auth.keys_unavailable", None),
+            ("request.rate", None),
+            ("engine.busy", None),
+            ("store.unavailable", None),
+        ] {
+            assert_eq!(ErrorType::of_request(code), expected, "{code}");
         }
     }
 

@@ -81,7 +81,9 @@ pub use redaction::{Redaction, Sensitive};
 pub use request::{Request, RequestFields, RequestLimits};
 pub use retention::{RetentionPolicy, RetentionPolicyFields};
 pub use schemas::schemas;
-pub use skill::{Action, Reference, ShownItems, Skill, SkillFields, Slot};
+pub use skill::{
+    Action, ActionTarget, ApprovalCondition, Reference, ShownItems, Skill, SkillFields, Slot,
+};
 pub use state::State;
 pub use style_guide::{
     EmojiSettings, FormattingPreferences, HumorSettings, StyleGuide, StyleGuideFields, ToneSettings,

@@ -200,7 +200,7 @@ impl Verify {
 }
 
 /// Whether a person must approve a call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Approval {
     /// No approval.
@@ -208,12 +208,22 @@ pub enum Approval {
     None,
     /// The task pauses until a person approves, rejects or changes the call.
     Required,
+    /// The same for calls of which this expression over `arguments` is not `false`. One that cannot be evaluated asks.
+    When(String),
 }
 
 impl Rules for ToolSettings {
     fn rules(&self, report: &mut Report) {
         if let Some(approvers) = &self.approvers {
             report.within("approvers", |report| approvers.rules(report));
+        }
+        if let Approval::When(condition) = &self.approval {
+            report.require(
+                !condition.trim().is_empty(),
+                "approval",
+                "tool.approval_empty",
+                "`when` is empty; write a condition, such as `arguments.amount > 100`",
+            );
         }
         report.require(
             self.timeout_seconds != Some(0),

@@ -19,6 +19,7 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
         Answer,
         Answerer,
         Approval,
+        ApprovalCondition,
         Budget,
         Channel,
         ChannelSpec,

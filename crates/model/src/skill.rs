@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,9 +33,9 @@ pub struct SkillFields {
     /// Patterns such as `[please] remind me to {title}`, which match a request and extract slots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sentences: Vec<String>,
-    /// The slots of the patterns.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub slots: BTreeMap<Name, Slot>,
+    /// The slots of the patterns. Missing ones are asked for in this order.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub slots: IndexMap<Name, Slot>,
     /// What to do, without a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
@@ -93,20 +94,28 @@ pub struct Reference {
     pub many: String,
 }
 
-/// The tool call that executes a skill, and the reply.
+/// What executes a skill: a tool call with its reply, or a workflow, which composes the answer itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Action {
     /// The tool, as `tool` or `server.tool`.
-    pub tool: String,
-    /// Its arguments; strings are templates over the slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The workflow that runs in place of a tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Name>,
+    /// The arguments of the tool, or the inputs of the workflow; strings are templates over the slots.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, Value>,
     /// Template of the confirmation question, over the slots. Only a plain yes continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm: Option<String>,
-    /// Template of the reply, over the slots and the tool's `result`.
-    pub reply: String,
+    /// When a person must approve before it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalCondition>,
+    /// Template of the reply, over the slots and the tool's `result`. A tool needs one; a workflow has its own answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<String>,
     /// The items the reply lists, so that "the second one" or "it" can refer to them later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shows: Option<ShownItems>,
@@ -115,11 +124,50 @@ pub struct Action {
     pub failure: Option<String>,
 }
 
+/// When a person must approve what a skill does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalCondition {
+    /// Expression over the slots and the arguments, without braces. Everything but `false` asks, also an expression that
+    /// cannot be evaluated.
+    pub when: String,
+}
+
+/// What an action starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionTarget<'a> {
+    /// A tool, as `tool` or `server.tool`.
+    Tool(&'a str),
+    /// A workflow.
+    Workflow(&'a Name),
+}
+
+impl Action {
+    /// What it starts. `None` if it names neither a tool nor a workflow, or both, which the rules refuse.
+    pub fn target(&self) -> Option<ActionTarget<'_>> {
+        match (&self.tool, &self.workflow) {
+            (Some(tool), None) => Some(ActionTarget::Tool(tool)),
+            (None, Some(workflow)) => Some(ActionTarget::Workflow(workflow)),
+            _ => None,
+        }
+    }
+
+    /// The kind of the items that it shows, where the app names none: those of one list of its tool or workflow.
+    pub fn kind_of(&self, shows: &ShownItems) -> String {
+        match self.target() {
+            Some(ActionTarget::Tool(tool)) => shows.kind(tool),
+            Some(ActionTarget::Workflow(workflow)) => shows.kind(workflow.as_str()),
+            None => shows.kind(""),
+        }
+    }
+}
+
 /// The items that a reply lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShownItems {
-    /// The result field that contains the list; without it, the result itself is the item.
+    /// The result field that contains the list; without it, the result itself is the item. Of a workflow, the result is its
+    /// state, and the field is a path in it, such as `found.orders`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<String>,
     /// The field that identifies an item.
@@ -177,6 +225,53 @@ impl Rules for SkillFields {
                 report.within(name, |report| slot.rules(report));
             }
         });
+        if let Some(action) = &self.action {
+            report.within("action", |report| action.rules(report));
+        }
+    }
+}
+
+impl Rules for Action {
+    fn rules(&self, report: &mut Report) {
+        match self.target() {
+            Some(ActionTarget::Tool(_)) => report.require(
+                self.reply.is_some(),
+                "tool",
+                "action.reply_missing",
+                "the action has no `reply`; write what the user reads once the tool has answered",
+            ),
+            Some(ActionTarget::Workflow(_)) => {
+                for (key, given) in [("reply", &self.reply), ("failure", &self.failure)] {
+                    report.require(
+                        given.is_none(),
+                        key,
+                        "action.workflow_answers",
+                        format_args!(
+                            "a workflow composes its own answer; leave out `{key}`, and write it in the workflow"
+                        ),
+                    );
+                }
+            }
+            None => report.field(
+                if self.workflow.is_some() {
+                    "workflow"
+                } else {
+                    "tool"
+                },
+                "action.target",
+                "an action has either a `tool` or a `workflow`",
+            ),
+        }
+        if let Some(approval) = &self.approval {
+            report.within("approval", |report| {
+                report.require(
+                    !approval.when.trim().is_empty(),
+                    "when",
+                    "action.approval_empty",
+                    "`when` is empty; write a condition, such as `amount > 100`",
+                );
+            });
+        }
     }
 }
 

@@ -37,6 +37,9 @@ pub struct WorkflowFields {
     /// Nodes before which a person may intervene.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<Name>,
+    /// Fields of the state that whoever starts the workflow must give: a skill, or another workflow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Name>,
     /// How fields of the state take in new values, and what a person may set them to; other fields are replaced.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub state: BTreeMap<String, StateField>,
@@ -520,6 +523,7 @@ mod tests {
                 .collect(),
             entry_point: name("a"),
             checkpoints: Vec::new(),
+            inputs: Vec::new(),
             state: BTreeMap::new(),
             answer: None,
             max_iterations: 50,

@@ -80,6 +80,7 @@ nouns! {
     Answer: drawing::answer,
     Answerer: drawing::answerer,
     Approval: drawing::approval,
+    ApprovalCondition: drawing::approval_condition,
     Budget: drawing::budget,
     Channel: Draw::channel,
     ChannelSpec: drawing::channel_spec,

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::builder::RuntimeBuilder;
 use crate::editions::{AppEditions, AppReloader};
 use crate::error::RuntimeError;
+use crate::loader::AppLoader;
 use crate::shared_parts::SharedParts;
 
 /// An app that runs in this process. Everything goes through its journal: what is unfinished when
@@ -167,6 +168,11 @@ impl Runtime {
     /// Says something to the app and waits until the task has ended or waits for a person.
     pub async fn ask(&self, incoming: IncomingRequest) -> Result<TaskOutcome, RuntimeError> {
         self.check_accepting()?;
+        if incoming.interrupts().is_some() {
+            let user = incoming.user();
+            let task = self.submit(incoming).await?;
+            return self.wait(user, task).await;
+        }
         let CurrentEdition { app, engine } = self.current();
         let request = receive(incoming, &app.config.limits, self.clock().now())?;
         Ok(engine.run(request).await?)
@@ -176,8 +182,14 @@ impl Runtime {
     pub async fn submit(&self, incoming: IncomingRequest) -> Result<Uuid, RuntimeError> {
         self.check_accepting()?;
         let CurrentEdition { app, engine } = self.current();
+        let interrupted = incoming.interrupts();
         let request = receive(incoming, &app.config.limits, self.clock().now())?;
-        Ok(engine.submit(request).await?.id())
+        let owner = request.owner;
+        let task = engine.submit(request).await?.id();
+        if let Some(conversation) = interrupted {
+            self.cancel_before(owner.into(), conversation, task).await?;
+        }
+        Ok(task)
     }
 
     /// What the app says to a user whose request was refused with this code, the [`code`](RuntimeError::code) of the
@@ -268,6 +280,11 @@ impl Runtime {
         Viewer::user(user.uuid(), self.engine().app())
     }
 
+    /// An operator of this app, who sees the tasks of all its users.
+    pub fn operator_viewer(&self) -> Viewer {
+        Viewer::operator(self.engine().app())
+    }
+
     /// A task of a user's. A task that is not theirs does not exist.
     pub(crate) async fn owned(&self, user: UserId, task: Uuid) -> Result<TaskRecord, RuntimeError> {
         let found = self.store().task(&self.viewer(user), task).await?;
@@ -324,6 +341,10 @@ impl Runtime {
     /// The store, for everything that has no method here. It knows no users either.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.parts.store
+    }
+
+    pub(crate) fn loader(&self) -> &AppLoader {
+        &self.parts.loader
     }
 
     /// The clock that the app goes by.

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::error::RuntimeError;
+use crate::onlooker::Onlooker;
 use crate::parts::asking_parts;
 use crate::runtime::Runtime;
 use crate::task_events::TaskEvents;
@@ -23,12 +24,19 @@ pub const DEFAULT_TASKS_PER_PAGE: usize = 50;
 /// Tasks that one page of a list may have.
 pub const MAX_TASKS_PER_PAGE: usize = 1_000;
 
+/// Why a task is cancelled that a newer message interrupts.
+const INTERRUPTED: &str = "interrupted by a newer message";
+
 /// A task without its messages.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TaskInfo {
     /// Its id.
     pub id: Uuid,
+    /// The user that it belongs to.
+    pub user: UserId,
+    /// The app that it is one of.
+    pub app: String,
     /// The conversation that it belongs to.
     pub conversation: Option<Uuid>,
     /// The parent task, if it is a child.
@@ -66,6 +74,8 @@ impl From<TaskSummary> for TaskInfo {
     fn from(record: TaskSummary) -> Self {
         Self {
             id: record.id,
+            user: record.owner.into(),
+            app: record.app,
             conversation: record.conversation,
             parent: record.parent,
             channel: record.channel,
@@ -104,12 +114,24 @@ pub struct TaskPage {
     pub next: Option<PageCursor>,
 }
 
+/// Tasks that were canceled together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CanceledTasks {
+    /// Their ids.
+    pub tasks: Vec<Uuid>,
+    /// Whether there may be more that the query means.
+    pub more: bool,
+}
+
 /// A filter of a user's tasks, and the size of a page. Every set part must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use = "a query does nothing by itself"]
 pub struct TaskQuery {
     states: Vec<TaskState>,
+    user: Option<UserId>,
     conversation: Option<Uuid>,
+    parent: Option<Uuid>,
     tag: Option<String>,
     limit: Option<usize>,
     after: Option<PageCursor>,
@@ -124,6 +146,18 @@ impl TaskQuery {
     /// In this state; called several times, in one of them.
     pub fn state(mut self, state: TaskState) -> Self {
         self.states.push(state);
+        self
+    }
+
+    /// Of this user, for whoever sees those of others.
+    pub fn user(mut self, user: UserId) -> Self {
+        self.user = Some(user);
+        self
+    }
+
+    /// That are parts of this task.
+    pub fn parent(mut self, parent: Uuid) -> Self {
+        self.parent = Some(parent);
         self
     }
 
@@ -149,6 +183,31 @@ impl TaskQuery {
     pub fn after(mut self, cursor: PageCursor) -> Self {
         self.after = Some(cursor);
         self
+    }
+
+    /// Whether it leaves nothing out.
+    pub fn is_unfiltered(&self) -> bool {
+        let Self {
+            states,
+            user,
+            conversation,
+            parent,
+            tag,
+            ..
+        } = self;
+        let has_relation = user.is_some() || conversation.is_some() || parent.is_some();
+        states.is_empty() && !has_relation && tag.is_none()
+    }
+
+    fn filter(&self) -> Filter {
+        Filter {
+            states: self.states.clone(),
+            owner: self.user.map(UserId::uuid),
+            conversation: self.conversation,
+            parent: self.parent,
+            tag: self.tag.clone(),
+            ..Filter::default()
+        }
     }
 
     fn page(&self) -> Result<Page, Invalid> {
@@ -278,8 +337,13 @@ impl Runtime {
     }
 
     /// A user's task as it stands.
-    pub async fn task(&self, user: UserId, task: Uuid) -> Result<TaskView, RuntimeError> {
-        let newest = self.store().newest(&self.viewer(user), task).await?;
+    pub async fn task(
+        &self,
+        who: impl Into<Onlooker>,
+        task: Uuid,
+    ) -> Result<TaskView, RuntimeError> {
+        let viewer = who.into().viewer(self);
+        let newest = self.store().newest(&viewer, task).await?;
         let (record, newest) = newest.ok_or(EngineError::UnknownTask(task))?;
         let (info, cursor) = (TaskInfo::from(&record), EventCursor::after(record.seq));
         let stands = TaskOutcome::read(record, &newest)?;
@@ -292,15 +356,14 @@ impl Runtime {
     }
 
     /// A user's tasks, newest first, also those that are parts of others.
-    pub async fn tasks(&self, user: UserId, query: TaskQuery) -> Result<TaskPage, RuntimeError> {
-        let page = query.page()?;
-        let filter = Filter {
-            states: query.states,
-            conversation: query.conversation,
-            tag: query.tag,
-            ..Filter::default()
-        };
-        let found = self.store().query(&self.viewer(user), filter, page).await?;
+    pub async fn tasks(
+        &self,
+        who: impl Into<Onlooker>,
+        query: TaskQuery,
+    ) -> Result<TaskPage, RuntimeError> {
+        let viewer = who.into().viewer(self);
+        let (filter, page) = (query.filter(), query.page()?);
+        let found = self.store().query(&viewer, filter, page).await?;
         Ok(TaskPage {
             tasks: found.tasks.into_iter().map(TaskInfo::from).collect(),
             next: found.next,
@@ -311,11 +374,11 @@ impl Runtime {
     /// between them the live text of this process. Ends when the task has ended.
     pub async fn follow(
         &self,
-        user: UserId,
+        who: impl Into<Onlooker>,
         task: Uuid,
         after: EventCursor,
     ) -> Result<TaskEvents, RuntimeError> {
-        let viewer = self.viewer(user);
+        let viewer = who.into().viewer(self);
         let following = convoke_flow::follow(&self.engine(), &viewer, task, after).await?;
         Ok(TaskEvents::new(following))
     }
@@ -325,17 +388,87 @@ impl Runtime {
     /// (`task.ended`), and so is a reason longer than a message may be (`cancel.reason_long`).
     pub async fn cancel(
         &self,
-        user: UserId,
+        who: impl Into<Onlooker>,
         task: Uuid,
         reason: Option<&str>,
     ) -> Result<(), RuntimeError> {
+        let viewer = who.into().viewer(self);
+        self.check_reason(reason)?;
+        Ok(self.engine().cancel(&viewer, task, reason).await?)
+    }
+
+    /// Cancels the tasks of a query that have not ended, the newest first, and at most as many as its page has. What ends
+    /// meanwhile is left as it is.
+    pub async fn cancel_all(
+        &self,
+        who: impl Into<Onlooker>,
+        mut query: TaskQuery,
+        reason: Option<&str>,
+    ) -> Result<CanceledTasks, RuntimeError> {
+        let viewer = who.into().viewer(self);
+        self.check_reason(reason)?;
+        if query.states.is_empty() {
+            query.states = TaskState::ALL.into();
+        }
+        query.states.retain(|state| !state.is_final());
+        let mut canceled = CanceledTasks::default();
+        if query.states.is_empty() {
+            return Ok(canceled);
+        }
+        let found = self.tasks(viewer.clone(), query).await?;
+        canceled.more = found.next.is_some();
+        for task in found.tasks {
+            match self.engine().cancel(&viewer, task.id, reason).await {
+                Ok(()) => canceled.tasks.push(task.id),
+                Err(EngineError::Refused { .. } | EngineError::UnknownTask(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(canceled)
+    }
+
+    /// Cancels the tasks of a conversation that are at work or ready to and came before a task. The same request submitted
+    /// again cancels no more than that.
+    pub(crate) async fn cancel_before(
+        &self,
+        user: UserId,
+        conversation: Uuid,
+        task: Uuid,
+    ) -> Result<(), RuntimeError> {
+        let viewer = self.viewer(user);
+        let newest = self.owned(user, task).await?;
+        let filter = Filter {
+            states: vec![TaskState::Submitted, TaskState::Working],
+            conversation: Some(conversation),
+            ..Filter::default()
+        };
+        let page = Page {
+            after: None,
+            limit: MAX_TASKS_PER_PAGE,
+        };
+        let now = self.store().now().await?;
+        let found = self.store().query(&viewer, filter, page).await?.tasks;
+        let is_due = |it: &TaskSummary| it.ready_at.is_some_and(|ready| ready <= now);
+        let earlier = found
+            .iter()
+            .filter(|it| it.ordinal < newest.ordinal && (it.worker.is_some() || is_due(it)));
+        for earlier in earlier {
+            let reason = Some(INTERRUPTED);
+            match self.engine().cancel(&viewer, earlier.id, reason).await {
+                Ok(()) | Err(EngineError::Refused { .. } | EngineError::UnknownTask(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_reason(&self, reason: Option<&str>) -> Result<(), Invalid> {
         let most = self.app().config.limits.message_characters as usize;
         if reason.is_some_and(|reason| reason.chars().count() > most) {
             let message = format!("the reason has more than {most} characters");
-            return Err(Invalid::one("cancel.reason_long", message).into());
+            return Err(Invalid::one("cancel.reason_long", message));
         }
-        let viewer = self.viewer(user);
-        Ok(self.engine().cancel(&viewer, task, reason).await?)
+        Ok(())
     }
 
     /// Begins a task where a user's other one stood, with the app that the other was begun with. It is a task

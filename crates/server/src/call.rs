@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use convoke::Runtime;
+use convoke::{Runtime, Viewer};
 use convoke_model::{UserId, UserRole};
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use serde::de::DeserializeOwned;
@@ -21,6 +21,8 @@ pub(crate) struct Call {
     /// The app of the path; that of the root where the path names none.
     pub(crate) app: Option<Arc<Runtime>>,
     pub(crate) principal: Principal,
+    /// Whether an operator sees the things of all users here.
+    pub(crate) operated: bool,
     pub(crate) parameters: PathParameters,
     /// The query as it was written.
     pub(crate) query: String,
@@ -38,6 +40,15 @@ impl Call {
         self.principal.role
     }
 
+    /// Who looks: the user, or an operator where the endpoint is for operators, too.
+    pub(crate) fn viewer(&self, runtime: &Runtime) -> Viewer {
+        if self.operated && self.role() >= UserRole::Operator {
+            runtime.operator_viewer()
+        } else {
+            runtime.viewer(self.user())
+        }
+    }
+
     /// The app that is asked.
     pub(crate) fn runtime(&self) -> Result<Arc<Runtime>, Problem> {
         self.app.clone().ok_or_else(|| {
@@ -49,8 +60,7 @@ impl Call {
     /// The task of the path. An id that is none names no task.
     pub(crate) fn task(&self) -> Result<Uuid, Problem> {
         let text = self.parameters.get("task").unwrap_or_default();
-        Uuid::parse_str(text)
-            .map_err(|_| Problem::not_found("task.not_found", "there is no such task"))
+        Uuid::parse_str(text).map_err(|_| unknown_task())
     }
 
     /// The conversation of the path. An id that is none names no conversation.
@@ -127,6 +137,10 @@ impl Call {
             .and_then(|value| value.to_str().ok());
         accept.is_some_and(|accept| accept.contains("text/event-stream"))
     }
+}
+
+pub(crate) fn unknown_task() -> Problem {
+    Problem::not_found("task.not_found", "there is no such task")
 }
 
 pub(crate) fn unknown_conversation() -> Problem {

@@ -22,6 +22,8 @@ pub struct ServerConfig {
     pub cors: CorsConfig,
     /// Who may call.
     pub auth: AuthConfig,
+    /// Requests that the service makes itself.
+    pub outgoing: OutgoingConfig,
     /// Every limit.
     pub limits: ServerLimits,
 }
@@ -34,6 +36,7 @@ impl Default for ServerConfig {
             hosts: Vec::new(),
             cors: CorsConfig::default(),
             auth: AuthConfig::default(),
+            outgoing: OutgoingConfig::default(),
             limits: ServerLimits::default(),
         }
     }
@@ -47,15 +50,27 @@ pub struct CorsConfig {
     pub origins: Vec<String>,
 }
 
+/// Requests that the service makes itself, such as for an issuer's keys.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OutgoingConfig {
+    /// Hosts that may be in a private network, and be asked without TLS: names or addresses, without a port. All others must
+    /// be public and speak TLS.
+    pub private_hosts: Vec<String>,
+}
+
 /// Who may call the service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {
-    /// Whether a token is required. By default it is, unless the service listens on a loopback address and `jwt` is not set.
+    /// Whether a token is required. By default it is, unless the service listens on a loopback address and neither `jwt` nor
+    /// `keys_file` is set.
     /// Without tokens, everybody who reaches the service is the user of this machine, with all rights.
     pub required: Option<bool>,
     /// JSON Web Tokens.
     pub jwt: Option<JwtConfig>,
+    /// The file of API keys, which `convoke keys` writes. It is read again when it changes.
+    pub keys_file: Option<String>,
 }
 
 /// How tokens are verified.
@@ -71,6 +86,15 @@ pub struct JwtConfig {
     /// unknown key.
     #[serde(default)]
     pub jwks_file: Option<String>,
+    /// Where the issuer publishes its public keys (JWKS), instead of a file.
+    #[serde(default)]
+    pub jwks_url: Option<String>,
+    /// Seconds after which the keys at `jwks_url` are fetched again.
+    #[serde(default = "default_jwks_refresh_seconds")]
+    pub jwks_refresh_seconds: u32,
+    /// Seconds between two fetches at least, however many tokens name unknown keys.
+    #[serde(default = "default_jwks_pause_seconds")]
+    pub jwks_pause_seconds: u32,
     /// The issuer that a token must name (`iss`).
     #[serde(default)]
     pub issuer: Option<String>,
@@ -80,6 +104,9 @@ pub struct JwtConfig {
     /// The claim with the caller's role: `user`, `operator` or `admin`. A token without it is a user's.
     #[serde(default = "default_role_claim")]
     pub role_claim: String,
+    /// The claim with the apps that the token is good for: a name or a list of them. A token without it is good for all.
+    #[serde(default = "default_apps_claim")]
+    pub apps_claim: String,
     /// Seconds by which clocks may differ.
     #[serde(default = "default_leeway_seconds")]
     pub leeway_seconds: u32,
@@ -87,6 +114,18 @@ pub struct JwtConfig {
 
 fn default_role_claim() -> String {
     "role".into()
+}
+
+fn default_apps_claim() -> String {
+    "apps".into()
+}
+
+fn default_jwks_refresh_seconds() -> u32 {
+    300
+}
+
+fn default_jwks_pause_seconds() -> u32 {
+    30
 }
 
 fn default_leeway_seconds() -> u32 {
@@ -130,6 +169,8 @@ pub struct ServerLimits {
     pub requests_per_minute: u32,
     /// Requests that a user may make at once beyond the average.
     pub request_burst: u32,
+    /// Combinations of labels that a metric may have. What goes beyond is counted under `_OTHER`.
+    pub metric_series: u32,
     /// Seconds that stopping waits for answers on their way.
     pub shutdown_seconds: u32,
 }
@@ -146,6 +187,7 @@ impl Default for ServerLimits {
             probe_seconds: 60,
             requests_per_minute: 1_200,
             request_burst: 200,
+            metric_series: 1_000,
             shutdown_seconds: 10,
         }
     }
@@ -191,6 +233,7 @@ fn check_limits(limits: &ServerLimits, report: &mut Report) {
         ("probe_seconds", limits.probe_seconds),
         ("requests_per_minute", limits.requests_per_minute),
         ("request_burst", limits.request_burst),
+        ("metric_series", limits.metric_series),
     ];
     for (name, value) in positive {
         report.require(
@@ -222,10 +265,18 @@ fn check_jwt(jwt: &JwtConfig, report: &mut Report) {
         let message = "a shared secret is for `HS256` only";
         report.require(jwt.secret.is_none(), "secret", "server.jwt_secret", message);
     }
+    let sources = usize::from(jwt.jwks_file.is_some()) + usize::from(jwt.jwks_url.is_some());
     report.require(
-        jwt.jwks_file.is_some() != is_symmetric,
+        sources == usize::from(!is_symmetric),
         "jwks_file",
         "server.jwt_keys",
-        "`RS256`, `ES256` and `EdDSA` need the issuer's keys, and `HS256` has none",
+        "`RS256`, `ES256` and `EdDSA` need the issuer's keys, from `jwks_file` or from `jwks_url`, and `HS256` has none",
     );
+    for (name, value) in [
+        ("jwks_refresh_seconds", jwt.jwks_refresh_seconds),
+        ("jwks_pause_seconds", jwt.jwks_pause_seconds),
+    ] {
+        let message = "the limit is at least 1";
+        report.require(value > 0, name, "server.limit_zero", message);
+    }
 }

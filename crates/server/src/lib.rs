@@ -5,12 +5,15 @@
 //! belongs to the store, never to a connection: a client that goes away stops nothing.
 
 mod access;
+mod audit;
 mod call;
 mod config;
 mod endpoints;
 mod listener;
+mod metrics;
 mod openapi;
 mod origin;
+mod outgoing;
 mod problem;
 mod rate;
 mod reply;
@@ -19,9 +22,16 @@ mod route;
 mod service;
 mod sse;
 
-pub use access::{AccessError, Authenticator, Principal, mint_token};
-pub use config::{AuthConfig, CorsConfig, JwtAlgorithm, JwtConfig, ServerConfig, ServerLimits};
+pub use access::{
+    AccessError, Authenticator, KeyError, KeyFile, NewKey, NewToken, Principal, StoredKey,
+    mint_token, user_of_name,
+};
+pub use audit::{AUDIT_TARGET, credential};
+pub use config::{
+    AuthConfig, CorsConfig, JwtAlgorithm, JwtConfig, OutgoingConfig, ServerConfig, ServerLimits,
+};
 pub use listener::{Listener, ListenerError};
 pub use openapi::openapi;
+pub use outgoing::OutgoingError;
 pub use route::{Access, Route, routes};
 pub use service::Service;

@@ -75,7 +75,7 @@ impl Listener {
             return Err(ListenerError::UnknownRoot(root.clone()));
         }
         let clock = registry.clock();
-        let authenticator = Authenticator::new(config, without_auth, clock)?;
+        let authenticator = Authenticator::new(config, without_auth, &clock)?;
         let bind = |source| ListenerError::Bind {
             address: config.listen,
             source,

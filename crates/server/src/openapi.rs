@@ -4,9 +4,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::endpoints::schema_of;
-use crate::problem::ProblemDetails;
-use crate::route::{Access, Answers, Route, SchemaOf, Scope, routes};
+use crate::route::{Access, Answers, Errors, Route, Scope, routes};
 
 /// Where schemas stand in the document.
 const SCHEMAS: &str = "/components/schemas";
@@ -91,7 +89,7 @@ fn parameters(route: &Route, of_app: bool, generator: &mut SchemaGenerator) -> V
         let name = segment.strip_prefix('{')?.strip_suffix('}')?;
         Some(json!({
             "name": name, "in": "path", "required": true,
-            "schema": { "type": "string", "format": "uuid" },
+            "schema": path_schema(name),
         }))
     });
     let mut parameters: Vec<Value> = in_path.collect();
@@ -110,28 +108,53 @@ fn parameters(route: &Route, of_app: bool, generator: &mut SchemaGenerator) -> V
     parameters
 }
 
+/// The schema of a path's parameter.
+fn path_schema(name: &str) -> Value {
+    match name {
+        "blob" => json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" }),
+        "workflow" => json!({ "type": "string" }),
+        _ => json!({ "type": "string", "format": "uuid" }),
+    }
+}
+
 fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let mut responses = Map::new();
     for (status, answers) in route.answers {
-        let (media_type, schema) = match answers {
-            Answers::Json(schema) => ("application/json", schema(generator)),
-            Answers::Events => ("text/event-stream", text_schema()),
-            Answers::Text(media_type) => (*media_type, text_schema()),
-        };
         let description = if *status < 400 { "Done" } else { "Not now" };
+        let (media_type, schema) = match answers {
+            Answers::Nothing => {
+                let answer = json!({ "description": description });
+                responses.insert(status.to_string(), answer);
+                continue;
+            }
+            Answers::Json(schema) => ("application/json", schema(generator)),
+            Answers::Events => ("text/event-stream", events_schema()),
+            Answers::Text(media_type) => (*media_type, text_schema()),
+            // Not described further: any media type, any bytes.
+            Answers::Binary => ("*/*", schemars::json_schema!({})),
+        };
         let content = json!({ media_type: { "schema": schema } });
         responses.insert(
             status.to_string(),
             json!({ "description": description, "content": content }),
         );
     }
-    let problem = (schema_of::<ProblemDetails> as SchemaOf)(generator);
+    let Errors {
+        media_type, schema, ..
+    } = route.errors;
     let problem = json!({
         "description": "What went wrong, with a stable `code`",
-        "content": { "application/problem+json": { "schema": problem } },
+        "content": { media_type: { "schema": schema(generator) } },
     });
     responses.insert("default".into(), problem);
     responses.into()
+}
+
+/// OpenAPI 3.1 has no schemas of single events.
+fn events_schema() -> schemars::Schema {
+    schemars::json_schema!({
+        "description": "Events, each with an `id`, the cursor after it, and `data` that is JSON; `live` events have no `id`",
+    })
 }
 
 fn text_schema() -> schemars::Schema {

@@ -24,7 +24,7 @@ pub(crate) struct ProblemDetails {
     /// Stable and greppable.
     code: String,
     /// The parts of the request that break a rule.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     problems: Vec<RequestProblem>,
 }
 
@@ -75,6 +75,11 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, code, detail)
     }
 
+    /// There is no such app, or none that the caller may use.
+    pub(crate) fn unknown_app() -> Self {
+        Self::not_found("registry.unknown_app", "there is no such app")
+    }
+
     /// Says when to come back.
     pub(crate) fn retry_after(self, pause: Duration) -> Self {
         let seconds = pause.as_secs() + u64::from(pause.subsec_nanos() > 0);
@@ -92,6 +97,11 @@ impl Problem {
 
     pub(crate) fn code(&self) -> &'static str {
         self.code
+    }
+
+    /// What is wrong and what to do.
+    pub(crate) fn into_detail(self) -> String {
+        self.detail
     }
 
     pub(crate) fn headers(&self) -> &[(HeaderName, HeaderValue)] {
@@ -152,9 +162,7 @@ impl From<RuntimeError> for Problem {
         match error {
             RuntimeError::Invalid(invalid) => invalid.into(),
             RuntimeError::Engine(error) => error.into(),
-            RuntimeError::UnknownApp { .. } => {
-                Self::not_found("registry.unknown_app", "there is no such app")
-            }
+            RuntimeError::UnknownApp { .. } => Self::unknown_app(),
             RuntimeError::Stopped { .. } => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "service.stopping",
@@ -194,6 +202,11 @@ impl From<StoreError> for Problem {
             StoreError::ForeignConversation { .. } => {
                 Self::not_found(code, "there is no such conversation")
             }
+            StoreError::ConversationBusy { .. } => Self::new(
+                StatusCode::CONFLICT,
+                code,
+                "an earlier request of the conversation is worked on; ask again later",
+            ),
             StoreError::KeyReused { .. } => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 code,

@@ -41,10 +41,9 @@ impl Reply {
 
     /// A stream of server-sent events. Its items are made as fast as the client reads them.
     pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        let frames = events.map(|event| Ok(Frame::data(event)));
         Self {
-            body: StreamBody::new(frames).boxed_unsync(),
-            ..Self::bytes("text/event-stream", Bytes::new())
+            media_type: "text/event-stream",
+            ..Self::stream(events)
         }
         .header(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))
         // Proxies that buffer answers would hold events back.
@@ -52,6 +51,15 @@ impl Reply {
             HeaderName::from_static("x-accel-buffering"),
             HeaderValue::from_static("no"),
         )
+    }
+
+    /// A stream of bytes, made as fast as the client reads them.
+    pub(crate) fn stream(content: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        let frames = content.map(|content| Ok(Frame::data(content)));
+        Self {
+            body: StreamBody::new(frames).boxed_unsync(),
+            ..Self::bytes("application/octet-stream", Bytes::new())
+        }
     }
 
     /// Nothing but a status.

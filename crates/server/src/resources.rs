@@ -1,7 +1,7 @@
 //! What the service sends and takes, beside the types of the model.
 
-use convoke::{ConversationRecord, Question, TaskInfo, TaskView};
-use convoke_model::{Answer, Channel, Message, TaskState};
+use convoke::{ConversationRecord, Question, TaskInfo, TaskView, WhileBusy};
+use convoke_model::{Answer, Channel, Message, TaskState, UserId};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,8 @@ use uuid::Uuid;
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TaskListItem {
     pub(crate) id: Uuid,
+    pub(crate) app: String,
+    pub(crate) user: UserId,
     pub(crate) conversation: Option<Uuid>,
     /// The task that it is a part of.
     pub(crate) parent: Option<Uuid>,
@@ -32,6 +34,8 @@ impl From<TaskInfo> for TaskListItem {
     fn from(info: TaskInfo) -> Self {
         Self {
             id: info.id,
+            app: info.app,
+            user: info.user,
             conversation: info.conversation,
             parent: info.parent,
             channel: info.channel,
@@ -111,6 +115,7 @@ impl From<Question> for QuestionResource {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewTask {
     /// What the user says.
+    #[schemars(length(min = 1))]
     pub(crate) message: String,
     /// The conversation that it belongs to. The first request with an id begins it.
     #[serde(default)]
@@ -121,6 +126,12 @@ pub(crate) struct NewTask {
     /// Begins the task this many milliseconds from now.
     #[serde(default)]
     pub(crate) delay_ms: Option<u64>,
+    /// Begins the task at this time, instead of `delay_ms`.
+    #[serde(default)]
+    pub(crate) not_before: Option<Timestamp>,
+    /// What becomes of it while an earlier request of its conversation is worked on.
+    #[serde(default)]
+    pub(crate) while_busy: WhileBusy,
     /// Words to find it by, and for the retention policy.
     #[serde(default)]
     pub(crate) tags: Vec<String>,
@@ -197,6 +208,8 @@ pub(crate) struct TaskReference {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ConversationList {
     pub(crate) conversations: Vec<ConversationResource>,
+    /// The `cursor` of the next page. `null` on the last one. A page of a search may have few and be followed by another.
+    pub(crate) next: Option<String>,
 }
 
 /// A conversation.

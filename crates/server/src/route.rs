@@ -1,14 +1,15 @@
 //! The route table: every endpoint once. Routing, the OpenAPI document, metrics labels and the tests of who sees what are
 //! made from it.
 
+use convoke::Runtime;
 use convoke_model::UserRole;
 use futures::future::BoxFuture;
 use http::Method;
 use schemars::{Schema, SchemaGenerator};
 
 use crate::call::Call;
-use crate::endpoints;
-use crate::problem::Problem;
+use crate::endpoints::{self, schema_of};
+use crate::problem::{Problem, ProblemDetails};
 use crate::reply::Reply;
 
 /// Who may call an endpoint.
@@ -38,6 +39,28 @@ pub(crate) enum Answers {
     Events,
     /// Another media type.
     Text(&'static str),
+    /// Any media type.
+    Binary,
+    /// A status alone.
+    Nothing,
+}
+
+/// The form of an answer that is an error.
+#[derive(Clone, Copy)]
+pub(crate) struct Errors {
+    pub(crate) media_type: &'static str,
+    pub(crate) schema: SchemaOf,
+    /// Writes an error, with the app of the path if there is one.
+    pub(crate) write: fn(Problem, Option<&Runtime>) -> Reply,
+}
+
+impl Errors {
+    /// Problem details.
+    pub(crate) const PROBLEMS: Self = Self {
+        media_type: "application/problem+json",
+        schema: schema_of::<ProblemDetails>,
+        write: |problem, _| problem.into(),
+    };
 }
 
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -56,12 +79,17 @@ pub(crate) struct QueryParameter {
 pub struct Route {
     /// The method.
     pub method: &'static Method,
-    /// The path, with parameters in braces. `{task}` and `{conversation}` name things that belong to a user.
+    /// The path, with parameters in braces. `{task}`, `{blob}` and `{conversation}` name things that belong to a
+    /// user.
     pub path: &'static str,
     /// Where it stands.
     pub scope: Scope,
     /// Who may call it.
     pub access: Access,
+    /// Whether an operator sees the things of all users of the app here. Everybody else sees their own.
+    pub operated: bool,
+    /// Whether every call is written to the audit log.
+    pub audited: bool,
     /// Its name in the OpenAPI document, in metrics and in logs.
     pub name: &'static str,
     /// What it does, in one line.
@@ -69,7 +97,30 @@ pub struct Route {
     pub(crate) query: &'static [QueryParameter],
     pub(crate) request: Option<SchemaOf>,
     pub(crate) answers: &'static [(u16, Answers)],
+    pub(crate) errors: Errors,
     pub(crate) handler: Handler,
+}
+
+impl Route {
+    /// An endpoint of every app and for every user, of which the rest is to be filled in.
+    pub(crate) const OF_USERS: Self = Self {
+        method: &Method::GET,
+        path: "",
+        scope: Scope::App,
+        access: Access::Role(UserRole::User),
+        operated: false,
+        audited: false,
+        name: "",
+        summary: "",
+        query: &[],
+        request: None,
+        answers: &[],
+        errors: Errors::PROBLEMS,
+        handler: |_| {
+            let missing = Problem::not_found("service.no_such_path", "there is nothing here");
+            Box::pin(std::future::ready(Err(missing)))
+        },
+    };
 }
 
 impl std::fmt::Debug for Route {
@@ -88,6 +139,10 @@ pub fn routes() -> &'static [Route] {
 pub(crate) struct PathParameters(Vec<(&'static str, String)>);
 
 impl PathParameters {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| value.as_str())
@@ -116,27 +171,26 @@ pub(crate) fn find(method: &Method, path: &str) -> Found {
         Some((app, rest)) => (Some(app), rest),
         None => (None, path.strip_prefix('/').unwrap_or(path)),
     };
-    let mut methods = Vec::new();
-    for route in routes() {
-        if app.is_some() && route.scope == Scope::Service {
-            continue;
-        }
-        let Some(parameters) = matches(route.path, rest) else {
-            continue;
-        };
-        if route.method == method {
-            return Found::Route {
-                route,
-                app: app.map(Into::into),
-                parameters,
-            };
-        }
-        methods.push(route.method);
+    let reachable = routes().iter();
+    let reachable = reachable.filter(|route| app.is_none() || route.scope == Scope::App);
+    let mut matching: Vec<_> = reachable
+        .filter_map(|route| Some((route, matches(route.path, rest)?)))
+        .collect();
+    // A path that is written out is not one with a parameter, whatever the method.
+    if matching.iter().any(|(_, parameters)| parameters.is_empty()) {
+        matching.retain(|(_, parameters)| parameters.is_empty());
     }
-    if methods.is_empty() {
-        return Found::Nothing;
+    let methods: Vec<_> = matching.iter().map(|(route, _)| route.method).collect();
+    let mut matching = matching.into_iter();
+    match matching.find(|(route, _)| route.method == method) {
+        Some((route, parameters)) => Found::Route {
+            route,
+            app: app.map(Into::into),
+            parameters,
+        },
+        None if methods.is_empty() => Found::Nothing,
+        None => Found::OtherMethods(methods),
     }
-    Found::OtherMethods(methods)
 }
 
 fn matches(template: &'static str, path: &str) -> Option<PathParameters> {
@@ -203,5 +257,9 @@ mod tests {
             panic!("the path exists")
         };
         assert_eq!(methods, [&Method::POST, &Method::GET]);
+        let Found::OtherMethods(methods) = find(&Method::GET, "/api/v1/tasks/cancel") else {
+            panic!("it is no task")
+        };
+        assert_eq!(methods, [&Method::POST]);
     }
 }

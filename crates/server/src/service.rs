@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use convoke::{Registry, Runtime};
+use convoke::{Registry, Runtime, UserRole};
+use convoke_telemetry::metrics::HTTP_REQUEST_DURATION;
 use futures::FutureExt;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -14,13 +15,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::access::{Authenticator, Principal};
+use crate::audit;
 use crate::call::Call;
 use crate::config::{ServerConfig, ServerLimits};
+use crate::metrics::MetricCollector;
 use crate::origin::{OriginPolicy, readable_by};
 use crate::problem::Problem;
 use crate::rate::RequestRate;
 use crate::reply::{Body, Reply};
-use crate::route::{Access, Found, PathParameters, Route, Scope, find};
+use crate::route::{Access, Errors, Found, PathParameters, Route, Scope, find, routes};
 
 /// The service over the apps of a registry. Clones share everything.
 #[derive(Debug, Clone)]
@@ -34,6 +37,8 @@ struct Parts {
     authenticator: Authenticator,
     origins: OriginPolicy,
     rate: RequestRate,
+    /// `None`: the program that runs the service collects its metrics itself.
+    metrics: Option<MetricCollector>,
     /// Set once the service takes no further work.
     stopping: CancellationToken,
 }
@@ -57,6 +62,7 @@ impl Service {
             authenticator,
             origins: OriginPolicy::new(config, address),
             rate: RequestRate::new(&config.limits),
+            metrics: MetricCollector::of_process(config.limits.metric_series),
             stopping: CancellationToken::new(),
             registry,
         }))
@@ -79,6 +85,10 @@ impl Service {
         self.0.authenticator.is_required()
     }
 
+    pub(crate) fn metrics(&self) -> Option<&MetricCollector> {
+        self.0.metrics.as_ref()
+    }
+
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.0.stopping
     }
@@ -88,9 +98,9 @@ impl Service {
         let started = Instant::now();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let found = find(&method, &path);
-        let name = match &found {
-            Found::Route { route, .. } => route.name,
-            _ => "none",
+        let (name, errors, app) = match &found {
+            Found::Route { route, app, .. } => (route.name, route.errors, app.clone()),
+            _ => ("none", Errors::PROBLEMS, None),
         };
         let span = tracing::info_span!("request", otel.name = name, %method, http.route = name);
         let service = self.clone();
@@ -103,7 +113,11 @@ impl Service {
             (None, Err(Problem::new(status, "service.panicked", detail)))
         });
         let code = outcome.as_ref().err().map(Problem::code);
-        let mut response = outcome.unwrap_or_else(Reply::from).into_response();
+        let reply = outcome.unwrap_or_else(|problem| {
+            let app = self.app(app.as_deref()).ok().flatten();
+            (errors.write)(problem, app.as_deref())
+        });
+        let mut response = reply.into_response();
         let headers = response.headers_mut();
         for (name, value) in SECURITY_HEADERS {
             headers.insert(
@@ -114,9 +128,14 @@ impl Service {
         if let Some(origin) = origin {
             headers.extend(readable_by(origin).map(|(name, value)| (Some(name), value)));
         }
+        let status = response.status();
+        HTTP_REQUEST_DURATION.observe_time(
+            started.elapsed(),
+            [method_of(&method), name, status.as_str()],
+        );
         tracing::debug!(
             endpoint = name,
-            status = response.status().as_u16(),
+            status = status.as_u16(),
             code,
             ms = started.elapsed().as_millis(),
             "answered"
@@ -170,7 +189,7 @@ impl Service {
         let principal = match route.access {
             Access::Public => None,
             Access::Role(role) => {
-                let principal = self.0.authenticator.principal(&head.headers)?;
+                let principal = self.0.authenticator.principal(&head.headers).await?;
                 self.0.rate.check(principal.user)?;
                 if principal.role < role {
                     let detail = format!("this needs the role `{role}`");
@@ -180,21 +199,38 @@ impl Service {
                 Some(principal)
             }
         };
+        let principal = principal.unwrap_or_else(Principal::nobody);
+        let name = app.as_deref().or(self.root()).map(str::to_owned);
         let app = match route.scope {
+            // What spans all apps is not for who may use some of them.
+            Scope::Service if is_of_operators(route) && principal.apps.is_some() => {
+                let detail = "this needs a token or a key that is good for all apps";
+                return Err(Problem::new(StatusCode::FORBIDDEN, "auth.scope", detail));
+            }
             Scope::Service => None,
-            Scope::App => self.app(app.as_deref())?,
+            Scope::App => match &name {
+                // An app outside of the scope is like one that is not there.
+                Some(name) if !principal.may_use(name) => return Err(Problem::unknown_app()),
+                _ => self.app(app.as_deref())?,
+            },
         };
         let body = self.read(body).await?;
         let call = Call {
             app,
-            principal: principal.unwrap_or_else(Principal::nobody),
-            parameters,
+            principal: principal.clone(),
+            operated: route.operated,
+            parameters: parameters.clone(),
             query: head.uri.query().unwrap_or_default().to_owned(),
             headers: head.headers,
             body,
             service: self,
         };
-        (route.handler)(call).await
+        let outcome = (route.handler)(call).await;
+        if route.audited {
+            let task = parameters.get("task");
+            audit::call(route, &principal, name.as_deref(), task, &outcome);
+        }
+        outcome
     }
 
     /// The app that a path names, or the one at the root.
@@ -228,6 +264,19 @@ impl Service {
                 Problem::bad_request("request.cut", "the body was cut off")
             })
     }
+}
+
+/// The method, of those that the table has; a client may send any other.
+fn method_of(method: &Method) -> &str {
+    let mut known = routes().iter().map(|route| route.method);
+    known
+        .find(|known| *known == method)
+        .map_or("_OTHER", Method::as_str)
+}
+
+/// Whether ordinary users may not call it.
+fn is_of_operators(route: &Route) -> bool {
+    matches!(route.access, Access::Role(role) if role >= UserRole::Operator)
 }
 
 /// Sent with every answer: no browser guesses types, frames answers, or sends addresses on.

@@ -1,6 +1,6 @@
 //! Errors, classified by what the caller does next.
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use uuid::Uuid;
 
 /// An error of a store call.
@@ -15,6 +15,12 @@ pub enum StoreError {
     /// The conversation belongs to another user or app. Clients see it as not found.
     #[error("conversation {conversation} does not exist")]
     ForeignConversation {
+        /// The conversation.
+        conversation: Uuid,
+    },
+    /// A task of the conversation runs or is ready to, and the new one was to be refused then.
+    #[error("a task of the conversation {conversation} is at work")]
+    ConversationBusy {
         /// The conversation.
         conversation: Uuid,
     },
@@ -75,6 +81,7 @@ impl StoreError {
         match self {
             Self::Fenced { .. } => "store.fenced",
             Self::ForeignConversation { .. } => "store.conversation_not_found",
+            Self::ConversationBusy { .. } => "store.conversation_busy",
             Self::IdTaken { .. } => "store.id_taken",
             Self::TooNew { .. } => "store.too_new",
             Self::BlobTooLarge { .. } => "store.blob_too_large",
@@ -105,6 +112,10 @@ impl From<rusqlite::Error> for StoreError {
             | Sqlite::IntegralValueOutOfRange(..)
             | Sqlite::InvalidColumnType(..)
             | Sqlite::Utf8Error(..) => Self::Corrupt(error.to_string()),
+            // The index beside a write-ahead log is written for the first time, for which there is no room.
+            error if extended_code(&error) == Some(ffi::SQLITE_IOERR_SHMSIZE) => {
+                Self::Full(error.to_string())
+            }
             error => match error.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => Self::Full(error.to_string()),
                 Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
@@ -117,6 +128,10 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
+fn extended_code(error: &rusqlite::Error) -> Option<i32> {
+    error.sqlite_error().map(|error| error.extended_code)
+}
+
 impl From<serde_json::Error> for StoreError {
     fn from(error: serde_json::Error) -> Self {
         Self::Corrupt(error.to_string())
@@ -125,8 +140,6 @@ impl From<serde_json::Error> for StoreError {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::ffi;
-
     use super::*;
 
     fn from_sqlite(code: i32) -> StoreError {
@@ -137,6 +150,7 @@ mod tests {
     fn an_error_of_sqlite_says_what_the_caller_does_next() {
         let expected = [
             (ffi::SQLITE_FULL, "store.full", true),
+            (ffi::SQLITE_IOERR_SHMSIZE, "store.full", true),
             (ffi::SQLITE_BUSY, "store.unavailable", true),
             (ffi::SQLITE_IOERR, "store.unavailable", true),
             (ffi::SQLITE_CORRUPT, "store.broken", false),

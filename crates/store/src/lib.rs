@@ -54,7 +54,9 @@ use uuid::Uuid;
 
 pub use archive::{Archive, ArchivedConversation, ArchivedSignal, Imported};
 pub use blob::{BLOB_BYTES, Blob, BlobInfo, BlobRange, INLINE_BYTES};
-pub use conversation::ConversationRecord;
+pub use conversation::{
+    ConversationCursor, ConversationRecord, Deletion, InvalidConversationCursor,
+};
 pub use definition::Definition;
 pub use error::StoreError;
 pub use growing::{GrowingList, GrowingMap};
@@ -148,8 +150,17 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> StoreFuture<Option<ConversationRecord>>;
 
-    /// Conversations without their messages, most recently updated first.
-    fn conversations(&self, viewer: &Viewer, limit: usize) -> StoreFuture<Vec<ConversationRecord>>;
+    /// Conversations without their messages, most recently updated first; with `after`, only those after a position.
+    fn conversations(
+        &self,
+        viewer: &Viewer,
+        after: Option<ConversationCursor>,
+        limit: usize,
+    ) -> StoreFuture<Vec<ConversationRecord>>;
+
+    /// Removes a conversation with its tasks and their children, in one step. Nothing is removed while one of them has not
+    /// ended. `None` for a conversation that the viewer cannot see.
+    fn delete_conversation(&self, viewer: &Viewer, id: Uuid) -> StoreFuture<Option<Deletion>>;
 
     /// The definition with this hash. Stored while a task refers to it. Contains no user data.
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>>;

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::archive::{Archive, Imported};
 use crate::blob::{Blob, BlobInfo, BlobRange};
-use crate::conversation::ConversationRecord;
+use crate::conversation::{ConversationCursor, ConversationRecord, Deletion};
 use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::journal::{Batch, Entry, Fence, JournalEvent, StatusUpdate};
@@ -293,7 +293,12 @@ impl Store for MemoryStore {
         })
     }
 
-    fn conversations(&self, viewer: &Viewer, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
+    fn conversations(
+        &self,
+        viewer: &Viewer,
+        after: Option<ConversationCursor>,
+        limit: usize,
+    ) -> StoreFuture<Vec<ConversationRecord>> {
         self.with(|inner, _| {
             let ids = inner.conversations.keys();
             let found: Result<Vec<_>, _> = ids
@@ -301,12 +306,19 @@ impl Store for MemoryStore {
                 .collect();
             let mut found = found?;
             found.retain(|conversation| viewer.sees_conversation(conversation));
+            if let Some(after) = after {
+                found.retain(|it| (it.updated_at, it.id) < (after.updated_at, after.id));
+            }
             found.sort_by_key(|conversation| {
                 std::cmp::Reverse((conversation.updated_at, conversation.id))
             });
             found.truncate(limit);
             Ok(found)
         })
+    }
+
+    fn delete_conversation(&self, viewer: &Viewer, id: Uuid) -> StoreFuture<Option<Deletion>> {
+        self.with(|inner, _| inner.delete_conversation(viewer, id))
     }
 
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>> {
@@ -393,7 +405,13 @@ impl Inner {
         }
         if let Some(id) = task.conversation {
             let new = Conversation::new(task.owner, &task.app, task.channel, now);
-            self.own_conversation(id, new)?.updated_at = now;
+            self.own_conversation(id, new)?;
+            if task.refused_if_busy && self.is_busy(id, now) {
+                return Err(StoreError::ConversationBusy { conversation: id });
+            }
+            if let Some(conversation) = self.conversations.get_mut(&id) {
+                conversation.updated_at = now;
+            }
         }
         self.submitted += 1;
         let ordinal = self.submitted;

@@ -27,6 +27,8 @@ pub struct NewTask {
     pub owner: Uuid,
     /// The conversation it belongs to, if any. It is created with its first task.
     pub conversation: Option<Uuid>,
+    /// Refuses it while a task of its conversation runs or is ready to.
+    pub refused_if_busy: bool,
     /// The channel of the request.
     pub channel: Channel,
     /// The app that runs it.

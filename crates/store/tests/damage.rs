@@ -52,6 +52,7 @@ impl Damaged {
     fn task(&self, id: u128) -> NewTask {
         NewTask {
             conversation: (id == 1).then_some(CONVERSATION),
+            refused_if_busy: false,
             ..task(id, &self.clock)
         }
     }

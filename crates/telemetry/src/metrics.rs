@@ -163,6 +163,8 @@ metrics! {
     MODEL_DURATION: Histogram = "gen_ai.client.operation.duration", "s", ["gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "error.type"];
     /// Tokens of a question or of its answer.
     MODEL_TOKENS: Histogram = "gen_ai.client.token.usage", "{token}", ["gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.token.type"];
+    /// Time to answer a request over HTTP, for a stream until it begins.
+    HTTP_REQUEST_DURATION: Histogram = "http.server.request.duration", "s", ["http.request.method", "http.route", "http.response.status_code"];
     /// Money spent on a model, in the currency of the app's prices.
     MODEL_COST: Counter = "convoke.model.cost", "{currency}", ["gen_ai.request.model"];
 }

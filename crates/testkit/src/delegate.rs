@@ -77,8 +77,17 @@ macro_rules! delegate {
             self.$field.count(viewer, filter, at_most)
         }
 
-        fn conversations(&self, viewer: &$crate::store::Viewer, limit: usize) -> $crate::store::StoreFuture<Vec<$crate::store::ConversationRecord>> {
-            self.$field.conversations(viewer, limit)
+        fn conversations(
+            &self,
+            viewer: &$crate::store::Viewer,
+            after: Option<$crate::store::ConversationCursor>,
+            limit: usize,
+        ) -> $crate::store::StoreFuture<Vec<$crate::store::ConversationRecord>> {
+            self.$field.conversations(viewer, after, limit)
+        }
+
+        fn delete_conversation(&self, viewer: &$crate::store::Viewer, id: uuid::Uuid) -> $crate::store::StoreFuture<Option<$crate::store::Deletion>> {
+            self.$field.delete_conversation(viewer, id)
         }
 
         fn definition(&self, hash: &str) -> $crate::store::StoreFuture<Option<$crate::store::Definition>> {

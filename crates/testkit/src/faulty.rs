@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use convoke_model::BlobHash;
 use convoke_store::{
-    Archive, Batch, Blob, BlobInfo, BlobRange, Claim, Claimed, ConversationRecord, Definition,
-    Entry, Fence, Filter, Hint, Imported, JournalEvent, LoadedTask, NewSignal, NewTask, Page,
-    RenewedLease, Scope, Signal, SignalReceipt, Store, StoreError, StoreFuture, Submission, Sweep,
-    SweepReport, TaskPage, TaskRecord, Viewer,
+    Archive, Batch, Blob, BlobInfo, BlobRange, Claim, Claimed, ConversationCursor,
+    ConversationRecord, Definition, Deletion, Entry, Fence, Filter, Hint, Imported, JournalEvent,
+    LoadedTask, NewSignal, NewTask, Page, RenewedLease, Scope, Signal, SignalReceipt, Store,
+    StoreError, StoreFuture, Submission, Sweep, SweepReport, TaskPage, TaskRecord, Viewer,
 };
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -217,8 +217,17 @@ impl<S: Store> Store for FaultyStore<S> {
         self.read(|inner| inner.conversation(viewer, id, before, limit))
     }
 
-    fn conversations(&self, viewer: &Viewer, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
-        self.read(|inner| inner.conversations(viewer, limit))
+    fn conversations(
+        &self,
+        viewer: &Viewer,
+        after: Option<ConversationCursor>,
+        limit: usize,
+    ) -> StoreFuture<Vec<ConversationRecord>> {
+        self.read(|inner| inner.conversations(viewer, after, limit))
+    }
+
+    fn delete_conversation(&self, viewer: &Viewer, id: Uuid) -> StoreFuture<Option<Deletion>> {
+        self.call(|inner| inner.delete_conversation(viewer, id))
     }
 
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>> {

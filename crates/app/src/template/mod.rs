@@ -11,6 +11,8 @@ mod nesting;
 mod strict;
 mod walk;
 
+pub(crate) use strict::UNORDERED;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -264,16 +264,20 @@ fn contains(state: &State<'_, '_>, item: &Value, list: &Value) -> Result<bool, E
     Ok(found.is_true())
 }
 
-/// How two numbers or two texts are ordered. Other values have no order that could be meant.
+/// Part of the message about two values without an order.
+pub(crate) const UNORDERED: &str = "cannot be compared";
+
+/// How two numbers or two texts are ordered. Other values have no order that could be meant, and neither has what is no
+/// number: `"nan" | float`.
 fn ordering(state: &State<'_, '_>, a: &Value, b: &Value) -> Result<Ordering, Error> {
     present(state, a)?;
     present(state, b)?;
+    let is_nan = |value: &Value| f64::try_from(value.clone()).is_ok_and(f64::is_nan);
     match (a.kind(), b.kind()) {
-        (ValueKind::Number, ValueKind::Number) | (ValueKind::String, ValueKind::String) => {
-            Ok(a.cmp(b))
-        }
+        (ValueKind::Number, ValueKind::Number) if !is_nan(a) && !is_nan(b) => Ok(a.cmp(b)),
+        (ValueKind::String, ValueKind::String) => Ok(a.cmp(b)),
         (a, b) => {
-            let message = format!("the size of a {a} and a {b} cannot be compared");
+            let message = format!("the size of a {a} and a {b} {UNORDERED}");
             Err(Error::new(ErrorKind::InvalidOperation, message))
         }
     }

@@ -26,7 +26,7 @@ pub(crate) async fn run(command: &ConversationsCommand, json: bool) -> anyhow::R
     match command {
         ConversationsCommand::List { limit, store: args } => {
             let store = start::open_store_to_read(args)?;
-            let listed = store.conversations(&Viewer::System, *limit).await?;
+            let listed = store.conversations(&Viewer::System, None, *limit).await?;
             list(&*store, &listed, args, json).await?;
         }
         ConversationsCommand::Show {
@@ -51,7 +51,7 @@ async fn find(store: &dyn Store, text: &str) -> anyhow::Result<Uuid> {
     if text != "last" {
         return Ok(parse_id("conversation", text)?);
     }
-    let newest = store.conversations(&Viewer::System, 1).await?;
+    let newest = store.conversations(&Viewer::System, None, 1).await?;
     let newest = newest.first().map(|record| record.id);
     newest
         .ok_or_else(|| UsageError::new("conversation.none", "there is no conversation yet").into())

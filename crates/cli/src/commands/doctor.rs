@@ -301,6 +301,21 @@ fn store(args: &DoctorArgs, app: Option<&App>) -> Finding {
                     source: StoreError::ReadOnly,
                     ..
                 } => "make the file and its folder writable".to_owned(),
+                RuntimeError::Open {
+                    source: StoreError::Full(_),
+                    ..
+                } => "free space on its disk".to_owned(),
+                RuntimeError::Open {
+                    source: StoreError::TooNew { .. },
+                    ..
+                } => "use the Convoke that wrote it, or a newer one".to_owned(),
+                RuntimeError::Open {
+                    source: StoreError::Unavailable(_),
+                    ..
+                } => {
+                    "it may be used by another program, or its disk may have failed: try again; the file is left as it is"
+                        .to_owned()
+                }
                 _ => format!(
                     "restore it from a copy, or move {shown} away: the next run begins with an empty one"
                 ),

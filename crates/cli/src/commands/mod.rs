@@ -7,6 +7,7 @@ mod conversations;
 mod dev;
 mod doctor;
 mod eval;
+mod keys;
 mod new;
 mod progress;
 pub(crate) mod refusal;
@@ -30,6 +31,7 @@ pub(crate) async fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Command::Resume(args) => resume::run(args, cli.json).await,
         Command::Serve(args) => serve::run(args, cli.json).await,
         Command::Token(args) => token::run(args, cli.json),
+        Command::Keys(command) => keys::run(command, cli.json),
         Command::Tasks(command) => tasks::run(command, cli.json).await,
         Command::Conversations(command) => conversations::run(command, cli.json).await,
         Command::Check(args) => check::run(args, cli.json).await,

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
 use serde_json::json;
 
 use crate::exit::{Exit, UsageError};
@@ -21,7 +20,10 @@ pub(crate) fn write(app: &Path, json: bool) -> anyhow::Result<Exit> {
         let folder = path.parent().unwrap_or(app);
         fs::create_dir_all(folder)
             .and_then(|()| fs::write(&path, text))
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+            .map_err(|error| {
+                let message = format!("{} cannot be written: {error}", path.display());
+                UsageError::new("schema.unwritable", message)
+            })?;
         written.push(path);
     }
     if json {

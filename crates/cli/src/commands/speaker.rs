@@ -27,7 +27,7 @@ impl Speaker {
             None if args.r#continue => {
                 let last = runtime
                     .store()
-                    .conversations(&runtime.viewer(user), 1)
+                    .conversations(&runtime.viewer(user), None, 1)
                     .await?;
                 last.first().map(|conversation| conversation.id).ok_or_else(|| {
                     UsageError::new(

@@ -4,7 +4,7 @@ use convoke::RuntimeError;
 use convoke_engine::EngineError;
 use convoke_flow::FlowError;
 use convoke_model::{ErrorType, Invalid, split_cause};
-use convoke_server::{AccessError, ListenerError};
+use convoke_server::{AccessError, KeyError, ListenerError};
 use convoke_store::StoreError;
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ impl FailureReport {
             code,
             message: message_of(error, code),
             help: help_for(code),
-            error_type: type_of(code),
+            error_type: ErrorType::of_request(code),
             text: words.map(|words| words.0.clone()),
         }
     }
@@ -76,22 +76,19 @@ fn help_for(code: &str) -> Option<&'static str> {
             "nothing was changed; restore the store from a backup, or copy its file and save what can still be read with \
              `convoke tasks export DIR --store COPY`"
         }
+        "store.folder" => {
+            "nothing was changed; make the folder above it writable, or name another with --data or CONVOKE_DATA"
+        }
         "store.full" => "nothing was changed; free space and try again",
         "store.read_only" => {
             "nothing was changed; make the store and its folder writable, or name another with --store"
         }
+        "answer.not_allowed" => {
+            "say who answers with --user and --role of `convoke tasks answer`; any UUID that is not the requester's stands \
+             for another person"
+        }
         _ => return None,
     })
-}
-
-/// The type of an error that stops a request before it is a task.
-fn type_of(code: &str) -> Option<ErrorType> {
-    const OF_REQUESTS: [&str; 5] = ["request.", "user.", "id.", "history.", "attachment."];
-    if ["store.conversation_not_found", "answer.not_allowed"].contains(&code) {
-        return Some(ErrorType::UnauthorizedError);
-    }
-    let is_of_request = OF_REQUESTS.iter().any(|part| code.starts_with(part));
-    is_of_request.then_some(ErrorType::ValidationError)
 }
 
 /// The message and its causes. Many errors repeat their cause, and some the code.
@@ -145,6 +142,9 @@ fn code_of(error: &anyhow::Error) -> &'static str {
     }
     if let Some(access) = error.downcast_ref::<AccessError>() {
         return access.code();
+    }
+    if let Some(keys) = error.downcast_ref::<KeyError>() {
+        return keys.code();
     }
     if error.is::<BrokenSettings>() {
         return "server.settings";

@@ -156,6 +156,11 @@ pub(crate) fn log_line(time: &str, level: (TextStyle, &str), words: &str) {
     note(log_text(time, level, words));
 }
 
+/// Prints an entry of the log as JSON.
+pub(crate) fn log_json(entry: &impl Display) {
+    note(json_text(entry));
+}
+
 /// A log entry in a single line.
 fn log_text(time: &str, (look, level): (TextStyle, &str), words: &str) -> Text {
     let words = visible::revealed(words).replace('\n', "\\n");

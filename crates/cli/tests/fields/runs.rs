@@ -11,7 +11,8 @@ use convoke_testkit::{RecordedRequest, Reply, Script, ScriptedModel};
 use serde_json::{Value, json};
 
 use super::Documents;
-use crate::program::{Program, text};
+use crate::program::http::Request;
+use crate::program::{Program, Serving, text};
 
 /// What all runs share: the model, and a tool server over SSE.
 struct Surroundings {
@@ -264,6 +265,13 @@ fn todo(mut store: Store) -> Documents {
     for channel in ["sms", "email", "whatsapp", "teams"] {
         store.run(&app, "what's on my list?", &["--channel", channel]);
     }
+    let serving = Serving::start(&store.program, &[&app]);
+    for message in ["remind me to buy tea", ""] {
+        let chat = Request::new(serving.address(), "POST", "/v1/chat");
+        let answer = chat.json(&json!({ "message": message })).send();
+        store.documents.add("chat", answer.json());
+    }
+    drop(serving);
     store.all()
 }
 

@@ -1,6 +1,7 @@
 //! Slots with a closed set of values, each with the words that mean it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::{Lexicon, length_of};
 use crate::entry::SlotValues;
@@ -93,6 +94,32 @@ impl ClosedValues {
         self.phrases
             .iter()
             .filter_map(|phrase| phrase.words.first().copied())
+    }
+
+    /// The only value that a text names, and the words that do, among those that are `free`. `None` if it names none, or
+    /// several.
+    pub(crate) fn only(&self, words: &[u32], free: &[bool]) -> Option<(&str, Range<usize>)> {
+        let mut found: Option<(&str, Range<usize>)> = None;
+        let mut position = 0;
+        while position < words.len() {
+            let is_free = |phrase: &&Phrase| {
+                let range = position..position + phrase.words.len();
+                free.get(range)
+                    .is_some_and(|free| free.iter().all(|free| *free))
+            };
+            let Some(phrase) = self.at(words, position).find(is_free) else {
+                position += 1;
+                continue;
+            };
+            let range = position..position + phrase.words.len();
+            position = range.end;
+            match &found {
+                Some((value, _)) if *value != phrase.value => return None,
+                Some(_) => {}
+                None => found = Some((&phrase.value, range)),
+            }
+        }
+        found
     }
 
     /// The value that a text names anywhere: by the longest phrase, then by the first.

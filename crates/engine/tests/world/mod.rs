@@ -459,6 +459,7 @@ impl World {
         NewRequest {
             owner: Uuid::from_u128(7),
             conversation: None,
+            refused_if_busy: false,
             channel: Channel::Terminal,
             key: None,
             message,

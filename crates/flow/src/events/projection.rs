@@ -214,7 +214,10 @@ fn call_started(call: &Call<Request>) -> Option<TaskEventKind> {
             call: id,
             name: sub_task.addressee.name().clone(),
         },
-        CallRequest::Decide(_) | CallRequest::Person { .. } | CallRequest::At(_) => return None,
+        CallRequest::Decide(_)
+        | CallRequest::Workflow(_)
+        | CallRequest::Person { .. }
+        | CallRequest::At(_) => return None,
     })
 }
 

@@ -86,22 +86,6 @@ impl Aggregation {
         self.missing.push((name, why));
     }
 
-    /// Adds the memory of a result. The last open question is the one that the next message answers, and the last topic
-    /// is the one that it refers to.
-    pub(crate) fn remember(&mut self, memory: Memory) {
-        let known = &mut self.memory;
-        known.question = memory.question.or(known.question.take());
-        known.topic = memory.topic.or(known.topic.take());
-        if !memory.shown.is_empty() {
-            known.shown = memory.shown;
-            known.list = memory.list;
-        }
-        known.unread |= memory.unread;
-        known.suggested.extend(memory.suggested);
-        known.domains.extend(memory.domains);
-        known.conversations.extend(memory.conversations);
-    }
-
     fn into_reply(mut self, text: String, mut metadata: Map<String, Value>) -> ComposedReply {
         let partial = self.partial || !self.missing.is_empty();
         let confidence = if self.missing.len() > self.done.len() {

@@ -29,7 +29,7 @@ const ERROR_TYPE: &str = "error_type";
 const REPLY_FAILED: &str = "reply_failed";
 
 /// Metadata key of an answer for why the items that it shows cannot be referred to.
-const SHOWS_FAILED: &str = "shows_failed";
+pub(crate) const SHOWS_FAILED: &str = "shows_failed";
 
 /// Metadata key of a child's answer for the error that its tool reported, in the operator's words.
 pub(crate) const AGENT_ERROR: &str = "agent_error";
@@ -191,6 +191,8 @@ fn list_completed(turn: &Turn<'_>, template: &str) -> String {
 fn completed_tools(turn: &Turn<'_>) -> Vec<String> {
     let of_skill = turn.state.tool_calls.items().iter();
     let of_skill = of_skill
+        // A workflow has its own list.
+        .filter(|_| turn.state.walk.is_none())
         .filter(|call| call.status == ToolCallStatus::Completed)
         .map(|call| call.qualified_tool());
     let of_walk = turn.state.walk.iter().flat_map(|walk| walk.done.clone());
@@ -469,10 +471,10 @@ fn answer(turn: &mut Turn<'_>, reply: ComposedReply) -> Option<(Answer, Message)
             metadata.insert(CHANGED_NOTHING.into(), json!(true));
         }
     } else {
-        let results = match &state.walk {
-            Some(walk) => graph::agent_results(turn.assistant, walk),
-            None => agent_results(state, &reply, total),
-        };
+        let mut results = agent_results(state, &reply, total);
+        if let Some(walk) = &state.walk {
+            results.extend(graph::agent_results(turn.assistant, walk));
+        }
         if !results.is_empty() {
             metadata.insert(AGENT_RESULTS.into(), json!(results));
         }

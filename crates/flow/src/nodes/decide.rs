@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use convoke_engine::Step;
-use convoke_model::{ErrorType, Message, Name, Stage};
+use convoke_model::{ErrorType, Message, Name, Slot, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -58,7 +58,9 @@ pub(crate) fn decide(
     let memory = Memory::of(history);
     let config = &assistant.app.config;
     let topic = decision_context.topic.as_ref().or(memory.topic.as_ref());
-    let meaning = if let Some(target) = &decision_context.target {
+    let meaning = if let Some(action) = &decision_context.action {
+        Meaning::Act(action.clone())
+    } else if let Some(target) = &decision_context.target {
         for_target(&assistant.catalogue, text, target, topic)
     } else {
         let reader = MessageReader {
@@ -117,7 +119,8 @@ pub(crate) fn act_on(turn: &mut Turn<'_>, meaning: Meaning) -> Step<Request> {
         Meaning::Unknown => route::unsure(turn, Vec::new()),
         Meaning::Dismissed => {
             let template = &turn.assistant.app.config.messages.rejected;
-            compose::reply_from_template(turn, template, json!({}), "dismissed", Memory::default())
+            let intent = route::INTENT_DISMISSED;
+            compose::reply_from_template(turn, template, json!({}), intent, Memory::default())
         }
     }
 }
@@ -134,6 +137,10 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
     };
     for (name, slot) in &skill.slots {
         let text = match turn.state.slots.get(name.as_str()) {
+            Some(Value::String(text)) if is_none_of(slot, text) => match &slot.ask {
+                Some(question) => return ask_slot(turn, &target, name, question, Vec::new()),
+                None => slot.default.clone(),
+            },
             Some(Value::String(text)) => Some(text.clone()),
             // It has been looked up already.
             Some(_) => continue,
@@ -150,7 +157,8 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
             .filter(|limit| text.chars().count() > *limit as usize)
         {
             let template = &assistant.app.config.messages.too_long;
-            let context = Map::from_iter([("limit".to_owned(), json!(limit))]);
+            let context = [("limit", json!(limit)), ("slot", json!(name))];
+            let context = Map::from_iter(context.map(|(key, value)| (key.to_owned(), value)));
             let error_type = ErrorType::ValidationError;
             return compose::reply_refused(turn, template, &context, error_type, Memory::default());
         }
@@ -172,6 +180,12 @@ pub(crate) fn advance(turn: &mut Turn<'_>) -> Step<Request> {
         Some(question) if !turn.state.confirmed => ask_whether(turn, target, question),
         _ => act::start(turn, skill),
     }
+}
+
+/// Whether a text is none of the values of a closed slot. The default may be another value.
+fn is_none_of(slot: &Slot, text: &str) -> bool {
+    let is_known = slot.values.contains_key(text) || slot.default.as_deref() == Some(text);
+    !slot.values.is_empty() && !is_known
 }
 
 /// Asks for confirmation, and remembers the pending action.

@@ -47,9 +47,9 @@ pub(crate) struct SubRequest {
 
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct SubTaskResult {
+pub(crate) struct SubTaskResult {
     /// What the user reads of it.
-    text: String,
+    pub(crate) text: String,
     #[serde(default, skip_serializing_if = "is_default")]
     failed: bool,
     /// Why it failed, or what its tool reported, in the operator's words.
@@ -65,18 +65,18 @@ struct SubTaskResult {
     partial: bool,
     /// The tools that it called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    calls: Vec<ToolCall>,
+    pub(crate) calls: Vec<ToolCall>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    sources: Vec<String>,
+    pub(crate) sources: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    suggestions: Vec<String>,
+    pub(crate) suggestions: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     confidence: Reliance,
     /// Memory for the next turn.
     #[serde(default, skip_serializing_if = "is_default")]
-    memory: Memory,
+    pub(crate) memory: Memory,
 }
 
 /// Records the decision and starts the parts.
@@ -170,13 +170,6 @@ pub(crate) fn sub_task(
     delay_ms: u64,
 ) -> SubTask {
     let config = &turn.assistant.app.config;
-    let facts = turn.view.facts;
-    let reads = facts.conversation.is_some() || turn.carries_history();
-    let earlier = reads.then(|| ConversationExcerpt {
-        conversation: facts.conversation,
-        before: facts.id,
-        messages: 2 * config.dispatch.context_turns as usize,
-    });
     let name = target.agent().unwrap_or(target.name()).clone();
     let agent = agent_of(turn.assistant, &name);
     let time = match agent {
@@ -197,9 +190,23 @@ pub(crate) fn sub_task(
             topic,
             ..DecisionContext::default()
         },
-        earlier,
+        earlier: excerpt(turn),
         ..SubTask::at_node(addressee, request, Map::new())
     }
+}
+
+/// What a child may read of the conversation: the last turns before the task, or what the task itself may read.
+pub(crate) fn excerpt(turn: &Turn<'_>) -> Option<ConversationExcerpt> {
+    let facts = turn.view.facts;
+    if facts.conversation.is_none() && !turn.carries_history() {
+        return turn.state.earlier;
+    }
+    let turns = turn.assistant.app.config.dispatch.context_turns;
+    Some(ConversationExcerpt {
+        conversation: facts.conversation,
+        before: facts.id,
+        messages: 2 * turns as usize,
+    })
 }
 
 /// A decision for several targets, in the order of the message.
@@ -315,7 +322,7 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
             gathered.done.push(result.text);
         }
         turn.state.tool_calls.extend(result.calls);
-        gathered.remember(result.memory);
+        gathered.memory.add(result.memory);
     }
     if !undone.is_empty() {
         gathered.lacks = Some(format!("I could not do this: {}.", undone.join(", ")));
@@ -358,7 +365,7 @@ impl SubRequest {
 }
 
 impl SubTaskResult {
-    fn of(reply: ToolReply) -> Self {
+    pub(crate) fn of(reply: ToolReply) -> Self {
         let content = &reply.content;
         let texts = |key: &str| Vec::<String>::deserialize(&content[key]).unwrap_or_default();
         let text = |key: &str| content[key].as_str().map(str::to_owned);

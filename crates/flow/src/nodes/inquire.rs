@@ -547,7 +547,7 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
             missing.push(shown_as);
         }
     }
-    gathered.remember(memory);
+    gathered.memory.add(memory);
     // In the order of the domains, whatever order they came in.
     let place = |call: &ToolCall| {
         domains

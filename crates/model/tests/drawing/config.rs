@@ -129,14 +129,25 @@ pub(crate) fn shown(draw: &mut Draw) -> ShownItems {
 }
 
 pub(crate) fn action(draw: &mut Draw) -> Action {
+    let of_workflow = draw.flag();
     Action {
-        tool: draw.text(),
+        tool: (!of_workflow).then(|| draw.text()),
+        workflow: of_workflow.then(|| draw.name()),
         arguments: arguments(draw),
         confirm: draw.maybe(Draw::text),
-        reply: draw.text(),
+        approval: draw.maybe(approval_condition),
+        reply: (!of_workflow).then(|| draw.text()),
         shows: draw.maybe(shown),
-        failure: draw.maybe(Draw::text),
+        failure: if of_workflow {
+            None
+        } else {
+            draw.maybe(Draw::text)
+        },
     }
+}
+
+pub(crate) fn approval_condition(draw: &mut Draw) -> ApprovalCondition {
+    ApprovalCondition { when: draw.text() }
 }
 
 pub(crate) fn skill(draw: &mut Draw) -> Skill {
@@ -157,7 +168,11 @@ pub(crate) fn skill(draw: &mut Draw) -> Skill {
 }
 
 pub(crate) fn approval(draw: &mut Draw) -> Approval {
-    draw.pick(&[Approval::None, Approval::Required])
+    match draw.count() % 3 {
+        0 => Approval::None,
+        1 => Approval::Required,
+        _ => Approval::When(draw.text()),
+    }
 }
 
 pub(crate) fn injected(draw: &mut Draw) -> Injected {
@@ -444,6 +459,7 @@ pub(crate) fn workflow(draw: &mut Draw) -> Workflow {
         edges,
         entry_point: names[0].clone(),
         checkpoints: names.iter().filter(|_| draw.flag()).cloned().collect(),
+        inputs: draw.names(),
         state: draw
             .list(|draw| (draw.text(), state_field(draw)))
             .into_iter()

@@ -92,6 +92,27 @@ fn a_skill_keeps_its_rules() {
         &[
             (json!({ "description": "" }), "skill.description_empty"),
             (json!({ "examples": [" "] }), "skill.text_empty"),
+            (json!({ "action": {} }), "action.target"),
+            (
+                json!({ "action": { "tool": "add", "workflow": "add", "reply": "Done." } }),
+                "action.target",
+            ),
+            (
+                json!({ "action": { "tool": "add" } }),
+                "action.reply_missing",
+            ),
+            (
+                json!({ "action": { "workflow": "add", "reply": "Done." } }),
+                "action.workflow_answers",
+            ),
+            (
+                json!({ "action": { "workflow": "add", "failure": "Not done." } }),
+                "action.workflow_answers",
+            ),
+            (
+                json!({ "action": { "workflow": "add", "approval": { "when": " " } } }),
+                "action.approval_empty",
+            ),
             (json!({ "sentences": [""] }), "skill.text_empty"),
             (
                 slot(json!({ "values": values, "default": "never" })),
@@ -137,6 +158,10 @@ fn a_tool_server_keeps_its_rules() {
             (
                 json!({ "tools": { "add": { "timeout_seconds": 0 } } }),
                 "tool.timeout_zero",
+            ),
+            (
+                json!({ "tools": { "add": { "approval": { "when": "" } } } }),
+                "tool.approval_empty",
             ),
             (
                 json!({ "tools": { "add": { "approvers": { "roles": ["user"], "requester": false } } } }),

@@ -1,12 +1,12 @@
 //! Verifies JSON Web Tokens: algorithm pinned, signature, times, issuer, audience; and who they name.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use convoke_model::{Clock, UserId, UserRole};
 use jiff::Timestamp;
-use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{
     Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, decode_header, encode,
 };
@@ -14,9 +14,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::Principal;
+use super::keys::KeyError;
+use super::published_keys::{NoKey, PublishedKeys};
 use super::ring_provider::install;
+use super::{Principal, Refusal};
 use crate::config::{JwtAlgorithm, JwtConfig};
+use crate::outgoing::{OutgoingClient, OutgoingError};
 
 /// Why callers cannot be verified.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +46,12 @@ pub enum AccessError {
         /// Why not.
         reason: String,
     },
+    /// The URL of keys cannot be used.
+    #[error("`auth.jwt.jwks_url`: {0}")]
+    Url(#[from] OutgoingError),
+    /// The API keys cannot be used.
+    #[error(transparent)]
+    ApiKeys(#[from] KeyError),
     /// Tokens are made with a shared secret only.
     #[error("tokens can be made here only with `algorithm: HS256` and a `secret`")]
     NoSecret,
@@ -58,6 +67,8 @@ impl AccessError {
             Self::NoKeys { .. } => "server.auth_missing",
             Self::ToldOnce { .. } => "server.auth_off",
             Self::Keys { .. } => "server.jwks",
+            Self::Url(_) => "server.jwks_url",
+            Self::ApiKeys(error) => error.code(),
             Self::NoSecret => "server.no_secret",
             Self::Unmade(_) => "server.token",
         }
@@ -77,32 +88,46 @@ struct Claims {
     others: Map<String, Value>,
 }
 
+const OTHER_ALGORITHM: &str = "it is signed with another algorithm";
+
 /// Verifies tokens.
 pub(super) struct TokenVerifier {
     keys: Keys,
     validation: Validation,
     role_claim: String,
+    apps_claim: String,
     leeway_seconds: f64,
     clock: Arc<dyn Clock>,
 }
 
 enum Keys {
     Shared(DecodingKey),
-    Published { path: PathBuf, set: RwLock<JwkSet> },
+    Published(PublishedKeys),
 }
 
 impl TokenVerifier {
-    pub(super) fn new(config: &JwtConfig, clock: Arc<dyn Clock>) -> Result<Self, AccessError> {
+    pub(super) fn new(
+        config: &JwtConfig,
+        private_hosts: &[String],
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, AccessError> {
         install();
-        let keys = match (&config.secret, &config.jwks_file) {
+        let pause = Duration::from_secs(config.jwks_pause_seconds.into());
+        let refresh = Duration::from_secs(config.jwks_refresh_seconds.into());
+        let signed = algorithm(config.algorithm);
+        let keys = match (&config.secret, &config.jwks_url) {
             (Some(secret), _) => Keys::Shared(DecodingKey::from_secret(secret.as_bytes())),
-            (None, path) => {
-                let path = PathBuf::from(path.as_deref().unwrap_or_default());
-                let set = RwLock::new(read_keys(&path)?);
-                Keys::Published { path, set }
+            (None, Some(url)) => {
+                let client = OutgoingClient::new(private_hosts)?;
+                let keys = PublishedKeys::at_url(url, client, signed, refresh, pause);
+                Keys::Published(keys?)
+            }
+            (None, None) => {
+                let file = config.jwks_file.as_deref().unwrap_or_default();
+                Keys::Published(PublishedKeys::in_file(file, signed, pause)?)
             }
         };
-        let mut validation = Validation::new(algorithm(config.algorithm));
+        let mut validation = Validation::new(signed);
         validation.required_spec_claims = ["exp", "sub"].map(Into::into).into();
         // The service's clock decides.
         validation.validate_exp = false;
@@ -122,26 +147,26 @@ impl TokenVerifier {
             keys,
             validation,
             role_claim: config.role_claim.clone(),
+            apps_claim: config.apps_claim.clone(),
             leeway_seconds: config.leeway_seconds.into(),
             clock,
         })
     }
 
     /// The caller that a token names, or why it is not accepted.
-    pub(super) fn verify(&self, token: &str) -> Result<Principal, String> {
+    pub(super) async fn verify(&self, token: &str) -> Result<Principal, Refusal> {
         let claims = match &self.keys {
             Keys::Shared(key) => self.claims(token, key)?,
-            Keys::Published { path, set } => {
+            Keys::Published(keys) => {
                 let header = decode_header(token).map_err(|_| "it is no JSON Web Token")?;
+                if !self.validation.algorithms.contains(&header.alg) {
+                    return Err(OTHER_ALGORITHM.into());
+                }
                 let id = header.kid.ok_or("it names no key (`kid`)")?;
-                let known = published_key(set, &id);
-                // Issuers add keys before they sign with them.
-                let key = known.or_else(|| {
-                    let current = read_keys(path).ok()?;
-                    *set.write().unwrap_or_else(PoisonError::into_inner) = current;
-                    published_key(set, &id)
-                });
-                let key = key.ok_or("its key is unknown")?;
+                let key = keys.key(&id).await.map_err(|missing| match missing {
+                    NoKey::Unknown => "its key is unknown".into(),
+                    NoKey::Unavailable => Refusal::KeysUnavailable,
+                })?;
                 self.claims(token, &key)?
             }
         };
@@ -158,7 +183,22 @@ impl TokenVerifier {
         Ok(Principal {
             user: user_of(claims.iss.as_deref(), &claims.sub)?,
             role: self.role_of(&claims.others),
+            apps: self.apps_of(&claims.others)?,
+            key: None,
         })
+    }
+
+    /// The apps that are named, if there is a claim of them. One that cannot be read is not ignored: it was meant to limit.
+    fn apps_of(&self, claims: &Map<String, Value>) -> Result<Option<Arc<[String]>>, String> {
+        let claim = match claims.get(&self.apps_claim) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::Array(apps)) => apps.as_slice(),
+            Some(app) => std::slice::from_ref(app),
+        };
+        let names = claim.iter().map(|app| app.as_str().map(str::to_owned));
+        let apps = names.collect::<Option<Vec<String>>>();
+        let apps = apps.ok_or_else(|| format!("its `{}` are no names of apps", self.apps_claim))?;
+        Ok(Some(apps.into()))
     }
 
     fn claims(&self, token: &str, key: &DecodingKey) -> Result<Claims, String> {
@@ -166,7 +206,7 @@ impl TokenVerifier {
         read.map(|token| token.claims).map_err(|error| {
             use jsonwebtoken::errors::ErrorKind;
             match error.kind() {
-                ErrorKind::InvalidAlgorithm => "it is signed with another algorithm".into(),
+                ErrorKind::InvalidAlgorithm => OTHER_ALGORITHM.into(),
                 ErrorKind::InvalidSignature => "its signature is wrong".into(),
                 ErrorKind::InvalidIssuer => "it is of another issuer".into(),
                 ErrorKind::InvalidAudience => "it is for another audience".into(),
@@ -217,20 +257,6 @@ fn algorithm(algorithm: JwtAlgorithm) -> Algorithm {
     }
 }
 
-fn read_keys(path: &Path) -> Result<JwkSet, AccessError> {
-    let unusable = |reason: String| AccessError::Keys {
-        path: path.to_owned(),
-        reason,
-    };
-    let text = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
-    serde_json::from_slice(&text).map_err(|error| unusable(error.to_string()))
-}
-
-fn published_key(set: &RwLock<JwkSet>, id: &str) -> Option<DecodingKey> {
-    let set = set.read().unwrap_or_else(PoisonError::into_inner);
-    DecodingKey::from_jwk(set.find(id)?).ok()
-}
-
 #[derive(Serialize)]
 struct MintedClaims<'a> {
     sub: &'a str,
@@ -241,29 +267,47 @@ struct MintedClaims<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     aud: Option<&'a str>,
     #[serde(flatten)]
-    role: Map<String, Value>,
+    others: Map<String, Value>,
+}
+
+/// What a token says.
+#[derive(Debug, Clone)]
+pub struct NewToken<'a> {
+    /// Whom it names: a UUID, or any name.
+    pub subject: &'a str,
+    /// In which role.
+    pub role: UserRole,
+    /// The apps that it is good for; empty for all.
+    pub apps: &'a [String],
+    /// For how long it is valid.
+    pub lifetime: Duration,
+}
+
+/// The user that a name stands for: a UUID as it is, any other name as in the tokens of these settings.
+pub fn user_of_name(config: Option<&JwtConfig>, name: &str) -> Result<UserId, String> {
+    user_of(config.and_then(|jwt| jwt.issuer.as_deref()), name)
 }
 
 /// Makes a token for development, as the service accepts it. Needs the shared secret.
 pub fn mint_token(
     config: &JwtConfig,
-    subject: &str,
-    role: UserRole,
+    token: &NewToken<'_>,
     now: Timestamp,
-    lifetime: std::time::Duration,
 ) -> Result<String, AccessError> {
     install();
     let secret = config.secret.as_ref().ok_or(AccessError::NoSecret)?;
-    let seconds = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(token.lifetime.as_secs()).unwrap_or(i64::MAX);
+    let mut others = Map::from_iter([(config.role_claim.clone(), token.role.as_str().into())]);
+    if !token.apps.is_empty() {
+        others.insert(config.apps_claim.clone(), token.apps.into());
+    }
     let claims = MintedClaims {
-        sub: subject,
+        sub: token.subject,
         iat: now.as_second(),
         exp: now.as_second().saturating_add(seconds),
         iss: config.issuer.as_deref(),
         aud: config.audience.as_deref(),
-        role: [(config.role_claim.clone(), role.as_str().into())]
-            .into_iter()
-            .collect(),
+        others,
     };
     let key = EncodingKey::from_secret(secret.as_bytes());
     encode(&Header::new(Algorithm::HS256), &claims, &key)

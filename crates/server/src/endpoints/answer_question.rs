@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use convoke::{Answerer, QuestionAnswer};
-use convoke_model::UserRole;
 use futures::FutureExt;
 use http::{Method, StatusCode};
 
@@ -12,22 +11,22 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::resources::{AnswerAction, NewAnswer, TaskResource};
-use crate::route::{Access, Answers, Route, Scope};
+use crate::route::{Answers, Route};
 
 pub(super) const ROUTE: Route = Route {
     method: &Method::POST,
     path: "/api/v1/tasks/{task}/answer",
-    scope: Scope::App,
-    access: Access::Role(UserRole::User),
     name: "answer_question",
     summary: "Answer a question, and wait for what comes of it",
-    query: &[],
+    operated: true,
+    audited: true,
     request: Some(schema_of::<NewAnswer>),
     answers: &[
         (200, Answers::Json(schema_of::<TaskResource>)),
         (202, Answers::Json(schema_of::<TaskResource>)),
     ],
     handler: |call| answer(call).boxed(),
+    ..Route::OF_USERS
 };
 
 async fn answer(call: Call) -> Result<Reply, Problem> {

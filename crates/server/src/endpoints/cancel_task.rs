@@ -1,6 +1,5 @@
 //! Cancels a task: it makes no further call.
 
-use convoke_model::UserRole;
 use futures::FutureExt;
 use http::{Method, StatusCode};
 
@@ -9,19 +8,19 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::resources::{Cancellation, TaskResource};
-use crate::route::{Access, Answers, Route, Scope};
+use crate::route::{Answers, Route};
 
 pub(super) const ROUTE: Route = Route {
     method: &Method::POST,
     path: "/api/v1/tasks/{task}/cancel",
-    scope: Scope::App,
-    access: Access::Role(UserRole::User),
     name: "cancel_task",
     summary: "Cancel a task. It makes no further call",
-    query: &[],
+    operated: true,
+    audited: true,
     request: Some(schema_of::<Cancellation>),
     answers: &[(200, Answers::Json(schema_of::<TaskResource>))],
     handler: |call| cancel(call).boxed(),
+    ..Route::OF_USERS
 };
 
 async fn cancel(call: Call) -> Result<Reply, Problem> {
@@ -33,7 +32,7 @@ async fn cancel(call: Call) -> Result<Reply, Problem> {
         call.json()?
     };
     runtime
-        .cancel(call.user(), task, cancellation.reason.as_deref())
+        .cancel(call.viewer(&runtime), task, cancellation.reason.as_deref())
         .await?;
     submit_task::standing(&call, &runtime, task, StatusCode::OK).await
 }

@@ -1,7 +1,6 @@
 //! Begins a task where another one stood.
 
 use convoke::{EventCursor, ForkPoint};
-use convoke_model::UserRole;
 use futures::FutureExt;
 use http::{Method, StatusCode};
 
@@ -10,19 +9,18 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::resources::{NewFork, TaskReference};
-use crate::route::{Access, Answers, Route, Scope};
+use crate::route::{Answers, Route};
 
 pub(super) const ROUTE: Route = Route {
     method: &Method::POST,
     path: "/api/v1/tasks/{task}/fork",
-    scope: Scope::App,
-    access: Access::Role(UserRole::User),
     name: "fork_task",
     summary: "Begin a task where this one stood, with other values if wanted",
-    query: &[],
+    audited: true,
     request: Some(schema_of::<NewFork>),
     answers: &[(201, Answers::Json(schema_of::<TaskReference>))],
     handler: |call| fork(call).boxed(),
+    ..Route::OF_USERS
 };
 
 async fn fork(call: Call) -> Result<Reply, Problem> {

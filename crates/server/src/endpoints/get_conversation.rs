@@ -1,16 +1,15 @@
 //! A conversation with its newest messages.
 
-use convoke_model::UserRole;
 use futures::FutureExt;
 use http::Method;
 use uuid::Uuid;
 
-use super::{query, schema_of};
+use super::{limit, query, schema_of};
 use crate::call::{Call, unknown_conversation};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::resources::ConversationResource;
-use crate::route::{Access, Answers, Route, Scope};
+use crate::route::{Answers, Route};
 
 /// Messages of a conversation, where the request does not say otherwise.
 const DEFAULT_MESSAGES: usize = 50;
@@ -21,17 +20,15 @@ const MAX_MESSAGES: usize = 1_000;
 pub(super) const ROUTE: Route = Route {
     method: &Method::GET,
     path: "/api/v1/conversations/{conversation}",
-    scope: Scope::App,
-    access: Access::Role(UserRole::User),
     name: "get_conversation",
     summary: "A conversation with its newest messages, oldest first",
-    query: &[query::<usize>(
-        "limit",
-        "Messages: 1 to 1,000; 50 by default",
-    )],
-    request: None,
+    query: &[
+        query::<Uuid>("before", "Only messages before this task"),
+        limit::<MAX_MESSAGES>("Messages; 50 by default"),
+    ],
     answers: &[(200, Answers::Json(schema_of::<ConversationResource>))],
     handler: |call| read(call).boxed(),
+    ..Route::OF_USERS
 };
 
 async fn read(call: Call) -> Result<Reply, Problem> {

@@ -17,10 +17,9 @@ pub(super) const LIVE: Route = Route {
     access: Access::Public,
     name: "live",
     summary: "Whether the process answers",
-    query: &[],
-    request: None,
     answers: &[(200, Answers::Json(schema_of::<Health>))],
     handler: |_| async { Ok(Reply::json(&health("ok"))) }.boxed(),
+    ..Route::OF_USERS
 };
 
 pub(super) const READY: Route = Route {

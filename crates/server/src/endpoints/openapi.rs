@@ -1,23 +1,19 @@
 //! The OpenAPI document.
 
-use convoke_model::UserRole;
 use futures::FutureExt;
 use http::Method;
 use serde_json::Value;
 
 use super::schema_of;
 use crate::reply::Reply;
-use crate::route::{Access, Answers, Route, Scope};
+use crate::route::{Answers, Route, Scope};
 
 pub(super) const ROUTE: Route = Route {
     method: &Method::GET,
     path: "/openapi.json",
     scope: Scope::Service,
-    access: Access::Role(UserRole::User),
     name: "openapi",
     summary: "This document",
-    query: &[],
-    request: None,
     answers: &[(200, Answers::Json(schema_of::<Value>))],
     handler: |call| {
         async move {
@@ -27,4 +23,5 @@ pub(super) const ROUTE: Route = Route {
         }
         .boxed()
     },
+    ..Route::OF_USERS
 };

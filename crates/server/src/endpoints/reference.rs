@@ -19,8 +19,6 @@ pub(super) const ROUTE: Route = Route {
     access: Access::Public,
     name: "reference",
     summary: "A page with all endpoints",
-    query: &[],
-    request: None,
     answers: &[(200, Answers::Text("text/html"))],
     handler: |_| {
         async {
@@ -30,4 +28,5 @@ pub(super) const ROUTE: Route = Route {
         }
         .boxed()
     },
+    ..Route::OF_USERS
 };

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use convoke::{EventCursor, IncomingRequest, Runtime};
-use convoke_model::{Channel, UserId, UserRole};
+use convoke_model::{Channel, UserId};
 use futures::FutureExt;
 use http::{HeaderName, Method, StatusCode};
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::resources::{NewTask, SubmitMode, TaskResource};
-use crate::route::{Access, Answers, Route, Scope};
+use crate::route::{Answers, Route};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -22,11 +22,8 @@ const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(super) const ROUTE: Route = Route {
     method: &Method::POST,
     path: "/api/v1/tasks",
-    scope: Scope::App,
-    access: Access::Role(UserRole::User),
     name: "submit_task",
     summary: "Submit a request. The same `Idempotency-Key` gives the same task",
-    query: &[],
     request: Some(schema_of::<NewTask>),
     answers: &[
         (201, Answers::Json(schema_of::<TaskResource>)),
@@ -34,6 +31,7 @@ pub(super) const ROUTE: Route = Route {
         (200, Answers::Events),
     ],
     handler: |call| submit(call).boxed(),
+    ..Route::OF_USERS
 };
 
 async fn submit(call: Call) -> Result<Reply, Problem> {
@@ -43,17 +41,25 @@ async fn submit(call: Call) -> Result<Reply, Problem> {
         SubmitMode::Wait if call.accepts_events() => SubmitMode::Stream,
         mode => mode,
     };
-    let mut request = IncomingRequest::new(call.user(), task.message)
-        .channel(Channel::Http)
+    let delay = match (task.delay_ms, task.not_before) {
+        (Some(_), Some(_)) => {
+            let detail = "a task has `delay_ms` or `not_before`, not both";
+            return Err(Problem::bad_request("request.delay", detail));
+        }
+        (delay, None) => delay.map(Duration::from_millis),
+        (None, Some(at)) => {
+            let until = at.duration_since(runtime.clock().now());
+            // A time that is over delays nothing.
+            Duration::try_from(until).ok()
+        }
+    };
+    let mut request = incoming(&call, task.message)?
         .tags(task.tags)
         .keep_days(task.keep_days)
-        .not_before(task.delay_ms.map(Duration::from_millis))
-        .trace(call.header(&TRACE_PARENT)?.map(str::to_owned));
+        .while_busy(task.while_busy)
+        .not_before(delay);
     if let Some(conversation) = task.conversation {
         request = request.conversation(conversation);
-    }
-    if let Some(key) = call.header(&IDEMPOTENCY_KEY)? {
-        request = request.key(key);
     }
     let id = runtime.submit(request).await?;
     match mode {
@@ -69,8 +75,23 @@ async fn submit(call: Call) -> Result<Reply, Problem> {
     }
 }
 
+/// A message of the caller, with what its headers say of it.
+pub(super) fn incoming(call: &Call, message: String) -> Result<IncomingRequest, Problem> {
+    let request = IncomingRequest::new(call.user(), message)
+        .channel(Channel::Http)
+        .trace(call.header(&TRACE_PARENT)?.map(str::to_owned));
+    Ok(match call.header(&IDEMPOTENCY_KEY)? {
+        Some(key) => request.key(key),
+        None => request,
+    })
+}
+
 /// Waits until the task has ended or asks a person, within the limit. `202` if it still goes on.
-async fn wait(call: &Call, runtime: &Runtime, task: Uuid) -> Result<StatusCode, Problem> {
+pub(super) async fn wait(
+    call: &Call,
+    runtime: &Runtime,
+    task: Uuid,
+) -> Result<StatusCode, Problem> {
     let user: UserId = call.user();
     let limit = Duration::from_secs(call.service.limits().wait_seconds.into());
     match tokio::time::timeout(limit, runtime.wait(user, task)).await {
@@ -86,7 +107,7 @@ pub(super) async fn standing(
     task: Uuid,
     status: StatusCode,
 ) -> Result<Reply, Problem> {
-    let resource = TaskResource::from(runtime.task(call.user(), task).await?);
+    let resource = TaskResource::from(runtime.task(call.viewer(runtime), task).await?);
     Ok(Reply::json(&resource)
         .status(status)
         .location(&location(runtime, task)))

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use convoke::{EventCursor, Runtime, TaskUpdate};
-use convoke_model::UserRole;
 use futures::FutureExt;
 use http::{HeaderName, Method, StatusCode};
 use uuid::Uuid;
@@ -13,7 +12,7 @@ use super::query;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
-use crate::route::{Access, Answers, Route, Scope};
+use crate::route::{Answers, Route};
 use crate::sse;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -21,17 +20,16 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) const ROUTE: Route = Route {
     method: &Method::GET,
     path: "/api/v1/tasks/{task}/events",
-    scope: Scope::App,
-    access: Access::Role(UserRole::User),
     name: "task_events",
     summary: "What happened to a task after `Last-Event-ID`, and what happens from now on. `204` once there is nothing more",
+    operated: true,
     query: &[query::<String>(
         "after",
         "The id of the last event that was received, for clients that cannot send `Last-Event-ID`",
     )],
-    request: None,
-    answers: &[(200, Answers::Events)],
+    answers: &[(200, Answers::Events), (204, Answers::Nothing)],
     handler: |call| events(call).boxed(),
+    ..Route::OF_USERS
 };
 
 async fn events(call: Call) -> Result<Reply, Problem> {
@@ -55,8 +53,13 @@ pub(super) async fn stream(
     task: Uuid,
     after: EventCursor,
 ) -> Result<Reply, Problem> {
-    let has_ended = runtime.task(call.user(), task).await?.info.state.is_final();
-    let mut events = runtime.follow(call.user(), task, after).await?;
+    let has_ended = runtime
+        .task(call.viewer(runtime), task)
+        .await?
+        .info
+        .state
+        .is_final();
+    let mut events = runtime.follow(call.viewer(runtime), task, after).await?;
     let mut first = Vec::new();
     if has_ended {
         // Resets may come first.

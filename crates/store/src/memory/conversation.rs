@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::Inner;
-use crate::conversation::ConversationRecord;
+use crate::conversation::{ConversationRecord, Deletion};
 use crate::error::StoreError;
+use crate::viewer::Viewer;
 
 /// A conversation, which is removed with its last task.
 #[derive(Debug)]
@@ -91,5 +92,46 @@ impl Inner {
             messages: messages?,
             older,
         }))
+    }
+
+    /// Whether a task of a conversation runs, or is ready to.
+    pub(super) fn is_busy(&self, id: Uuid, now: Timestamp) -> bool {
+        let conversation = self.conversations.get(&id);
+        let open = conversation.into_iter().flat_map(|found| &found.open);
+        let mut open = open.filter_map(|ordinal| self.tasks.get(ordinal));
+        open.any(|stored| {
+            let record = &stored.record;
+            record.worker.is_some() || record.ready_at.is_some_and(|ready| ready <= now)
+        })
+    }
+
+    pub(super) fn delete_conversation(
+        &mut self,
+        viewer: &Viewer,
+        id: Uuid,
+    ) -> Result<Option<Deletion>, StoreError> {
+        let found = self.conversation(id, None, 0)?;
+        if !found.is_some_and(|found| viewer.sees_conversation(&found)) {
+            return Ok(None);
+        }
+        let own = self.conversations.get(&id).map(|found| found.tasks.clone());
+        let mut tasks: Vec<u64> = own.into_iter().flatten().collect();
+        let mut next = 0;
+        while let Some(task) = tasks.get(next).and_then(|ordinal| self.tasks.get(ordinal)) {
+            if !task.record.status.is_final() {
+                return Ok(Some(Deletion::Unfinished));
+            }
+            let children = self.children.get(&task.record.id);
+            for child in children.into_iter().flatten() {
+                if !tasks.contains(child) {
+                    tasks.push(*child);
+                }
+            }
+            next += 1;
+        }
+        for ordinal in tasks {
+            self.remove(ordinal);
+        }
+        Ok(Some(Deletion::Deleted))
     }
 }

@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use crate::archive::{Archive, Imported};
 use crate::blob::{Blob, BlobInfo, BlobRange};
-use crate::conversation::ConversationRecord;
+use crate::conversation::{ConversationCursor, ConversationRecord, Deletion};
 use crate::definition::Definition;
 use crate::error::StoreError;
 use crate::journal::{Batch, Entry, Fence, JournalEvent};
@@ -362,9 +362,22 @@ impl Store for SqliteStore {
         self.read(move |connection| read::conversation(connection, &viewer, id, before, limit))
     }
 
-    fn conversations(&self, viewer: &Viewer, limit: usize) -> StoreFuture<Vec<ConversationRecord>> {
+    fn conversations(
+        &self,
+        viewer: &Viewer,
+        after: Option<ConversationCursor>,
+        limit: usize,
+    ) -> StoreFuture<Vec<ConversationRecord>> {
         let viewer = viewer.clone();
-        self.read(move |connection| read::conversations(connection, &viewer, limit))
+        self.read(move |connection| read::conversations(connection, &viewer, after, limit))
+    }
+
+    fn delete_conversation(&self, viewer: &Viewer, id: Uuid) -> StoreFuture<Option<Deletion>> {
+        let viewer = viewer.clone();
+        self.write(move |connection| {
+            let deletion = write::delete_conversation(connection, &viewer, id)?;
+            Ok((deletion, Vec::new()))
+        })
     }
 
     fn definition(&self, hash: &str) -> StoreFuture<Option<Definition>> {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::columns;
 use super::large_values::{self, Text};
-use crate::conversation::ConversationRecord;
+use crate::conversation::{ConversationCursor, ConversationRecord};
 use crate::error::StoreError;
 use crate::journal::{Entry, JournalEvent, StoredMessage};
 use crate::page::{Page, TaskPage};
@@ -465,6 +465,7 @@ fn conversation_in_snapshot(
 pub(super) fn conversations(
     connection: &Connection,
     viewer: &Viewer,
+    after: Option<ConversationCursor>,
     limit: usize,
 ) -> Result<Vec<ConversationRecord>, StoreError> {
     let (owner, app) = viewer.bounds();
@@ -477,6 +478,13 @@ pub(super) fn conversations(
     }
     if let Some(app) = app {
         conditions.add("app = ?", app.to_owned().into());
+    }
+    if let Some(ConversationCursor { updated_at, id }) = after {
+        let updated_at = updated_at.as_millisecond();
+        // The first part bounds the index, the second leaves out what was listed before within the same millisecond.
+        conditions.add("updated_at <= ?", updated_at.into());
+        let listed = format!("(updated_at < {updated_at} OR id < ?)");
+        conditions.add(&listed, id.to_string().into());
     }
     let sql = format!(
         "SELECT id FROM conversations WHERE 1{} ORDER BY updated_at DESC, id DESC LIMIT {}",

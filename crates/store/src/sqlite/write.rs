@@ -13,6 +13,7 @@ use super::columns::{self, millis, word};
 use super::large_values::{self, LargeValue};
 use super::{archive, read};
 use crate::blob::INLINE_BYTES;
+use crate::conversation::Deletion;
 use crate::error::StoreError;
 use crate::journal::{Batch, Fence, LeaseAction, NewEntry, NewMessage, StatusUpdate};
 use crate::signal::{NewSignal, SignalReceipt};
@@ -48,7 +49,7 @@ pub(super) fn submit(
     }
     let mut lease = task.hold.as_ref().filter(|_| task.not_before.is_none());
     if let Some(conversation) = task.conversation {
-        touch_conversation(connection, conversation, task, millis(now))?;
+        touch_conversation(connection, conversation, task, now)?;
         if is_busy(connection, conversation, now)? {
             lease = None;
         }
@@ -138,12 +139,13 @@ fn is_busy(
         .exists(params![conversation.to_string(), millis(now)])?)
 }
 
-/// Creates a conversation with its first task. Fails if it belongs to another owner or app.
+/// Creates a conversation with its first task. Fails if it belongs to another owner or app, and if it is busy and the task is
+/// refused then.
 fn touch_conversation(
     connection: &Connection,
     conversation: Uuid,
     task: &NewTask,
-    now: i64,
+    now: Timestamp,
 ) -> Result<(), StoreError> {
     let known: Option<bool> = connection
         .prepare_cached("SELECT owner = ?2 AND app = ?3 FROM conversations WHERE id = ?1")?
@@ -162,12 +164,15 @@ fn touch_conversation(
                 conversation.to_string(),
                 task.owner.to_string(),
                 word(&task.channel)?,
-                now,
+                millis(now),
                 task.app
             ])?,
+        Some(true) if task.refused_if_busy && is_busy(connection, conversation, now)? => {
+            return Err(StoreError::ConversationBusy { conversation });
+        }
         Some(true) => connection
             .prepare_cached("UPDATE conversations SET updated_at = ?2 WHERE id = ?1")?
-            .execute(params![conversation.to_string(), now])?,
+            .execute(params![conversation.to_string(), millis(now)])?,
         Some(false) => return Err(StoreError::ForeignConversation { conversation }),
     };
     Ok(())
@@ -645,6 +650,44 @@ pub(super) fn remove(connection: &Connection, tasks: &[Uuid]) -> Result<Vec<Uuid
         removed.push(*task);
     }
     Ok(removed)
+}
+
+/// Removes a conversation with its tasks and their children, if all have ended.
+pub(super) fn delete_conversation(
+    connection: &Connection,
+    viewer: &Viewer,
+    id: Uuid,
+) -> Result<Option<Deletion>, StoreError> {
+    let sql = format!("SELECT 1 FROM conversations WHERE {}", read::SEEN);
+    let is_seen = connection
+        .prepare_cached(&sql)?
+        .exists(read::seen_by(viewer, id))?;
+    if !is_seen {
+        return Ok(None);
+    }
+    let tasks = read::rows(
+        connection,
+        "WITH RECURSIVE all_tasks (id, completed_at) AS (\
+           SELECT id, completed_at FROM tasks WHERE conversation = ?1 \
+           UNION SELECT t.id, t.completed_at FROM tasks t JOIN all_tasks a ON t.parent = a.id) \
+         SELECT id, completed_at IS NULL FROM all_tasks",
+        [id.to_string()],
+        |row| {
+            Ok((
+                columns::id(&row.get::<_, String>(0)?)?,
+                row.get::<_, bool>(1)?,
+            ))
+        },
+    )?;
+    if tasks.iter().any(|(_, is_open)| *is_open) {
+        return Ok(Some(Deletion::Unfinished));
+    }
+    let tasks: Vec<Uuid> = tasks.into_iter().map(|(task, _)| task).collect();
+    remove(connection, &tasks)?;
+    connection
+        .prepare_cached("DELETE FROM conversations WHERE id = ?1")?
+        .execute([id.to_string()])?;
+    Ok(Some(Deletion::Deleted))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use convoke_model::{Clock, TaskState};
 use convoke_store::{
-    ClaimedTask, Lease, NewSignal, NewTask, SignalKind, StoreError, Submission, Viewer,
+    ClaimedTask, ConversationRecord, Deletion, Filter, Lease, NewSignal, NewTask, Page, SignalKind,
+    StoreError, Submission, Viewer,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -170,7 +171,7 @@ pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &W
     assert_eq!(
         world
             .store
-            .conversations(&Viewer::user(ANN, "todo"), 9)
+            .conversations(&Viewer::user(ANN, "todo"), None, 9)
             .await
             .unwrap()
             .len(),
@@ -179,7 +180,7 @@ pub(crate) async fn a_conversation_holds_what_was_spoken_before_a_task(world: &W
     assert!(
         world
             .store
-            .conversations(&Viewer::user(BEN, "todo"), 9)
+            .conversations(&Viewer::user(BEN, "todo"), None, 9)
             .await
             .unwrap()
             .is_empty()
@@ -253,7 +254,10 @@ pub(crate) async fn a_conversation_belongs_to_one_app(world: &World) {
     let kept = kept.unwrap().unwrap();
     assert_eq!((kept.app.as_str(), kept.messages.len()), ("todo", 1));
     let with = async |app: &str| {
-        let listed = world.store.conversations(&Viewer::user(ANN, app), 9).await;
+        let listed = world
+            .store
+            .conversations(&Viewer::user(ANN, app), None, 9)
+            .await;
         listed.unwrap().len()
     };
     assert_eq!((with("todo").await, with("home").await), (1, 0));
@@ -315,4 +319,119 @@ pub(crate) async fn a_conversations_update_time_is_that_of_its_last_message(worl
     speaking.messages = vec![said("hello", world.clock.now())];
     world.store.append(fence, Arc::new(speaking)).await.unwrap();
     assert_eq!(updated_at().await, world.clock.now());
+}
+
+pub(crate) async fn conversations_are_listed_in_pages(world: &World) {
+    for id in 1..=5 {
+        // Two of them within one millisecond.
+        if id != 3 {
+            world.clock.advance(Duration::from_millis(1));
+        }
+        let task = NewTask {
+            conversation: Some(Uuid::from_u128(100 + id)),
+            ..world.task(id)
+        };
+        world.submit(task).await;
+    }
+    let viewer = Viewer::user(ANN, "todo");
+    let all = world.store.conversations(&viewer, None, 9).await.unwrap();
+    let ids = |listed: &[ConversationRecord]| -> Vec<u128> {
+        listed.iter().map(|it| it.id.as_u128() - 100).collect()
+    };
+    assert_eq!(ids(&all), [5, 4, 3, 2, 1]);
+    let (mut paged, mut after) = (Vec::new(), None);
+    loop {
+        let page = world.store.conversations(&viewer, after, 2).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.cursor());
+        paged.extend(ids(&page));
+    }
+    assert_eq!(paged, ids(&all));
+}
+
+pub(crate) async fn a_conversation_is_deleted_once_all_its_tasks_have_ended(world: &World) {
+    world.submit(in_conversation(world, 1)).await;
+    let child = NewTask {
+        parent: Some(Uuid::from_u128(1)),
+        ..world.task(2)
+    };
+    world.submit(child).await;
+    world.submit(world.task(3)).await;
+    let delete = async |viewer: Viewer| {
+        let deleted = world.store.delete_conversation(&viewer, CONVERSATION).await;
+        deleted.unwrap()
+    };
+    let owner = || Viewer::user(ANN, "todo");
+    let mut claimed = world.claim("w", 9).await;
+    claimed.retain(|task| task.record.id != Uuid::from_u128(3));
+    for task in claimed {
+        assert_eq!(delete(owner()).await, Some(Deletion::Unfinished));
+        end(world, &task).await;
+    }
+    for other in [Viewer::user(BEN, "todo"), Viewer::user(ANN, "home")] {
+        assert_eq!(delete(other).await, None);
+    }
+    let listed = async || {
+        let page = Page::default();
+        let found = world
+            .store
+            .query(&Viewer::System, Filter::default(), page)
+            .await;
+        found
+            .unwrap()
+            .tasks
+            .iter()
+            .map(|task| task.id.as_u128())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(listed().await, [3, 2, 1]);
+    assert_eq!(delete(owner()).await, Some(Deletion::Deleted));
+    assert_eq!(listed().await, [3]);
+    assert_eq!(delete(owner()).await, None);
+    let read = world
+        .store
+        .conversation(&owner(), CONVERSATION, None, 9)
+        .await;
+    assert_eq!(read.unwrap(), None);
+}
+
+pub(crate) async fn a_task_is_refused_while_its_conversation_is_busy_if_it_asks_for_that(
+    world: &World,
+) {
+    let refusing = |id| NewTask {
+        refused_if_busy: true,
+        ..in_conversation(world, id)
+    };
+    let busy = Err(StoreError::ConversationBusy {
+        conversation: CONVERSATION,
+    });
+    let keyed = NewTask {
+        key: Some("k".into()),
+        ..refusing(1)
+    };
+    world.submit(keyed.clone()).await;
+    // Ready, and then at work.
+    assert_eq!(world.store.submit(refusing(2)).await, busy);
+    let held = world.claim_one("w").await;
+    assert_eq!(world.store.submit(refusing(2)).await, busy);
+    let again = NewTask {
+        id: Uuid::from_u128(9),
+        ..keyed
+    };
+    let first = Ok(Submission::Existing(Uuid::from_u128(1)));
+    assert_eq!(world.store.submit(again).await, first);
+    // Whoever it does not belong to is not told that it is busy.
+    let foreign = NewTask {
+        owner: BEN,
+        ..refusing(2)
+    };
+    let unknown = Err(StoreError::ForeignConversation {
+        conversation: CONVERSATION,
+    });
+    assert_eq!(world.store.submit(foreign).await, unknown);
+    // A task that waits for a person is not at work.
+    wait_for_person(world, &held).await;
+    world.submit(refusing(3)).await;
+    let only = world.claim("w", 9).await;
+    assert_eq!(ids(&only), [3]);
 }

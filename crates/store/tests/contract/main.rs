@@ -76,6 +76,9 @@ macro_rules! backend {
                 a_conversation_belongs_to_one_app,
                 a_conversation_holds_what_was_spoken_before_a_task,
                 a_key_belongs_to_one_app,
+                conversations_are_listed_in_pages,
+                a_task_is_refused_while_its_conversation_is_busy_if_it_asks_for_that,
+                a_conversation_is_deleted_once_all_its_tasks_have_ended,
                 the_same_key_with_another_request_is_refused,
             );
 

@@ -123,7 +123,12 @@ pub(crate) async fn a_conversation_of_another_user_or_app_is_missing(world: &Wor
             .await;
         assert_eq!(found.unwrap().unwrap().messages.len(), 1, "{viewer:?}");
         assert_eq!(
-            world.store.conversations(&viewer, 9).await.unwrap().len(),
+            world
+                .store
+                .conversations(&viewer, None, 9)
+                .await
+                .unwrap()
+                .len(),
             1
         );
     }
@@ -136,7 +141,7 @@ pub(crate) async fn a_conversation_of_another_user_or_app_is_missing(world: &Wor
         assert!(
             world
                 .store
-                .conversations(&viewer, 9)
+                .conversations(&viewer, None, 9)
                 .await
                 .unwrap()
                 .is_empty()

@@ -52,6 +52,7 @@ impl World {
             fingerprint: None,
             owner: ANN,
             conversation: None,
+            refused_if_busy: false,
             channel: Channel::Terminal,
             app: "todo".into(),
             definition: definition("d1"),

@@ -16,6 +16,7 @@ pub(crate) fn task(id: u128, clock: &SimClock) -> NewTask {
         fingerprint: None,
         owner: Uuid::nil(),
         conversation: None,
+        refused_if_busy: false,
         channel: Channel::Terminal,
         app: "todo".into(),
         definition: Arc::default(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use convoke::{ToolServers, tool_servers};
-use convoke_app::{App, Diagnostic, ToolReference, ToolReferences};
+use convoke_app::{ActionSlot, App, Diagnostic, SlotHolds, ToolReference, ToolReferences};
 use convoke_engine::Failure;
 use convoke_flow::ports::{FailureCode, ToolDescription, Tools};
 use convoke_flow::toolbox::Toolbox;
@@ -93,7 +93,8 @@ fn check_reference(
         found.push(references.problem(reference, None, "connect.tool_changes", message));
     }
     if let Some(arguments) = &reference.arguments {
-        for (argument, code, message) in complaints(arguments, &facts.parameters) {
+        for (argument, code, message) in complaints(arguments, &facts.parameters, &reference.slots)
+        {
             found.push(references.problem(reference, argument.as_deref(), code, message));
         }
     }
@@ -109,6 +110,7 @@ fn check_reference(
 fn complaints(
     arguments: &Map<String, Value>,
     schema: &Value,
+    slots: &[ActionSlot],
 ) -> Vec<(Option<String>, &'static str, String)> {
     let mut found = Vec::new();
     let properties = schema["properties"].as_object();
@@ -116,7 +118,7 @@ fn complaints(
     let is_closed = schema["additionalProperties"] == Value::Bool(false);
     for (name, value) in arguments {
         if takes(name) {
-            let complaint = misfit(value, &schema["properties"][name]);
+            let complaint = misfit(value, &schema["properties"][name], slots);
             found
                 .extend(complaint.map(|why| (Some(name.clone()), "connect.argument_invalid", why)));
         } else if is_closed {
@@ -140,12 +142,19 @@ fn complaints(
 }
 
 /// Why a value cannot be what a schema wants. Of what a template gives only that is known which it is
-/// sure to give: a text, unless it is a single expression.
-fn misfit(value: &Value, schema: &Value) -> Option<String> {
+/// sure to give: a text, unless it is a single expression, or what a slot holds, if it is that slot alone.
+fn misfit(value: &Value, schema: &Value, slots: &[ActionSlot]) -> Option<String> {
     if let Value::String(text) = value
         && is_template(text)
     {
         let text = text.trim();
+        let inner = text
+            .strip_prefix("{{")
+            .and_then(|text| text.strip_suffix("}}"));
+        let alone = inner.and_then(|name| slots.iter().find(|slot| slot.name == name.trim()));
+        if let Some(slot) = alone {
+            return slot_misfit(slot, schema);
+        }
         let is_expression = text.starts_with("{{") && text.ends_with("}}");
         let wants = schema["type"].as_str();
         return match wants {
@@ -160,6 +169,33 @@ fn misfit(value: &Value, schema: &Value) -> Option<String> {
     }
     let misfit = Schema::compile(schema).ok()?.check(value).err()?;
     Some(misfit.to_string())
+}
+
+/// Why what a slot holds cannot be what a schema wants.
+fn slot_misfit(slot: &ActionSlot, schema: &Value) -> Option<String> {
+    let name = &slot.name;
+    let wants = schema["type"].as_str();
+    match &slot.holds {
+        SlotHolds::Item(id) => wants.filter(|wants| *wants != "object").map(|wants| {
+            format!("the tool wants {wants}, and `{name}` is the whole item; write `{{{{ {name}.{id} }}}}`")
+        }),
+        SlotHolds::Text | SlotHolds::OneOf(_) if wants.is_some_and(|wants| wants != "string") => {
+            let wants = wants.unwrap_or_default();
+            let filter = match wants {
+                "integer" => " | int",
+                "number" => " | float",
+                _ => return Some(format!("the tool wants {wants}, and `{name}` is a text")),
+            };
+            Some(format!("the tool wants {wants}, and `{name}` is a text; write `{{{{ {name}{filter} }}}}`"))
+        }
+        SlotHolds::Text => None,
+        SlotHolds::OneOf(values) => {
+            let schema = Schema::compile(schema).ok()?;
+            let misfits = |value: &&String| schema.check(&Value::from(value.as_str())).is_err();
+            let wrong = values.iter().find(misfits)?;
+            Some(format!("the tool takes no `{wrong}`, which is a value of `{name}`"))
+        }
+    }
 }
 
 fn is_template(text: &str) -> bool {
@@ -188,7 +224,7 @@ mod tests {
             "required": ["count"], "additionalProperties": false,
         });
         let codes = |arguments: Value| -> Vec<&'static str> {
-            let found = complaints(arguments.as_object().unwrap(), &schema);
+            let found = complaints(arguments.as_object().unwrap(), &schema, &[]);
             found.into_iter().map(|(_, code, _)| code).collect()
         };
         assert!(codes(json!({ "count": 5, "name": "n {{ n }}" })).is_empty());
@@ -206,5 +242,49 @@ mod tests {
             codes(json!({ "count": 1, "nme": "x" })),
             ["connect.argument_unknown"]
         );
+    }
+
+    #[test]
+    fn what_slots_hold_is_held_against_the_schema() {
+        let slot = |name: &str, holds: SlotHolds| ActionSlot {
+            name: name.to_owned(),
+            holds,
+        };
+        let slots = [
+            slot("visit", SlotHolds::Item("number".to_owned())),
+            slot("words", SlotHolds::Text),
+            slot(
+                "day",
+                SlotHolds::OneOf(vec!["Monday".into(), "Sunday".into()]),
+            ),
+        ];
+        let days = json!({ "enum": ["Monday", "Tuesday"] });
+        for (argument, schema, expected) in [
+            (
+                "{{ visit }}",
+                json!({ "type": "integer" }),
+                "write `{{ visit.number }}`",
+            ),
+            (
+                "{{ words }}",
+                json!({ "type": "integer" }),
+                "write `{{ words | int }}`",
+            ),
+            (
+                "{{ words }}",
+                json!({ "type": "boolean" }),
+                "`words` is a text",
+            ),
+            ("{{day}}", days.clone(), "the tool takes no `Sunday`"),
+            ("{{ visit }}", json!({ "type": "object" }), ""),
+            ("{{ visit.number }}", json!({ "type": "integer" }), ""),
+            ("{{ words | int }}", json!({ "type": "integer" }), ""),
+            ("{{ words }}", json!({ "type": "string" }), ""),
+            ("{{ day | lower }}", days, ""),
+        ] {
+            let found = misfit(&json!(argument), &schema, &slots).unwrap_or_default();
+            assert!(found.contains(expected), "{argument}: {found}");
+            assert_eq!(found.is_empty(), expected.is_empty(), "{argument}: {found}");
+        }
     }
 }

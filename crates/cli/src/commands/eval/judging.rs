@@ -7,7 +7,8 @@ use regex::Regex;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::targets::{self, Target};
+use super::deeds::Deeds;
+use super::targets;
 use super::verdict::Verdict;
 use crate::commands::speaker::Speaker;
 
@@ -46,36 +47,54 @@ impl Judge {
             case: case.title().to_owned(),
             ..Verdict::of(file, &case.say)
         };
-        let waits = ended.status.awaits_person();
-        if let (Some(wanted), true) = (&case.expect.question, waits) {
-            let prompts = ended.questions.iter().map(|question| &*question.prompt);
-            verdict.reply = prompts.collect::<Vec<_>>().join("\n");
-            let complaints = reply_complaints("question", wanted, &verdict.reply);
-            verdict.reply_fits = Some(complaints.is_empty());
-            verdict.wrong.extend(complaints);
-            return Ok(verdict);
-        }
         let Some(answer) = &ended.answer else {
             self.nothing_came(&mut verdict, &case.expect, &ended);
             return Ok(verdict);
         };
         verdict.reply.clone_from(&answer.text);
+        if case.expect.question.is_some() && self.lookups.is_none() {
+            verdict.reply_fits = Some(false);
+            let wrong = format!(
+                "question: nobody was asked, the answer is {:?}",
+                answer.text
+            );
+            verdict.wrong.push(wrong);
+            return Ok(verdict);
+        }
+        let deeds = Deeds::of(runtime, &ended, answer).await?;
         match &self.lookups {
-            Some(lookups) => compare_effects(&mut verdict, &case.expect, answer, lookups),
-            None => compare(&mut verdict, &runtime.app(), &case.expect, answer),
+            Some(lookups) => compare_effects(&mut verdict, &case.expect, &deeds, lookups),
+            None => compare(&mut verdict, &runtime.app(), &case.expect, answer, &deeds),
         }
         Ok(verdict)
     }
 
-    /// Without an answer everything is wrong that the case speaks of.
+    /// Without an answer everything is wrong that the case speaks of, except a question that was asked.
     fn nothing_came(&self, verdict: &mut Verdict, expect: &Expectation, ended: &TaskOutcome) {
         let questions = ended.questions.iter().map(|question| &question.prompt);
         let questions: Vec<_> = questions.map(String::as_str).collect();
-        let why = match &ended.error {
-            Some(error) => error.clone(),
-            None => questions.join(" "),
+        let asked = questions.join("\n");
+        let only_question = Expectation {
+            question: expect.question.clone(),
+            ..Expectation::default()
         };
-        verdict.wrong.push(format!("no answer: {why}"));
+        match (&ended.error, &expect.question) {
+            (None, Some(wanted)) => {
+                let complaints = text_complaints("question", wanted, &asked);
+                verdict.reply_fits = Some(complaints.is_empty());
+                verdict.wrong.extend(complaints);
+                verdict.reply = asked;
+                if *expect == only_question {
+                    return;
+                }
+                let wrong = "no answer: of a task that waits for a person, only the `question` can be expected";
+                verdict.wrong.push(wrong.to_owned());
+            }
+            (None, None) => verdict.wrong.push(format!(
+                "no answer: the task waits for a person (expect a `question`): {asked}"
+            )),
+            (Some(error), _) => verdict.wrong.push(format!("no answer: {error}")),
+        }
         let wrong = |speaks_of: bool| speaks_of.then_some(false);
         verdict.calls = wrong(expect.calls.is_some());
         if self.lookups.is_some() {
@@ -84,7 +103,9 @@ impl Judge {
         verdict.intent = wrong(expect.intent.is_some());
         verdict.targets = wrong(expect.targets.is_some());
         verdict.slots = wrong(!expect.slots.is_empty());
-        verdict.reply_fits = wrong(expect.reply.is_some() || expect.question.is_some());
+        if expect.reply.is_some() || ended.error.is_some() {
+            verdict.reply_fits = wrong(expect.reply.is_some() || expect.question.is_some());
+        }
         verdict.answer_fits = wrong(speaks_of_answer(expect));
     }
 }
@@ -105,18 +126,17 @@ async fn say(
     Ok(runtime.wait_for_person(user, task).await?)
 }
 
-fn compare(verdict: &mut Verdict, app: &App, expect: &Expectation, answer: &Answer) {
+fn compare(verdict: &mut Verdict, app: &App, expect: &Expectation, answer: &Answer, deeds: &Deeds) {
     if let Some(wanted) = &expect.intent {
-        compare_intent(verdict, wanted, answer);
+        compare_intent(verdict, wanted, deeds);
     }
     if let Some(wanted) = &expect.targets {
-        compare_targets(verdict, wanted, app, answer);
+        compare_targets(verdict, wanted, app, deeds);
     }
     if !expect.slots.is_empty() {
-        let slots = answer.metadata.get("slots").cloned().unwrap_or_default();
         let mut right = true;
         for (slot, wanted) in &expect.slots {
-            let got = slot_text(app, answer, slot.as_str(), &slots);
+            let got = slot_text(app, deeds, slot.as_str());
             if got.as_deref() != Some(wanted) {
                 right = false;
                 verdict
@@ -127,19 +147,14 @@ fn compare(verdict: &mut Verdict, app: &App, expect: &Expectation, answer: &Answ
         verdict.slots = Some(right);
     }
     if let Some(wanted) = &expect.calls {
-        let fits = wanted.len() == answer.tool_calls.len()
-            && wanted.iter().zip(&answer.tool_calls).all(|(wanted, call)| {
+        let fits = wanted.len() == deeds.calls.len()
+            && wanted.iter().zip(&deeds.calls).all(|(wanted, call)| {
                 fits_call(wanted, call.server.as_str(), &call.tool, &call.arguments)
             });
-        note_calls(verdict, fits, wanted.iter(), answer);
-    }
-    if let Some(wanted) = &expect.question {
-        verdict.reply_fits = Some(false);
-        let wrong = format!("question: wanted {wanted:?}, and there was none");
-        verdict.wrong.push(wrong);
+        note_calls(verdict, fits, wanted.iter(), deeds);
     }
     if let Some(wanted) = &expect.reply {
-        let complaints = reply_complaints("reply", wanted, &answer.text);
+        let complaints = text_complaints("reply", wanted, &answer.text);
         verdict.reply_fits = Some(complaints.is_empty());
         verdict.wrong.extend(complaints);
     }
@@ -150,24 +165,25 @@ fn compare(verdict: &mut Verdict, app: &App, expect: &Expectation, answer: &Answ
     }
 }
 
-fn compare_intent(verdict: &mut Verdict, wanted: &Name, answer: &Answer) {
-    let got = answer
-        .metadata
-        .get("intent")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    verdict.intent = Some(*wanted == *got);
+fn compare_intent(verdict: &mut Verdict, wanted: &Name, deeds: &Deeds) {
+    let right = deeds.is_answered_as(wanted.as_str());
+    let got = if right {
+        wanted.as_str()
+    } else {
+        &deeds.intent
+    };
+    verdict.intent = Some(right);
     verdict.intents = Some((wanted.to_string(), got.to_owned()));
-    if got != wanted.as_str() {
+    if !right {
         verdict
             .wrong
             .push(format!("intent: wanted {wanted}, got {got}"));
     }
 }
 
-fn compare_targets(verdict: &mut Verdict, wanted: &[Name], app: &App, answer: &Answer) {
-    let found = Target::all(answer);
-    let pairs = targets::pairs(wanted, &found, app);
+fn compare_targets(verdict: &mut Verdict, wanted: &[Name], app: &App, deeds: &Deeds) {
+    let found = &deeds.targets;
+    let pairs = targets::pairs(wanted, found, app);
     let right = targets::all_right(&pairs);
     verdict.targets = Some(right);
     verdict.chosen = Some(pairs);
@@ -182,12 +198,7 @@ fn compare_targets(verdict: &mut Verdict, wanted: &[Name], app: &App, answer: &A
 
 /// Compares what was done: the calls that are no mere looking up, in their order. Where looking up is all
 /// that was wanted, it must have been done and nothing else.
-fn compare_effects(
-    verdict: &mut Verdict,
-    expect: &Expectation,
-    answer: &Answer,
-    lookups: &[String],
-) {
+fn compare_effects(verdict: &mut Verdict, expect: &Expectation, deeds: &Deeds, lookups: &[String]) {
     let Some(wanted) = &expect.calls else {
         return;
     };
@@ -197,8 +208,8 @@ fn compare_effects(
         .iter()
         .filter(|call| !is_lookup(&call.tool))
         .collect();
-    let done: Vec<_> = answer
-        .tool_calls
+    let done: Vec<_> = deeds
+        .calls
         .iter()
         .filter(|call| !is_lookup(&call.tool))
         .collect();
@@ -206,8 +217,8 @@ fn compare_effects(
         && wanted.iter().zip(&done).all(|(wanted, call)| {
             fits_call(wanted, call.server.as_str(), &call.tool, &call.arguments)
         })
-        && (!only_looks || answer.tool_calls.iter().any(|call| is_lookup(&call.tool)));
-    note_calls(verdict, fits, wanted.into_iter(), answer);
+        && (!only_looks || deeds.calls.iter().any(|call| is_lookup(&call.tool)));
+    note_calls(verdict, fits, wanted.into_iter(), deeds);
 }
 
 /// Writes down whether the calls fit, and what they were where they do not.
@@ -215,13 +226,13 @@ fn note_calls<'a>(
     verdict: &mut Verdict,
     fits: bool,
     wanted: impl Iterator<Item = &'a ExpectedCall>,
-    answer: &Answer,
+    deeds: &Deeds,
 ) {
     verdict.calls = Some(fits);
     if fits {
         return;
     }
-    let got = answer.tool_calls.iter();
+    let got = deeds.calls.iter();
     let got: Vec<_> = got
         .map(|call| format!("{}{}", call.tool, json!(call.arguments)))
         .collect();
@@ -233,11 +244,11 @@ fn note_calls<'a>(
 }
 
 /// What a slot holds, in words: a text as it is, an item by the name that people call it by.
-fn slot_text(app: &App, answer: &Answer, slot: &str, slots: &Value) -> Option<String> {
-    match slots.get(slot)? {
+fn slot_text(app: &App, deeds: &Deeds, slot: &str) -> Option<String> {
+    match deeds.slots.get(slot)? {
         Value::String(text) => Some(text.clone()),
         Value::Object(item) => {
-            let intent = answer.metadata.get("intent")?.as_str()?;
+            let intent = deeds.intent.as_str();
             let label = app
                 .agents
                 .iter()
@@ -267,27 +278,28 @@ fn fits_call(
             .all(|(name, value)| arguments.get(name) == Some(value))
 }
 
-fn reply_complaints(what: &str, wanted: &ExpectedReply, reply: &str) -> Vec<String> {
+/// What does not fit in a text that somebody read.
+fn text_complaints(name: &str, wanted: &ExpectedReply, text_read: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     if let Some(text) = &wanted.equals
-        && text.trim() != reply
+        && text.trim() != text_read
     {
-        complaints.push(format!("{what}: wanted {text:?}, got {reply:?}"));
+        complaints.push(format!("{name}: wanted {text:?}, got {text_read:?}"));
     }
     for text in &wanted.contains {
-        if !reply.contains(text.as_str()) {
-            complaints.push(format!("{what} lacks {text:?}: {reply:?}"));
+        if !text_read.contains(text.as_str()) {
+            complaints.push(format!("{name} lacks {text:?}: {text_read:?}"));
         }
     }
     for text in &wanted.lacks {
-        if reply.contains(text.as_str()) {
-            complaints.push(format!("{what} says {text:?}: {reply:?}"));
+        if text_read.contains(text.as_str()) {
+            complaints.push(format!("{name} says {text:?}: {text_read:?}"));
         }
     }
     if let Some(pattern) = &wanted.matches
-        && !Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(reply))
+        && !Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text_read))
     {
-        complaints.push(format!("{what} does not match {pattern:?}: {reply:?}"));
+        complaints.push(format!("{name} does not match {pattern:?}: {text_read:?}"));
     }
     complaints
 }

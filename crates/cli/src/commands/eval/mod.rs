@@ -5,6 +5,7 @@
 mod against;
 mod comparing;
 mod confusion;
+mod deeds;
 mod judging;
 mod junit;
 mod measuring;
@@ -24,6 +25,7 @@ use tempfile::TempDir;
 
 use crate::cli::{EvalArgs, ModelArgs};
 use crate::exit::{Exit, UsageError};
+use crate::stopping::StopSignals;
 use crate::{log, output, progress, start};
 use against::Opponent;
 use comparing::Outcome;
@@ -65,11 +67,14 @@ pub(crate) async fn run(args: &EvalArgs, json: bool) -> anyhow::Result<Exit> {
     for configuration in both() {
         running.push((configuration, configuration.running_app(args.by_model)?));
     }
+    let mut signals = StopSignals::new()?;
     let mut outcomes = Vec::new();
     for (configuration, app) in running {
-        let verdicts = configuration
-            .hear_all(app, &cases, &judge, args.concurrent)
-            .await?;
+        let heard = configuration.hear_all(app, &cases, &judge, args.concurrent);
+        let Some(verdicts) = signals.unless_asked(heard).await else {
+            return Ok(Exit::Interrupted);
+        };
+        let verdicts = verdicts?;
         let bar = &first.app.config.evals;
         outcomes.push(Outcome {
             configuration: configuration.name.clone(),
@@ -187,7 +192,13 @@ fn chosen<'a>(app: &'a App, args: &EvalArgs) -> anyhow::Result<Vec<Case<'a>>> {
         cases = spread(cases, sample.into());
     }
     if cases.is_empty() {
-        return Err(UsageError::new("eval.no_cases", "there are no eval cases to run").into());
+        let message = match only.filter(|_| !app.evals.is_empty()) {
+            Some(only) => format!("no eval case has `{only}` in its title or file"),
+            None => "the app has no eval cases; write some into its folder `evals`, or record a task as one with \
+                     `convoke tasks record`"
+                .to_owned(),
+        };
+        return Err(UsageError::new("eval.no_cases", message).into());
     }
     Ok(cases)
 }

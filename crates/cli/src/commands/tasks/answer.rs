@@ -47,7 +47,7 @@ pub(super) async fn answer(
         .await;
     servers.shutdown().await;
     answered?;
-    noted(task, json);
+    noted(task, "goes on", json);
     Ok(Exit::Done)
 }
 
@@ -107,14 +107,16 @@ pub(super) async fn cancel(
         return Err(UsageError::new("cancel.reason_long", message).into());
     }
     convoke_engine::cancel(store, &Viewer::System, task, reason).await?;
-    noted(task, json);
+    noted(task, "is canceled", json);
     Ok(Exit::Done)
 }
 
-fn noted(task: Uuid, json: bool) {
+fn noted(task: Uuid, what_comes: &str, json: bool) {
     if json {
         output::json_line(&json!({ "task": task, "accepted": true }));
     } else {
-        output::line("Noted. The task goes on when its app runs: `convoke resume APP`.");
+        output::line(format!(
+            "Noted. The task {what_comes} when its app runs: `convoke resume APP`."
+        ));
     }
 }

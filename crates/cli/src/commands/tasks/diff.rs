@@ -1,12 +1,10 @@
 //! `convoke tasks diff`: compares two tasks, or two points of one.
 
-use convoke_engine::Event;
-use convoke_store::{Entry, LoadedTask, Store, Viewer};
+use convoke::{Difference, TaskPoint, differences, differs_always};
+use convoke_store::{JournalEvent, Store, Viewer};
 use serde_json::{Value, json};
-use uuid::Uuid;
 
-use super::compare::{Difference, differences};
-use super::{find, not_found};
+use super::find;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Text, TextStyle};
 
@@ -16,12 +14,8 @@ const SHOWN: usize = 40;
 /// Characters of a value that are shown to a person.
 const VALUE_SHOWN: usize = 60;
 
-/// A point of a task.
-struct TaskPoint {
-    id: Uuid,
-    loaded: LoadedTask,
-    seq: u64,
-}
+/// Two steps, where there are any.
+type Steps<'a> = (Option<&'a JournalEvent>, Option<&'a JournalEvent>);
 
 pub(super) async fn diff(
     store: &dyn Store,
@@ -30,18 +24,16 @@ pub(super) async fn diff(
     json: bool,
 ) -> anyhow::Result<Exit> {
     let (one, other) = (point(store, one).await?, point(store, other).await?);
-    let parted = parting(&one, &other);
-    let found = differences(&one.state(), &other.state(), differs_always);
+    let diff = one.diff(&other);
+    let parted = diff.parted.as_ref();
+    let parted = parted.map(|(before, after)| (before.as_ref(), after.as_ref()));
+    let found = diff.differences;
     if json {
-        let differences: Vec<_> = found
-            .iter()
-            .map(|found| json!({ "place": found.place, "one": found.one, "other": found.other }))
-            .collect();
         let parted =
             parted.map(|(before, after)| json!({ "one": told(before), "other": told(after) }));
         output::json_line(&json!({
-            "one": { "task": one.id, "seq": one.seq }, "other": { "task": other.id, "seq": other.seq },
-            "parted": parted, "differences": differences,
+            "one": { "task": one.task(), "seq": one.seq() }, "other": { "task": other.task(), "seq": other.seq() },
+            "parted": parted, "differences": found,
         }));
     } else {
         show(&one, &other, parted, &found);
@@ -54,7 +46,7 @@ pub(super) async fn diff(
 }
 
 fn show(one: &TaskPoint, other: &TaskPoint, parted: Option<Steps<'_>>, found: &[Difference]) {
-    let named = |point: &TaskPoint| format!("{}, step {}", point.id, point.seq);
+    let named = |point: &TaskPoint| format!("{}, step {}", point.task(), point.seq());
     output::line(minus(named(one)));
     output::line(plus(named(other)));
     match parted {
@@ -111,113 +103,18 @@ async fn point(store: &dyn Store, text: &str) -> anyhow::Result<TaskPoint> {
             (name, Some(seq))
         }
     };
-    let id = find(store, name).await?;
-    let mut loaded = store
-        .load(&Viewer::System, id, 1)
-        .await?
-        .ok_or_else(|| not_found(id))?;
-    let last = loaded.record.seq;
-    let seq = seq.unwrap_or(last);
-    if seq == 0 || seq > last {
-        let message = format!("the task has {last} steps; there is no step {seq}");
-        return Err(UsageError::new("task.no_such_step", message).into());
-    }
-    loaded.entries.retain(|entry| entry.seq <= seq);
-    Ok(TaskPoint { id, loaded, seq })
+    let task = find(store, name).await?;
+    Ok(TaskPoint::read(store, &Viewer::System, task, seq).await?)
 }
 
-/// A step of each, where there is one.
-type Steps<'a> = (Option<&'a Entry>, Option<&'a Entry>);
-
-/// The first steps that are not the same. What a task did before it was forked is what the other did.
-fn parting<'a>(one: &'a TaskPoint, other: &'a TaskPoint) -> Option<Steps<'a>> {
-    let (from, to) = if let Some(at) = other.forked_at(one.id) {
-        (at, 1)
-    } else if let Some(at) = one.forked_at(other.id) {
-        (1, at)
-    } else {
-        (0, 0)
-    };
-    let (before, after) = (one.steps_after(from), other.steps_after(to));
-    let longest = before.len().max(after.len());
-    (0..longest)
-        .map(|index| (before.get(index).copied(), after.get(index).copied()))
-        .find(|(before, after)| before.map(essence) != after.map(essence))
-}
-
-impl TaskPoint {
-    fn state(&self) -> Value {
-        let entry = self.loaded.entries.last();
-        entry.map_or(Value::Null, |entry| entry.state.value())
-    }
-
-    /// The events after a step, without resumes.
-    fn steps_after(&self, seq: u64) -> Vec<&Entry> {
-        let by_worker = |kind: &str| matches!(kind, "started" | "resumed" | "put_back");
-        let entries = self.loaded.entries.iter();
-        entries
-            .filter(|entry| entry.seq > seq && !by_worker(&entry.kind))
-            .collect()
-    }
-
-    /// The step of another task at which this one was begun.
-    fn forked_at(&self, from: Uuid) -> Option<u64> {
-        let first = self.loaded.entries.first()?;
-        match serde_json::from_value::<Event<Value>>(first.event.clone()).ok()? {
-            Event::Forked {
-                from: other, at, ..
-            } if other == from => Some(at),
-            _ => None,
-        }
-    }
-}
-
-/// An event without ids and times.
-fn essence(entry: &Entry) -> Value {
-    without_chance(&json!({ "kind": entry.kind, "event": entry.event }))
-}
-
-fn without_chance(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => fields
-            .iter()
-            .filter(|(key, _)| !differs_always(key))
-            .map(|(key, value)| (key.clone(), without_chance(value)))
-            .collect(),
-        Value::Array(items) => items.iter().map(without_chance).collect(),
-        plain => plain.clone(),
-    }
-}
-
-/// Ids and times, which always differ.
-fn differs_always(key: &str) -> bool {
-    const CHANCE: [&str; 14] = [
-        "id",
-        "call",
-        "task",
-        "question",
-        "at",
-        "deadline",
-        "expires_at",
-        "duration_ms",
-        "total_ms",
-        "total_execution_time_ms",
-        "execution_time_ms",
-        "until_ms",
-        "timestamp",
-        "spent",
-    ];
-    CHANCE.contains(&key) || key.ends_with("_at")
-}
-
-fn told(entry: Option<&Entry>) -> Value {
+fn told(entry: Option<&JournalEvent>) -> Value {
     entry.map_or(
         Value::Null,
         |entry| json!({ "seq": entry.seq, "kind": entry.kind, "event": entry.event }),
     )
 }
 
-fn in_words(entry: Option<&Entry>) -> String {
+fn in_words(entry: Option<&JournalEvent>) -> String {
     let Some(entry) = entry else {
         return "nothing more".into();
     };

@@ -1,9 +1,8 @@
 //! `convoke tasks history`: lists the entries of a task's journal and the state after each.
 
-use convoke_flow::{ConditionOutcome, ConditionReader, JudgedCondition};
-use convoke_model::Redaction;
-use convoke_store::{Entry, Store, Viewer};
-use serde_json::{Value, json};
+use convoke::{HistoryEntry, TaskHistory};
+use convoke_flow::{ConditionOutcome, JudgedCondition};
+use convoke_store::{Store, Viewer};
 use uuid::Uuid;
 
 use super::not_found;
@@ -24,30 +23,18 @@ pub(super) async fn history(
         .load(&Viewer::System, task, 1)
         .await?
         .ok_or_else(|| not_found(task))?;
-    let redaction = redaction(store, &loaded, args).await;
-    let mut reader = ConditionReader::default();
+    let mut history = TaskHistory::new(redaction(store, &loaded, args).await);
     let entries = loaded.entries.iter();
-    let entries = entries.map(|entry| (entry, reader.next(entry)));
+    let entries = entries.map(|entry| history.next(entry));
     if json {
-        for (entry, conditions) in entries {
-            let state = entry.state.value();
-            let mut object = json!({
-                "seq": entry.seq, "at": entry.at, "kind": entry.kind,
-                "status": state["status"], "open": labels(&state),
-            });
-            if !conditions.is_empty() {
-                object["conditions"] = redaction.value(&json!(conditions));
-            }
-            output::json_line(&object);
+        for entry in entries {
+            output::json_line(&entry);
         }
         return Ok(());
     }
     let rows: Vec<_> = entries
-        .flat_map(|(entry, conditions)| {
-            let conditions = conditions
-                .iter()
-                .map(|seen| condition_row(seen, &redaction));
-            let conditions: Vec<_> = conditions.collect();
+        .flat_map(|entry| {
+            let conditions: Vec<_> = entry.conditions.iter().map(condition_row).collect();
             std::iter::once(row(entry)).chain(conditions)
         })
         .collect();
@@ -62,23 +49,22 @@ pub(super) async fn history(
     Ok(())
 }
 
-fn row(entry: &Entry) -> [String; 5] {
-    let what = entry.event["label"].as_str();
-    let state = entry.state.value();
+fn row(entry: HistoryEntry) -> [String; 5] {
+    let what = entry.label;
     [
         entry.seq.to_string(),
         entry.at.strftime("%H:%M:%S%.3f").to_string(),
-        what.map_or_else(|| entry.kind.replace('_', " "), str::to_owned),
-        state["status"].as_str().unwrap_or_default().to_owned(),
-        labels(&state).join(", "),
+        what.unwrap_or_else(|| entry.kind.replace('_', " ")),
+        entry.status,
+        entry.open.join(", "),
     ]
 }
 
 /// The row of a condition, below the entry that evaluated it.
-fn condition_row(condition: &JudgedCondition, redaction: &Redaction) -> [String; 5] {
+fn condition_row(condition: &JudgedCondition) -> [String; 5] {
     let told = match &condition.outcome {
-        ConditionOutcome::Value(value) => redaction.text(&value.to_string()),
-        ConditionOutcome::Error(cause) => redaction.text(cause),
+        ConditionOutcome::Value(value) => value.to_string(),
+        ConditionOutcome::Error(cause) => cause.clone(),
     };
     let what = output::short(&format!("  {}: {told}", condition.place()), SHOWN);
     [
@@ -88,11 +74,4 @@ fn condition_row(condition: &JudgedCondition, redaction: &Redaction) -> [String;
         String::new(),
         String::new(),
     ]
-}
-
-/// Open calls and questions in a state.
-fn labels(state: &Value) -> Vec<String> {
-    let open = state["open"].as_array();
-    let label = |call: &Value| call["label"].as_str().unwrap_or_default().to_owned();
-    open.into_iter().flatten().map(label).collect()
 }

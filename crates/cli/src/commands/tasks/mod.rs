@@ -3,7 +3,6 @@
 mod answer;
 mod archive;
 mod archive_checkpoint;
-mod compare;
 mod diff;
 mod export;
 mod export_folder;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use convoke::{Difference, differences};
 use convoke_engine::machine::Machine;
 use convoke_engine::{Event, Facts};
 use convoke_flow::{Assistant, Reply};
@@ -12,7 +13,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::compare::{Difference, differences};
 use super::not_found;
 use crate::cli::StoreArgs;
 use crate::exit::{Exit, UsageError};
@@ -119,7 +119,7 @@ fn beginning(
 /// A state without what the worker adds to it, and what older journals do not have: a call that was put down
 /// because the worker stopped is not begun, though the program asked for it; when a call is due, which entry asked a question, what a
 /// child may have changed, what conditions gave, whether a call failed otherwise than in words, when a part of a message
-/// was started, and what each agent did was not written down once. An answer is compared as it is written today.
+/// was started, what each agent did, and what a workflow called and told was not written down once. An answer is compared as it is written today.
 fn comparable(mut state: Value) -> Value {
     for (list, field) in [
         ("open", "started"),
@@ -133,9 +133,26 @@ fn comparable(mut state: Value) -> Value {
             }
         }
     }
+    let walks = ["/program/walk", "/answer/metadata/workflow"]
+        .into_iter()
+        .any(|place| state.pointer(place).is_some_and(|found| !found.is_null()));
     if let Some(program) = state.get_mut("program").and_then(Value::as_object_mut) {
         program.shift_remove("possible_effects");
         program.shift_remove("conditions");
+        if walks {
+            program.shift_remove("tool_calls");
+            program.shift_remove("decision");
+        }
+        if let Some(walk) = program.get_mut("walk").and_then(Value::as_object_mut) {
+            for key in ["told", "requested", "unrouted"] {
+                walk.shift_remove(key);
+            }
+            let visits = walk.get_mut("visits").and_then(Value::as_object_mut);
+            for (_, visit) in visits.into_iter().flatten() {
+                let running = visit.get_mut("running").and_then(Value::as_object_mut);
+                running.and_then(|running| running.shift_remove("calls"));
+            }
+        }
         let parts = program.get_mut("dispatched").and_then(Value::as_array_mut);
         for part in parts.into_iter().flatten().filter_map(Value::as_object_mut) {
             part.shift_remove("started_at");
@@ -157,6 +174,9 @@ fn comparable(mut state: Value) -> Value {
 
 /// Rewrites an answer of any version as this one does, without what older versions do not have.
 fn comparable_answer(answer: &mut Value) {
+    if answer.pointer("/metadata/workflow").is_some() {
+        answer["tool_calls"] = json!([]);
+    }
     if let Ok(read) = AnswerFields::deserialize(&*answer)
         && let Ok(written) = serde_json::to_value(read)
     {
@@ -165,6 +185,11 @@ fn comparable_answer(answer: &mut Value) {
     let metadata = answer.get_mut("metadata").and_then(Value::as_object_mut);
     let Some(metadata) = metadata else { return };
     metadata.shift_remove("agent_results");
+    if metadata.contains_key("workflow") {
+        for key in ["routing", "confidence", "decided_by"] {
+            metadata.shift_remove(key);
+        }
+    }
     let routing = metadata.get_mut("routing").and_then(Value::as_object_mut);
     if let Some(routing) = routing {
         for key in [

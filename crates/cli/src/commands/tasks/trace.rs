@@ -1,10 +1,8 @@
 //! `convoke tasks trace`: the steps of a task and of its children on a time axis.
 
-use convoke_flow::trace as trace_of;
-use convoke_model::{Redaction, StepRecord, StepStatus, Trace};
-use convoke_store::{Filter, LoadedTask, Page, Store, Viewer};
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use convoke::TaskTree;
+use convoke_model::{Redaction, StepRecord, StepStatus};
+use convoke_store::{LoadedTask, Store, Viewer};
 use jiff::Timestamp;
 use unicode_width::UnicodeWidthStr;
 use uuid::Uuid;
@@ -23,25 +21,13 @@ const NAME: usize = 40;
 /// Limit of a step's message, in characters.
 const SHOWN: usize = 60;
 
-/// Limit of children per task.
-const CHILDREN: usize = 200;
-
-/// Limit of the depth of children.
-const DEPTH: usize = 8;
-
-/// A task with its children.
-struct TaskTree {
-    task: LoadedTask,
-    children: Vec<Self>,
-}
-
 pub(crate) async fn trace(
     store: &dyn Store,
     task: Uuid,
     args: &StoreArgs,
     json: bool,
 ) -> anyhow::Result<()> {
-    let family = family(store, task, DEPTH).await?;
+    let family = TaskTree::read(store, &Viewer::System, task).await?;
     let family = family.ok_or_else(|| not_found(task))?;
     let redaction = redaction(store, &family.task, args).await;
     if json {
@@ -58,67 +44,28 @@ pub(super) async fn redaction(store: &dyn Store, task: &LoadedTask, args: &Store
         .unwrap_or_default()
 }
 
-fn family(
-    store: &dyn Store,
-    task: Uuid,
+/// The steps of a task, each with the steps of the child that it started.
+fn collect(
+    tree: &TaskTree,
     depth: usize,
-) -> BoxFuture<'_, anyhow::Result<Option<TaskTree>>> {
-    async move {
-        let Some(loaded) = store.load(&Viewer::System, task, 1).await? else {
-            return Ok(None);
-        };
-        let mut children = Vec::new();
-        if depth > 0 {
-            let filter = Filter {
-                parent: Some(task),
-                ..Filter::default()
-            };
-            let page = Page {
-                after: None,
-                limit: CHILDREN,
-            };
-            for child in store
-                .query(&Viewer::System, filter, page)
-                .await?
-                .tasks
-                .into_iter()
-                .rev()
-            {
-                children.extend(family(store, child.id, depth - 1).await?);
-            }
+    redaction: &Redaction,
+    rows: &mut Vec<Row>,
+) -> anyhow::Result<()> {
+    let mut steps = tree.trace(redaction)?.into_fields().steps;
+    steps.sort_by_key(|step| step.timestamp);
+    for step in steps {
+        let started = step.output_data.get("task").cloned();
+        rows.push(Row { depth, step });
+        let started = started.and_then(|id| id.as_str().and_then(|id| id.parse().ok()));
+        let child = started.and_then(|id: Uuid| {
+            let mut children = tree.children.iter();
+            children.find(|child| child.task.record.id == id)
+        });
+        if let Some(child) = child {
+            collect(child, depth + 1, redaction, rows)?;
         }
-        Ok(Some(TaskTree {
-            task: loaded,
-            children,
-        }))
     }
-    .boxed()
-}
-
-impl TaskTree {
-    fn trace(&self, redaction: &Redaction) -> anyhow::Result<Trace> {
-        let children: Vec<_> = self.children.iter().map(|child| &child.task).collect();
-        Ok(trace_of(&self.task, &children, redaction)?)
-    }
-
-    /// The steps of the task, each with the steps of the child that it started.
-    fn rows(&self, depth: usize, redaction: &Redaction, rows: &mut Vec<Row>) -> anyhow::Result<()> {
-        let mut steps = self.trace(redaction)?.into_fields().steps;
-        steps.sort_by_key(|step| step.timestamp);
-        for step in steps {
-            let started = step.output_data.get("task").cloned();
-            rows.push(Row { depth, step });
-            let started = started.and_then(|id| id.as_str().and_then(|id| id.parse().ok()));
-            let child = started.and_then(|id: Uuid| {
-                let mut children = self.children.iter();
-                children.find(|child| child.task.record.id == id)
-            });
-            if let Some(child) = child {
-                child.rows(depth + 1, redaction, rows)?;
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 struct Row {
@@ -144,7 +91,7 @@ impl Row {
 fn show(family: &TaskTree, redaction: &Redaction) -> anyhow::Result<()> {
     let record = &family.task.record;
     let mut rows = Vec::new();
-    family.rows(0, redaction, &mut rows)?;
+    collect(family, 0, redaction, &mut rows)?;
     let start = record.created_at;
     let last = rows.iter().map(Row::end).max().unwrap_or(start);
     let whole = millis(start, last).max(1);

@@ -183,6 +183,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
             CallRequest::Decide(_)
             | CallRequest::Route(_)
             | CallRequest::Synthesise(_)
+            | CallRequest::Workflow(_)
             | CallRequest::Person { .. }
             | CallRequest::At(_),
         )

@@ -266,7 +266,7 @@ pub(crate) async fn perform(
             // The parent reports the result as its own, so it needs sources and tool calls.
             let answer = ended.answer.as_ref();
             json!({
-                "task": ended.facts.id, "spent": spent,
+                "task": ended.facts.id, "spent": spent, "output": output,
                 "tool_calls": answer.map(|answer| &answer.tool_calls),
                 "sources": answer.map(|answer| &answer.sources),
                 "suggestions": answer.map(|answer| &answer.suggestions),

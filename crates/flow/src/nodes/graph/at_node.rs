@@ -16,6 +16,7 @@ use super::{Fault, give_up, is_true, routing, started, take_value};
 use crate::approval_question::approval_question;
 use crate::calls::{CallRequest, DecisionContext, NodeAction, Request, ToolCallRequest};
 use crate::nodes::agent::sub_agents::{Addressee, PatternOverride, SubTask};
+use crate::nodes::dispatch;
 use crate::turn::Turn;
 
 /// Ends a walk that exceeds its limit of calls; `on_error` does not apply.
@@ -289,6 +290,7 @@ fn ask(
             let task = turn.message().to_owned();
             CallRequest::Child(Box::new(SubTask {
                 until_ms,
+                earlier: dispatch::excerpt(turn),
                 ..SubTask::at_node(Addressee::Workflow(workflow), task, state)
             }))
         }

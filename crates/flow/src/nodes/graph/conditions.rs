@@ -55,8 +55,8 @@ pub(super) fn note_node(
     }
 }
 
-/// Records the value of an edge's condition, or why it has none.
-pub(super) fn note(
+/// Records the value of a condition, or why it has none: of an edge to a node, or of a skill's approval.
+pub(crate) fn note(
     turn: &mut Turn<'_>,
     node: &Name,
     to: Option<String>,

@@ -40,9 +40,14 @@ impl WorkflowGraph {
             field.to_string()
         });
         let declared = workflow.state.keys().map(ToString::to_string);
+        let inputs = workflow.inputs.iter().map(ToString::to_string);
         let always = STATE_FIELDS.map(str::to_owned);
         Self {
-            known_fields: outputs.chain(declared).chain(always).collect(),
+            known_fields: outputs
+                .chain(declared)
+                .chain(inputs)
+                .chain(always)
+                .collect(),
             types: types_of(workflow),
             fields: workflow.clone(),
             leaving,

@@ -5,6 +5,7 @@ mod arrivals;
 mod at_node;
 mod conditions;
 mod context;
+mod conversation;
 mod definition;
 mod routing;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use crate::nodes::compose;
 use crate::template::Templates;
 use crate::turn::Turn;
 
+pub(crate) use conditions::note as note_condition;
 pub use conditions::{ConditionOutcome, ConditionReader, JudgedCondition};
 pub(crate) use definition::WorkflowGraph;
 pub(crate) use routing::agent_results;
@@ -53,8 +55,14 @@ pub(crate) fn start(
     workflow: &WorkflowFields,
     state: Map<String, Value>,
 ) -> Step<Request> {
+    let mut inputs = workflow.inputs.iter();
+    let missing = inputs.find(|input| !state.contains_key(input.as_str()));
     turn.state.node = Node::Graph;
     turn.state.walk = Some(Box::new(Walk::new(workflow, state)));
+    if let Some(input) = missing {
+        let why = format!("`{}` has no value for its input `{input}`", workflow.name);
+        return compose::workflow_failure(turn, &FailureCode::WorkflowInput.because(why), true);
+    }
     go_on(turn, Vec::new(), Vec::new())
 }
 
@@ -77,6 +85,12 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         walk.spent.add_child(reply);
     }
     note_call(turn, &returned);
+    if let (NodeKind::Workflow, Outcome::Done(Reply(CallReply::Tool(reply)))) =
+        (place.kind, &returned.outcome)
+    {
+        let calls = conversation::note_part(turn, reply);
+        turn.state.tool_calls.extend(calls);
+    }
     if let Some(walk) = turn.state.walk.as_mut() {
         if let Some(running) = walk.running(&at.node) {
             running.open = running.open.saturating_sub(1);
@@ -111,8 +125,8 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
     go_on(turn, messages_added, calls)
 }
 
-/// Takes note of a call of a tool that has returned: whether the tool succeeded, and in the task's record of calls what is not
-/// plain from the node's result.
+/// Takes note of a call of a tool that has returned: whether the tool succeeded, and in the task's
+/// record of calls.
 fn note_call(turn: &mut Turn<'_>, returned: &ReturnedCall) {
     let Some(outcome) = tool_outcome(&returned.outcome) else {
         return;
@@ -121,10 +135,7 @@ fn note_call(turn: &mut Turn<'_>, returned: &ReturnedCall) {
         let request = call.request.0.innermost();
         matches!(request, CallRequest::Tool(_))
     });
-    let misfits = outcome.is_ok_and(|reply| reply.schema_mismatch.is_some());
-    if !earlier_attempts(turn).is_empty() || misfits {
-        record_returned(turn, returned.info, outcome);
-    }
+    record_returned(turn, returned.info, outcome);
     if let (Some(walk), true, Ok(reply)) = (turn.state.walk.as_mut(), is_tool, outcome)
         && !reply.is_error
         && reply.server != BUILTIN_SERVER
@@ -270,6 +281,13 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowGraph) -> Step<Request> {
         let changed_nothing = !walk.uncertain;
         return compose::workflow_failure(turn, &cause, changed_nothing);
     }
+    if walk.is_dismissed() {
+        let template = &turn.assistant.app.config.messages.rejected;
+        let intent = conversation::intent(turn, &workflow.name);
+        let nothing = json!({});
+        turn.state.output = Some(Value::Object(walk.shared_values()));
+        return compose::reply_from_template(turn, template, nothing, &intent, Memory::default());
+    }
     let delivers = |node: &Place| node.kind == NodeKind::Deliver;
     let text = if workflow.nodes.values().any(delivers) {
         // A workflow with deliver nodes answers through them only.
@@ -318,7 +336,7 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowGraph) -> Step<Request> {
         node.kind == NodeKind::Aggregate && value.is_some_and(|value| value["partial"] == true)
     };
     let partial = workflow.nodes.iter().any(lacks);
-    turn.state.output = Some(Value::Object(state));
+    let state = Value::Object(state);
     let reply = compose::ComposedReply {
         partial,
         confidence: if partial {
@@ -326,8 +344,9 @@ fn end(turn: &mut Turn<'_>, workflow: &WorkflowGraph) -> Step<Request> {
         } else {
             Reliance::High
         },
-        ..compose::ComposedReply::of(text, workflow.name.as_str(), Memory::default())
+        ..conversation::reply(turn, workflow, text, &state)
     };
+    turn.state.output = Some(state);
     compose::end_with_reply(turn, reply)
 }
 
@@ -356,7 +375,8 @@ fn end_without_words(turn: &mut Turn<'_>, workflow: &WorkflowGraph, cause: &str)
     }
     let state = turn.state.walk.as_deref().map(Walk::shared_values);
     turn.state.output = state.map(Value::Object);
-    compose::done_without_template(turn, workflow.name.as_str(), Memory::default(), cause)
+    let intent = conversation::intent(turn, &workflow.name);
+    compose::done_without_template(turn, &intent, Memory::default(), cause)
 }
 
 /// The workflow that the task runs.

@@ -3,20 +3,25 @@
 
 use convoke_engine::{NewCall, Outcome};
 use convoke_model::{
-    AgentResult, AgentResultFields, Decision, FailureCode, Name, Node as Place, NodeKind, Target,
-    TargetKind, WorkflowFields,
+    AgentResult, AgentResultFields, Decision, Destination, Edge, FailureCode, Name, Node as Place,
+    NodeKind, Target, TargetKind, ToolCall, WorkflowFields,
 };
+use convoke_tools::ToolReply;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::conversation::{note_part, note_unrouted};
 use super::definition::WorkflowGraph;
-use super::walk::{RunningNode, Walk};
+use super::walk::{NodeExit, RunningNode, Walk};
 use super::{at_node, field_of, started, take_value};
 use crate::assistant::Assistant;
 use crate::calls::{CallReply, CallRequest, NodeAction, Reply, Request, ReturnedCall};
-use crate::interpret::Meaning;
-use crate::memory::{PossibleTarget, RequestTarget, SkillRef};
-use crate::nodes::route::{Choice, ModelChoice, RouterContext, attempt, decision, fill_slots};
+use crate::interpret::{Meaning, RequestedAction};
+use crate::memory::{PendingQuestion, PossibleTarget, RequestTarget, SkillRef};
+use crate::nodes::route::{
+    Choice, INTENT_CLARIFY, INTENT_DISMISSED, INTENT_FALLBACK, INTENT_UNKNOWN, ModelChoice,
+    RouterContext, attempt, decision, described_candidates, fill_slots, open,
+};
 use crate::nodes::{aggregate, compose, dispatch};
 use crate::split::Part;
 use crate::turn::Turn;
@@ -59,6 +64,15 @@ pub(super) fn take_route(
             turn.state.shown = decided.shown;
             turn.state.listed = decided.listed;
             turn.state.conversations = decided.conversations;
+            if decided.meaning == Meaning::Dismissed {
+                return dismiss(turn, here);
+            }
+            if let Some(walk) = turn.state.walk.as_mut() {
+                walk.requested = match &decided.meaning {
+                    Meaning::Act(action) => Some(action.clone()),
+                    _ => None,
+                };
+            }
             match local_decision(decided.meaning, over) {
                 Ok((decision, parts)) => leave(turn, here, &decision, &parts),
                 Err(candidates) => {
@@ -66,19 +80,16 @@ pub(super) fn take_route(
                         candidates,
                         ..RouterContext::default()
                     };
-                    ask(turn, here, at, context, "nothing that the app can do fits")
+                    let why = "nothing that the app can do fits";
+                    ask(turn, here, at, context, (INTENT_UNKNOWN, why))
                 }
             }
         }
         Outcome::Done(Reply(CallReply::Thought(thought))) => {
             let context = take_context(turn, &at.node);
             let Some(router) = turn.assistant.router(over) else {
-                return fall_back(
-                    turn,
-                    here,
-                    "the router is no longer in the app",
-                    &context.dropped,
-                );
+                let why = "the router is no longer in the app";
+                return fall_back(turn, here, (INTENT_FALLBACK, why), &context.dropped);
             };
             if let Some(walk) = turn.state.walk.as_mut() {
                 walk.spent.add(&thought, router.models.iter());
@@ -86,14 +97,14 @@ pub(super) fn take_route(
             let choice = router.read(&thought.text, turn.message());
             take_choice(turn, here, at, choice, context)
         }
-        Outcome::Done(_) => fall_back(turn, here, "nothing was decided", &[]),
+        Outcome::Done(_) => fall_back(turn, here, (INTENT_FALLBACK, "nothing was decided"), &[]),
         Outcome::Failed(failure) => {
             let context = take_context(turn, &at.node);
             let why = failure.cause();
             if failure.transient {
-                return ask(turn, here, at, context, &why);
+                return ask(turn, here, at, context, (INTENT_FALLBACK, &why));
             }
-            fall_back(turn, here, &why, &context.dropped)
+            fall_back(turn, here, (INTENT_FALLBACK, &why), &context.dropped)
         }
     }
 }
@@ -107,8 +118,10 @@ fn take_choice(
 ) -> Vec<NewCall<Request>> {
     context.dropped.extend(choice.dropped);
     match choice.chosen {
-        ModelChoice::Broken(why) => ask(turn, here, at, context, &why),
-        ModelChoice::Nobody { why, .. } => fall_back(turn, here, &why, &context.dropped),
+        ModelChoice::Broken(why) => ask(turn, here, at, context, (INTENT_FALLBACK, &why)),
+        ModelChoice::Nobody { why, .. } => {
+            fall_back(turn, here, (INTENT_UNKNOWN, &why), &context.dropped)
+        }
         ModelChoice::Unsure {
             candidates,
             question,
@@ -125,19 +138,44 @@ fn take_choice(
             fill_slots(&turn.assistant.catalogue, &mut parts);
             match decision(turn.message(), &parts, &why, context.dropped) {
                 Some(decision) => leave(turn, here, &decision, &parts),
-                None => fall_back(turn, here, &why, &[]),
+                None => fall_back(turn, here, (INTENT_FALLBACK, &why), &[]),
             }
         }
     }
 }
 
-/// Asks the model, unless there is none or its attempts are used up.
+/// Leaves after a message that declines the open question: by an edge for that, or without any, which ends the workflow
+/// with the app's own words.
+fn dismiss(turn: &mut Turn<'_>, here: NodeContext<'_>) -> Vec<NewCall<Request>> {
+    let value = json!({
+        "targets": [], "reasoning": "the user declined the question", "decided_by": "local",
+    });
+    let edges: Vec<&Edge> = here
+        .workflow
+        .leaving(here.node)
+        .map(|(_, edge)| edge)
+        .collect();
+    let is_for_it = |edge: &&Edge| matches!(&edge.to, Destination::ByKey(nodes) if nodes.contains_key(INTENT_DISMISSED));
+    if edges.iter().any(is_for_it) {
+        return here.give(turn, INTENT_DISMISSED, value);
+    }
+    note_unrouted(turn, INTENT_DISMISSED, None);
+    if let Some(walk) = turn.state.walk.as_mut() {
+        walk.keep(here.workflow, &field_of(here.workflow, here.node), value);
+        let none = NodeExit::ByEdges(vec![None; edges.len()]);
+        walk.leave(here.workflow, here.node, none);
+    }
+    Vec::new()
+}
+
+/// Asks the model, unless there is none or its attempts are used up. Without a model, the outcome is what `unless` names:
+/// its intent, and why.
 fn ask(
     turn: &mut Turn<'_>,
     here: NodeContext<'_>,
     at: &NodeAction,
     mut context: RouterContext,
-    why: &str,
+    unless: (&str, &str),
 ) -> Vec<NewCall<Request>> {
     let most = turn.assistant.router(here.place.over);
     match most.map(|router| router.options.max_attempts) {
@@ -160,7 +198,7 @@ fn ask(
             let why = "several things may be meant";
             ask_user(turn, here, &context.candidates, None, why)
         }
-        _ => fall_back(turn, here, why, &context.dropped),
+        _ => fall_back(turn, here, unless, &context.dropped),
     }
 }
 
@@ -239,6 +277,12 @@ fn leave(
     decision: &Decision,
     parts: &[Part],
 ) -> Vec<NewCall<Request>> {
+    if turn.state.target.is_none() {
+        turn.state.decision = Some(decision.clone());
+    }
+    if let Some(walk) = turn.state.walk.as_mut() {
+        walk.unrouted = None;
+    }
     let primary = decision.primary().map(|target| target.name.to_string());
     let mut value = compose::routing(decision);
     if !parts.is_empty() {
@@ -259,7 +303,21 @@ fn ask_user(
     question: Option<&str>,
     why: &str,
 ) -> Vec<NewCall<Request>> {
-    let described = crate::nodes::route::described_candidates(turn, candidates);
+    let described = described_candidates(turn, candidates);
+    let pending = PendingQuestion::Skill {
+        candidates: PossibleTarget::targets(candidates),
+        request: turn.message().to_owned(),
+    };
+    note_unrouted(turn, INTENT_CLARIFY, Some(pending));
+    if turn.state.target.is_none() {
+        turn.state.decision = open(
+            turn,
+            candidates,
+            question.map(str::to_owned),
+            why,
+            Vec::new(),
+        );
+    }
     let value = json!({
         "targets": [], "candidates": described, "reasoning": why, "ambiguous": true,
         "clarifying_question": question,
@@ -271,9 +329,10 @@ fn ask_user(
 fn fall_back(
     turn: &mut Turn<'_>,
     here: NodeContext<'_>,
-    why: &str,
+    (intent, why): (&str, &str),
     dropped: &[String],
 ) -> Vec<NewCall<Request>> {
+    note_unrouted(turn, intent, None);
     let value = json!({
         "targets": [], "reasoning": why, "decided_by": "fallback", "dropped": dropped,
     });
@@ -314,6 +373,7 @@ pub(super) fn dispatched(
     until_ms: Option<u64>,
 ) -> Result<CallRequest, String> {
     let request = target["request"].as_str();
+    let whole = request.is_none();
     let request = request.unwrap_or(turn.message()).to_owned();
     let target = target_of(target)
         .ok_or_else(|| FailureCode::WorkflowDispatch.because("the app has no such target"))?;
@@ -324,9 +384,22 @@ pub(super) fn dispatched(
         (0, _) | (_, None) => 0,
         (_, Some(agent)) => agent.limits.retry_delay_ms,
     };
+    let action = whole.then(|| requested(turn, &target)).flatten();
     let mut sub_task = dispatch::sub_task(turn, target, request, None, delay_ms);
+    sub_task.decision_context.action = action;
     sub_task.until_ms = until_ms.or(sub_task.until_ms);
     Ok(CallRequest::Child(Box::new(sub_task)))
+}
+
+/// What the message asks of a target, as the route node read it: with what an open question already settled.
+fn requested(turn: &Turn<'_>, target: &RequestTarget) -> Option<Box<RequestedAction>> {
+    let requested = turn.state.walk.as_deref()?.requested.as_ref()?;
+    let is_for = match target {
+        RequestTarget::Skill(skill) => requested.target == *skill,
+        RequestTarget::Agent { agent } => requested.target.agent == *agent,
+        RequestTarget::Domain { .. } => false,
+    };
+    is_for.then(|| requested.clone())
 }
 
 fn target_of(target: &Value) -> Option<RequestTarget> {
@@ -360,7 +433,12 @@ pub(super) fn take_dispatched(
         (target, running.failures.get(&item).copied().unwrap_or(0))
     });
     let (target, failures) = known.unwrap_or_default();
-    if let Some(value) = result(turn, &target, failures, returned.outcome, took_ms) {
+    let (value, reply) = result(turn, &target, failures, returned.outcome, took_ms);
+    if let Some(reply) = reply {
+        let calls = note_part(turn, &reply);
+        note_calls(turn, &at.node, item, calls);
+    }
+    if let Some(value) = value {
         return take_value(turn, here.workflow, here.place, here.node, at.item, value);
     }
     if let Some(running) = running(turn, &at.node) {
@@ -370,14 +448,28 @@ pub(super) fn take_dispatched(
     started(turn, here.workflow, here.node, again.map(|call| vec![call]))
 }
 
-/// The result of a target. `None` if it is to be retried.
+/// Adds the calls of all targets to the task's record once the last of them has ended, in the order of the targets.
+fn note_calls(turn: &mut Turn<'_>, node: &Name, item: usize, calls: Vec<ToolCall>) {
+    let Some(running) = running(turn, node) else {
+        return;
+    };
+    running.calls.insert(item, calls);
+    if running.results.len() + 1 == running.items.items().len() {
+        let calls = std::mem::take(&mut running.calls);
+        turn.state
+            .tool_calls
+            .extend(calls.into_sorted_values().flatten());
+    }
+}
+
+/// The result of a target, or none if it is to be retried, and the reply of its child task.
 fn result(
     turn: &Turn<'_>,
     target: &Value,
     failures: u32,
     outcome: Outcome<Reply>,
     took_ms: u64,
-) -> Option<Value> {
+) -> (Option<Value>, Option<Box<ToolReply>>) {
     let target = target_of(target);
     let agent = target
         .as_ref()
@@ -388,7 +480,7 @@ fn result(
                 dispatch::retry_delay(turn.assistant, target, failures + 1, &reply)
             });
             if again.is_some() {
-                return None;
+                return (None, None);
             }
             let reported = reply.content["error"].as_str();
             let reported = reported.unwrap_or(&reply.text).to_owned();
@@ -410,12 +502,12 @@ fn result(
         Some(why) => AgentResult::failure(agent, why, took_ms).ok(),
     });
     let mut result = json!(result);
-    if let Some(reply) = reply {
-        result["task"] = reply.content["task"].clone();
-        result["sources"] = reply.content["sources"].clone();
-        result["partial"] = reply.content["partial"].clone();
+    if let Some(reply) = &reply {
+        for key in ["task", "sources", "partial"] {
+            result[key] = reply.content[key].clone();
+        }
     }
-    Some(result)
+    (Some(result), reply)
 }
 
 /// What each agent did at the dispatch nodes of a workflow.

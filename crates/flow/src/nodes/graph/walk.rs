@@ -3,17 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use convoke_model::{Join, Name, Reducer, StateField, WorkflowFields};
+use convoke_model::{Join, Name, Reducer, StateField, ToolCall, WorkflowFields};
 use convoke_store::{GrowingList, GrowingMap};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::arrivals::{Arrivals, KnownArrivals};
+use super::conversation::Unrouted;
 use super::definition::WorkflowGraph;
 use crate::calls::is_default;
 use crate::effort;
+use crate::interpret::RequestedAction;
 use crate::nodes::agent::BudgetUse;
+use crate::nodes::dispatch::SubTaskResult;
 use crate::nodes::route::RouterContext;
 
 /// A running workflow. It is written with every entry; of its growing parts, what is new.
@@ -53,6 +56,15 @@ pub(crate) struct Walk {
     /// The node that finished last; an end node takes precedence over others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last: Option<Name>,
+    /// What child tasks told the user.
+    #[serde(default, skip_serializing_if = "GrowingList::is_empty")]
+    pub(crate) told: GrowingList<SubTaskResult>,
+    /// What the message asks for, where a route node read it without a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) requested: Option<Box<RequestedAction>>,
+    /// The route node that was left last, if it chose no target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unrouted: Option<Box<Unrouted>>,
     #[serde(skip)]
     arrivals: KnownArrivals,
 }
@@ -124,6 +136,9 @@ pub(crate) struct RunningNode {
     pub(crate) items: GrowingList<Value>,
     #[serde(default, skip_serializing_if = "GrowingMap::is_empty")]
     pub(crate) results: GrowingMap<usize, Value>,
+    /// The tool calls of dispatched targets that have ended.
+    #[serde(default, skip_serializing_if = "GrowingMap::is_empty")]
+    pub(crate) calls: GrowingMap<usize, Vec<ToolCall>>,
     /// Number of items that were started.
     #[serde(rename = "begun", default, skip_serializing_if = "is_default")]
     pub(crate) started: usize,
@@ -158,6 +173,9 @@ impl Walk {
             uncertain: false,
             delivered: None,
             last: None,
+            told: GrowingList::default(),
+            requested: None,
+            unrouted: None,
             arrivals: KnownArrivals::default(),
         }
     }

@@ -25,13 +25,16 @@ pub(crate) use router::Router;
 
 /// Intent of an answer after a decision that could not be made: the model was not reached, or what it wrote cannot be
 /// used.
-const INTENT_FALLBACK: &str = "fallback";
+pub(crate) const INTENT_FALLBACK: &str = "fallback";
 
 /// Intent of an answer after the decision that nothing the app can do fits the request.
-const INTENT_UNKNOWN: &str = "unknown";
+pub(crate) const INTENT_UNKNOWN: &str = "unknown";
 
 /// Intent of a clarifying question.
-const INTENT_CLARIFY: &str = "clarification_needed";
+pub(crate) const INTENT_CLARIFY: &str = "clarification_needed";
+
+/// Intent of an answer to a message that declines the open question.
+pub(crate) const INTENT_DISMISSED: &str = "dismissed";
 
 /// The routing request that the performer sends to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -321,7 +324,7 @@ const ASK_BACK: &str = "It is not clear what I mean. Ask me one short question t
 const ASK_FOR_MORE: &str = "I am not sure what you mean. Could you say it in other words?";
 
 /// An ambiguous decision, which the user resolves.
-fn open(
+pub(crate) fn open(
     turn: &Turn<'_>,
     candidates: &[PossibleTarget],
     question: Option<String>,

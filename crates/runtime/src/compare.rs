@@ -1,18 +1,22 @@
 //! Differences between two JSON values.
 
+use serde::Serialize;
 use serde_json::Value;
 
 /// A difference between two values.
-pub(super) struct Difference {
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Difference {
     /// Its JSON pointer.
-    pub(super) place: String,
-    pub(super) one: Value,
-    pub(super) other: Value,
+    pub place: String,
+    /// What the first has there.
+    pub one: Value,
+    /// What the second has there.
+    pub other: Value,
 }
 
 /// Every place at which two values differ, as deep as it can be told; keys for which `skip` holds are
 /// left out.
-pub(super) fn differences(one: &Value, other: &Value, skip: fn(&str) -> bool) -> Vec<Difference> {
+pub fn differences(one: &Value, other: &Value, skip: fn(&str) -> bool) -> Vec<Difference> {
     let mut found = Vec::new();
     collect(one, other, String::new(), skip, &mut found);
     found
