@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use convoke_model::{
     Action, AgentFields, DomainTool, MAX_TARGETS, Name, Node, NodeKind, OnError, Order,
-    WorkflowFields,
+    ToolSettings, WorkflowFields,
 };
 use serde::Serialize;
 
@@ -66,11 +66,7 @@ impl App {
             (u64::from(map.max_items), u64::from(rounds))
         });
         let mut once = match node.kind {
-            NodeKind::Tool => Bounds {
-                tool_calls: 1,
-                seconds: self.tool_seconds(node),
-                ..Bounds::default()
-            },
+            NodeKind::Tool => self.bounds_of_tool(node.tool.as_deref().unwrap_or_default()),
             NodeKind::Agent => {
                 let agent = node
                     .agent
@@ -96,7 +92,12 @@ impl App {
             _ => Bounds::default(),
         };
         if let Some(limit) = node.timeout_seconds {
-            once.seconds = once.seconds.min(limit.into());
+            // Each fallback of a tool has the limit for itself.
+            let calls = match node.kind {
+                NodeKind::Tool => once.tool_calls,
+                _ => 1,
+            };
+            once.seconds = once.seconds.min(u64::from(limit).saturating_mul(calls));
         }
         let delays = node.retry_delay_ms.div_ceil(1_000) * u64::from(node.retries);
         Bounds {
@@ -161,6 +162,18 @@ impl App {
         }
     }
 
+    /// A call of a tool with all its fallbacks.
+    fn bounds_of_tool(&self, tool: &str) -> Bounds {
+        let fallbacks = self.tool_settings(tool).map(|own| &own.fallback_tools);
+        let fallbacks = fallbacks.into_iter().flatten();
+        let tools = fallbacks.map(String::as_str).chain([tool]);
+        tools.fold(Bounds::default(), |all, tool| Bounds {
+            tool_calls: all.tool_calls + 1,
+            seconds: all.seconds.saturating_add(self.tool_seconds(tool)),
+            ..all
+        })
+    }
+
     /// The workflow that a skill starts, and the question before it. A tool call is counted with the agent.
     fn bounds_of_action(&self, action: &Action, depth: usize) -> Bounds {
         let started = action.workflow.as_ref().filter(|_| depth > 0);
@@ -172,14 +185,15 @@ impl App {
     }
 
     /// The time limit of a tool: its own, else the app's.
-    fn tool_seconds(&self, node: &Node) -> u64 {
-        let named = node.tool.as_deref().unwrap_or_default();
-        let (server, tool) = named.split_once('.').unwrap_or(("", named));
-        let own = self
-            .server(server)
-            .and_then(|server| server.tools.get(tool))
-            .and_then(|settings| settings.timeout_seconds);
+    fn tool_seconds(&self, tool: &str) -> u64 {
+        let own = self.tool_settings(tool);
+        let own = own.and_then(|settings| settings.timeout_seconds);
         own.unwrap_or(self.config.limits.tool_seconds).into()
+    }
+
+    fn tool_settings(&self, tool: &str) -> Option<&ToolSettings> {
+        let (server, tool) = tool.split_once('.')?;
+        self.server(server)?.tools.get(tool)
     }
 
     fn bounds_of_agent(&self, agent: &AgentFields) -> Bounds {

@@ -47,7 +47,7 @@ const DEFINING_KEYS: [&str; 8] = [
 ];
 
 /// Keys that bring the names that templates use.
-const NAMING_KEYS: [&str; 4] = ["slots", "state", "nodes", "output"];
+const NAMING_KEYS: [&str; 5] = ["slots", "state", "nodes", "output", "map"];
 
 const UNKNOWN_VARIABLE: &str = "app.template_variable";
 

@@ -23,6 +23,8 @@ pub struct ToolReference {
     pub must_be_read_only: bool,
     /// The fields of the result that name items, if the app reads any.
     pub items: Option<ItemFields>,
+    /// The tool that it is a fallback of.
+    fallback_of: Option<String>,
     /// The slots of the skill whose action this is.
     pub slots: Vec<ActionSlot>,
     document: usize,
@@ -115,6 +117,7 @@ impl App {
                 found.read(document, file);
             }
         }
+        found.restrict_fallbacks();
         found
     }
 
@@ -147,6 +150,19 @@ impl App {
 }
 
 impl ToolReferences {
+    /// What takes the place of a tool that may only look may only look, too.
+    fn restrict_fallbacks(&mut self) {
+        let looks = self.references.iter().filter(|one| one.must_be_read_only);
+        let looks: BTreeSet<String> = looks.map(|one| one.tool.replace('-', "_")).collect();
+        for reference in &mut self.references {
+            let restricted = reference.fallback_of.as_ref().is_some_and(|tool| {
+                let bare = tool.split_once('.').map_or(tool.as_str(), |(_, bare)| bare);
+                looks.contains(&tool.replace('-', "_")) || looks.contains(&bare.replace('-', "_"))
+            });
+            reference.must_be_read_only |= restricted;
+        }
+    }
+
     /// The references, by file.
     pub fn iter(&self) -> impl Iterator<Item = &ToolReference> {
         self.references.iter()
@@ -261,10 +277,14 @@ impl Reader<'_> {
                 let mut place = format!("/servers/{index}/tools");
                 push(&mut place, name);
                 self.add(format!("{server_name}.{name}"), None, false, place.clone());
+                let before = self.references.len();
                 self.names(
                     &settings["fallback_tools"],
                     &format!("{place}/fallback_tools"),
                 );
+                for fallback in &mut self.references[before..] {
+                    fallback.fallback_of = Some(format!("{server_name}.{name}"));
+                }
                 let verify = &settings["verify"];
                 if let Some(tool) = verify.as_str() {
                     self.add(tool.to_owned(), None, true, format!("{place}/verify"));
@@ -345,6 +365,7 @@ impl Reader<'_> {
             arguments,
             must_be_read_only,
             items: None,
+            fallback_of: None,
             slots: Vec::new(),
             document: self.document,
             pointer,

@@ -56,6 +56,22 @@ fn every_call_counts_and_the_slowest_path_is_the_time() {
 }
 
 #[test]
+fn fallback_tools_count_too() {
+    let server = "servers:\n  - name: todo\n    transport: {stdio: {command: convoke}}\n    tools:\n      \
+                  add_task: {fallback_tools: [todo.note, todo.shout], timeout_seconds: 9}\n";
+    let folder = app(&[
+        ("config/mcp_servers.yaml", server),
+        ("workflows/inner.yaml", INNER),
+        ("workflows/main.yaml", OUTER),
+    ]);
+    let app = App::load(folder.path(), &|_| None).unwrap().app;
+    let bounds = app.bounds(app.workflow("main").unwrap());
+    assert_eq!(bounds.tool_calls, 3 * (1 + 3 + 10 + 1));
+    // Three times ten seconds an attempt, three times four a round, and three times seven.
+    assert_eq!(bounds.seconds, 3 * 30 + 2 + 4 * 12 + 21);
+}
+
+#[test]
 fn no_more_calls_than_the_workflow_allows() {
     let outer = OUTER.replace("name: main", "name: main\nmax_iterations: 9");
     assert_eq!(

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use convoke::{
     AgentFields, App, AppLoader, Assistant, Definition, Engine, Invalid, LlmConfig, Registry,
-    Runtime, RuntimeBuilder, RuntimeError, StartFailure, Store, StoreChoice,
+    Runtime, RuntimeBuilder, RuntimeError, StartFailure, Store, StoreChoice, ToolServers,
 };
 use convoke_app::Diagnostic;
 use convoke_model::{SkillFields, ToolMode};
@@ -331,6 +331,19 @@ async fn stored_app(
     let definition = convoke::stored_definition(store, &record.definition).await?;
     let app = loader(&args.data).load_stored(&definition, Path::new(""))?;
     Ok((Arc::new(app), definition))
+}
+
+/// Builds an engine for answers to a task, over the edition that the task started with, and the tool servers that changes are
+/// checked against. A server is started only if a change needs it; whoever calls this ends them.
+pub(crate) async fn answering_engine_of(
+    store: Arc<dyn Store>,
+    record: &TaskRecord,
+    args: &StoreArgs,
+) -> anyhow::Result<(Engine<Assistant>, ToolServers)> {
+    let (app, definition) = stored_app(&*store, record, args).await?;
+    let servers = convoke::tool_servers(&app, std::env::current_exe().ok());
+    let engine = convoke::answering_engine(&app, definition, store, servers.clone())?;
+    Ok((engine, servers))
 }
 
 /// Builds an engine for the edition a task started with, or for the app in a folder. It has no worker.

@@ -579,3 +579,91 @@ fn a_confirmation_is_no_approval_of_who_may_not_approve() {
         assert_eq!(ended["state"], state, "{approvers}: {ended}");
     }
 }
+
+/// What a refused answer says, and that nothing was changed by it.
+fn refused(program: &Program, answer: &[&str]) -> String {
+    let noted = program.run(&[&["tasks", "answer", "last"][..], answer].concat());
+    assert_eq!(noted.status.code(), Some(2), "{answer:?}: {noted:?}");
+    let waiting = json(program, &["tasks", "show", "last"]);
+    assert_eq!(waiting["task"]["status"], "input-required", "{answer:?}");
+    text(&noted.stderr)
+}
+
+#[test]
+fn a_change_with_an_unknown_or_ill_typed_field_is_refused_and_approves_nothing() {
+    let program = Program::new();
+    let workflow = "name: main\nentry_point: ask\nstate:\n  title: {schema: {type: string, maxLength: 10}}\n  note: set\n\
+                    nodes:\n  ask: {type: human, prompt: 'Add it?'}\n  \
+                    add: {type: tool, tool: todo.add_task, arguments: {title: '{{ title or request }}'}}\n\
+                    edges:\n  - {from: ask, to: {approve: add, modify: add}}\nanswer: '{{ add.title }}'\n";
+    let server = program.app_of(&[
+        ("convoke.yaml", "name: clerk\n"),
+        ("config/mcp_servers.yaml", SERVER),
+        (
+            "agents/clerk.yaml",
+            "name: clerk\nrole: Notes.\nsystem_prompt: Note.\n",
+        ),
+        ("workflows/main.yaml", workflow),
+    ]);
+    json(&program, &["run", &server, "milk"]);
+    for (set, code) in [
+        ("titel=jam", "answer.field_unknown"),
+        ("request=jam", "answer.field_unknown"),
+        ("routing_key=approve", "answer.field_unknown"),
+        ("title=7", "answer.field_type"),
+        ("title=a title that is too long", "answer.field_type"),
+    ] {
+        let error = refused(&program, &["modify", "--set", set]);
+        assert!(error.contains(code), "{set}: {error}");
+        program.run(&["resume", &server]);
+        assert!(
+            !program.folder().join(".convoke/todo.db").exists() || program.todo_titles().is_empty(),
+            "{set}"
+        );
+    }
+    let both = ["modify", "--set", "title=jam", "--set", "nope=1"];
+    assert!(refused(&program, &both).contains("answer.field_unknown"));
+    let noted = program.run(&["tasks", "answer", "last", "modify", "--set", "title=jam"]);
+    assert!(noted.status.success(), "{noted:?}");
+    program.run(&["resume", &server]);
+    assert_eq!(program.todo_titles(), ["jam"]);
+}
+
+#[test]
+fn changed_arguments_are_checked_against_the_schema_of_the_tool() {
+    let program = Program::new();
+    let app = approving(&program, "", "");
+    json(&program, &["run", &app, "note milk"]);
+    for (answer, code) in [
+        (["--set", "titel=jam"], "answer.argument_unknown"),
+        (["--set", "user_id=me"], "answer.argument_unknown"),
+        (["--set", "title=7"], "answer.argument_type"),
+        (
+            ["--message", r#"{"titel": "jam"}"#],
+            "answer.argument_unknown",
+        ),
+        (["--message", r#"{"title": 7}"#], "answer.argument_type"),
+        (["--message", "{}"], "answer.argument_type"),
+    ] {
+        let answer = [&["modify"][..], &answer].concat();
+        let error = refused(&program, &answer);
+        assert!(error.contains(code), "{answer:?}: {error}");
+    }
+    let noted = program.run(&["tasks", "answer", "last", "modify", "--set", "title=jam"]);
+    assert!(noted.status.success(), "{noted:?}");
+    program.run(&["resume", &app]);
+    assert_eq!(program.todo_titles(), ["jam"]);
+}
+
+#[test]
+fn a_fork_with_an_unknown_field_is_refused() {
+    let program = Program::new();
+    let app = app_with(&program, &asking_when(WHERE_SOMEBODY_IS_NAMED));
+    let asked = json(&program, &["run", &app, "note milk for Eve"]);
+    let task = asked["task"].as_str().unwrap();
+    let show = json(&program, &["tasks", "show", task]);
+    let at = show["task"]["seq"].to_string();
+    let forked = program.run(&["tasks", "fork", task, "--at", &at, "--set", "whoo=Ann"]);
+    assert!(!forked.status.success(), "{forked:?}");
+    assert!(text(&forked.stderr).contains("whoo"), "{forked:?}");
+}

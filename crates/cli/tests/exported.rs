@@ -10,6 +10,7 @@ mod program;
 use std::fs;
 use std::path::Path;
 
+use convoke_testkit::{Reply, ScriptedModel};
 use program::{Program, text};
 use serde_json::{Value, json};
 
@@ -172,4 +173,71 @@ fn a_failed_task_has_an_error_and_tells_its_user_so_instead_of_a_result() {
         json!(told),
         "nothing is lost on the way"
     );
+}
+
+/// The agent of a program's only task, as `tasks show` and an export tell it.
+fn assigned_agent(program: &Program) -> Value {
+    let show = program.run(&["--json", "tasks", "show", "last"]);
+    let show: Value = serde_json::from_slice(&show.stdout).unwrap();
+    let id = show["task"]["id"].as_str().unwrap();
+    let export = program.run(&["tasks", "export", "out", "--task", id]);
+    assert!(export.status.success(), "{export:?}");
+    let file = program
+        .folder()
+        .join("out/tasks")
+        .join(id)
+        .join("task.json");
+    let (_, task) = read(&file);
+    assert_eq!(task["assigned_agent"], show["task"]["assigned_agent"]);
+    task["assigned_agent"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_works_on_a_task_is_its_assigned_agent() {
+    // A skill: its agent.
+    let program = Program::new();
+    program.run(&["run", &program.app(), "remind me to buy milk"]);
+    assert_eq!(assigned_agent(&program), "todo");
+    // An agent with a model.
+    let model = ScriptedModel::start(Reply::text("Hello.")).await.unwrap();
+    let config = json!({ "endpoint": model.endpoint(), "model": "m" });
+    let program = Program::new();
+    let app = program.agent_app(&json!({ "llm_config": config }));
+    program.run(&["run", &app, "hello"]);
+    assert_eq!(assigned_agent(&program), "clerk");
+    // A workflow without an agent, while it waits, after it ended, and after it failed.
+    let program = Program::new();
+    let app = program.app_of(&FILES);
+    program.run(&["run", &app, "6 * 7"]);
+    assert_eq!(assigned_agent(&program), "main");
+    program.run(&["tasks", "answer", "last", "approve"]);
+    program.run(&["resume", &app]);
+    assert_eq!(assigned_agent(&program), "main");
+    let program = Program::new();
+    program.run(&["run", &program.app_of(&FILES), "nothing"]);
+    assert_eq!(assigned_agent(&program), "main");
+    // A workflow with an agent: the one that answered last.
+    let program = Program::new();
+    let app = program.agent_app(&json!({ "llm_config": config }));
+    let workflow = json!({
+        "name": "main", "entry_point": "write",
+        "nodes": { "write": { "type": "agent", "agent": "clerk" }, "agree": { "type": "human", "prompt": "Send it?" } },
+        "edges": [{ "from": "write", "to": "agree" }], "answer": "{{ write.text }}",
+    });
+    let folder = Path::new(&app).join("workflows");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("main.json"), workflow.to_string()).unwrap();
+    program.run(&["run", &app, "hello"]);
+    let waiting = program.run(&["--json", "tasks", "list", "--state", "input-required"]);
+    let waiting: Value = serde_json::from_slice(&waiting.stdout).unwrap();
+    let id = waiting["id"].as_str().unwrap();
+    let agent_of = || {
+        let show = program.run(&["--json", "tasks", "show", id]);
+        let show: Value = serde_json::from_slice(&show.stdout).unwrap();
+        show["task"]["assigned_agent"].clone()
+    };
+    assert_eq!(agent_of(), "clerk");
+    program.run(&["tasks", "answer", id, "approve"]);
+    program.run(&["resume", &app]);
+    assert_eq!(agent_of(), "clerk");
 }

@@ -21,6 +21,7 @@ fn asking_app(program: &Program) -> String {
     let agent = json!({ "name": "clerk", "role": "Asks.", "system_prompt": "Ask." });
     let workflow = json!({
         "name": "main", "entry_point": "ask",
+        "state": { "note": { "schema": { "type": "string" } } },
         "nodes": {
             "ask": { "type": "human", "prompt": "May I?" },
             "count": { "type": "tool", "tool": "builtin.calculate", "arguments": { "expression": "6 * 7" } },
@@ -596,5 +597,30 @@ fn the_example_clients_get_an_answer() {
         assert!(asked.status.success(), "{asked:?}");
         let expected = format!("I've added \"try {file}\" to your tasks.\n");
         assert_eq!(text(&asked.stdout), expected, "{asked:?}");
+    }
+}
+
+#[test]
+fn a_change_with_an_unknown_or_ill_typed_field_is_refused_and_the_task_still_waits() {
+    let program = Program::new();
+    let serving = Serving::start(&program, &[&asking_app(&program)]);
+    let address = serving.address();
+    let task = Request::new(address, "POST", "/api/v1/tasks")
+        .json(&json!({ "message": "Count." }))
+        .send()
+        .json();
+    assert_eq!(task["state"], "input-required", "{task}");
+    let task = path_of(&task);
+    for (field, value, code) in [
+        ("note_", json!("x"), "answer.field_unknown"),
+        ("note", json!(7), "answer.field_type"),
+    ] {
+        let value = json!({ "state_updates": { field: value } });
+        let answered = Request::new(address, "POST", &format!("{task}/answer"))
+            .json(&json!({ "action": "modify", "value": value }))
+            .send();
+        assert_eq!(answered.status, 400, "{field}");
+        assert_eq!(answered.json()["code"], code, "{field}");
+        assert_eq!(get(address, &task).json()["state"], "input-required");
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::engine::{Engine, read_snapshot};
-use crate::error::EngineError;
+use crate::error::{EngineError, UNUSABLE, UnusableAnswer};
 use crate::event::{Event, QuestionAnswer};
 use crate::program::Program;
 use crate::snapshot::{Question, QuestionKind, Snapshot};
@@ -119,13 +119,13 @@ impl<P: Program> Engine<P> {
         }
         if answer == QuestionAnswer::Expired {
             let message = "only time lets a question expire; approve, reject or modify";
-            return Err(EngineError::refused("answer.unusable", message));
+            return Err(EngineError::refused(UNUSABLE, message));
         }
         if let Some(by) = by {
             self.check_allowed(&snapshot, open, by, UserId(record.owner))?;
         }
         self.check_pause(&answer)?;
-        self.check_usable(&snapshot, open, &answer)?;
+        self.check_usable(&snapshot, open, &answer).await?;
         // A question about the same call that is asked again, as after a second crash, is a new one.
         let key = format!("answer:{}:{}", open.id, open.seq);
         let signal = NewSignal {
@@ -171,13 +171,13 @@ impl<P: Program> Engine<P> {
         if pause.is_zero() || pause > longest {
             let message =
                 format!("a question can be put off by up to {longest:?}, not by {pause:?}");
-            return Err(EngineError::refused("answer.unusable", message));
+            return Err(EngineError::refused(UNUSABLE, message));
         }
         Ok(())
     }
 
     /// Checks a changed value: the program must accept it as arguments or as the result of the call.
-    fn check_usable(
+    async fn check_usable(
         &self,
         snapshot: &Snapshot<P::State, P::Request>,
         open: &Question,
@@ -189,18 +189,20 @@ impl<P: Program> Engine<P> {
         let Some(call) = snapshot.open.iter().find(|call| call.id == open.id) else {
             return Ok(());
         };
-        let usable = match open.about {
-            QuestionKind::Approval => self.0.program.modified(&call.request, value.clone()).err(),
-            QuestionKind::OutcomeUnknown => self
-                .0
-                .program
-                .manual_reply(&call.request, value.clone())
-                .err(),
-        };
-        match usable {
-            None => Ok(()),
-            Some(reason) => Err(EngineError::refused("answer.unusable", reason)),
+        let program = &self.0.program;
+        match open.about {
+            QuestionKind::Approval => {
+                let modified = program.modified(&snapshot.program, &call.request, value.clone())?;
+                if let Some(check) = &self.0.change_check {
+                    check.check(&modified).await?;
+                }
+            }
+            QuestionKind::OutcomeUnknown => {
+                let reply = program.manual_reply(&call.request, value.clone());
+                reply.map_err(UnusableAnswer::from)?;
+            }
         }
+        Ok(())
     }
 
     /// The error for a question that is not open.

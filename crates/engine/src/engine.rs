@@ -20,7 +20,7 @@ use crate::listeners::Listeners;
 use crate::live::Live;
 use crate::live_hub::{LiveHub, LiveReader};
 use crate::local_queue::LocalQueue;
-use crate::program::{Facts, Program};
+use crate::program::{ChangeCheck, Facts, Program};
 use crate::snapshot::{Question, Snapshot};
 use crate::store_clock::StoreClock;
 
@@ -50,6 +50,29 @@ pub(crate) struct Parts<P: Program> {
     pub(crate) live_hub: Arc<LiveHub>,
     pub(crate) closing: Arc<Closing>,
     pub(crate) backlog: Arc<Backlog>,
+    /// Checks people's changes besides the program.
+    pub(crate) change_check: Option<Arc<dyn ChangeCheck<P>>>,
+}
+
+impl<P: Program> Clone for Parts<P> {
+    fn clone(&self) -> Self {
+        Self {
+            program: Arc::clone(&self.program),
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+            app: self.app.clone(),
+            definition: Arc::clone(&self.definition),
+            unrunnable: Arc::clone(&self.unrunnable),
+            task_time: self.task_time,
+            local_queue: Arc::clone(&self.local_queue),
+            listeners: Arc::clone(&self.listeners),
+            live_hub: Arc::clone(&self.live_hub),
+            closing: Arc::clone(&self.closing),
+            backlog: Arc::clone(&self.backlog),
+            change_check: self.change_check.clone(),
+        }
+    }
 }
 
 impl<P: Program> Clone for Engine<P> {
@@ -152,6 +175,7 @@ impl<P: Program> Engine<P> {
             live_hub: Arc::default(),
             closing: Arc::default(),
             backlog: Arc::default(),
+            change_check: None,
         }))
     }
 
@@ -164,21 +188,21 @@ impl<P: Program> Engine<P> {
         definition: Arc<Definition>,
         task_time: Duration,
     ) -> Self {
-        let parts = &self.0;
         Self(Arc::new(Parts {
             program,
-            store: Arc::clone(&parts.store),
-            clock: Arc::clone(&parts.clock),
-            ids: Arc::clone(&parts.ids),
-            app: parts.app.clone(),
             definition,
-            unrunnable: Arc::clone(&parts.unrunnable),
             task_time,
-            local_queue: Arc::clone(&parts.local_queue),
-            listeners: Arc::clone(&parts.listeners),
-            live_hub: Arc::clone(&parts.live_hub),
-            closing: Arc::clone(&parts.closing),
-            backlog: Arc::clone(&parts.backlog),
+            change_check: None,
+            ..Parts::clone(&self.0)
+        }))
+    }
+
+    /// The same engine, which lets this check what people change in their answers.
+    #[must_use]
+    pub fn with_change_check(&self, check: Arc<dyn ChangeCheck<P>>) -> Self {
+        Self(Arc::new(Parts {
+            change_check: Some(check),
+            ..Parts::clone(&self.0)
         }))
     }
 

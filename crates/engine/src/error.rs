@@ -50,6 +50,46 @@ pub enum EngineError {
     Store(#[from] StoreError),
 }
 
+/// Why a person's answer cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnusableAnswer {
+    /// Stable and greppable.
+    pub code: &'static str,
+    /// The reason, in one sentence.
+    pub message: String,
+}
+
+impl UnusableAnswer {
+    /// An answer that is refused with this code.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<String> for UnusableAnswer {
+    fn from(message: String) -> Self {
+        Self::new(UNUSABLE, message)
+    }
+}
+
+impl From<&str> for UnusableAnswer {
+    fn from(message: &str) -> Self {
+        Self::new(UNUSABLE, message)
+    }
+}
+
+impl From<UnusableAnswer> for EngineError {
+    fn from(unusable: UnusableAnswer) -> Self {
+        Self::refused(unusable.code, unusable.message)
+    }
+}
+
+/// The code of an answer that does not suit its question.
+pub(crate) const UNUSABLE: &str = "answer.unusable";
+
 impl EngineError {
     pub(crate) fn refused(code: &'static str, message: impl Into<String>) -> Self {
         Self::Refused {

@@ -431,7 +431,10 @@ impl<P: Program> Machine<P> {
                 return Transition::default();
             }
             (QuestionAnswer::Modify { value }, QuestionKind::Approval) => {
-                return match self.program.modified(request, value) {
+                return match self
+                    .program
+                    .modified(&self.snapshot.program, request, value)
+                {
                     Ok(request) => self.go_ahead(question_index, call_index, Some(request), at),
                     Err(_) => Transition::default(),
                 };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use convoke_model::{Answer, Approvers, Channel, Message, Stage};
 use convoke_store::TaskRecord;
 use convoke_telemetry::TraceContext;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 use uuid::{Builder, Uuid};
 
 use crate::call::Call;
+use crate::error::UnusableAnswer;
 use crate::event::Event;
 use crate::messages::Messages;
 
@@ -194,7 +196,12 @@ pub trait Program: Send + Sync + 'static {
     }
 
     /// The request with a person's changes, or why the changes are invalid.
-    fn modified(&self, request: &Self::Request, value: Value) -> Result<Self::Request, String>;
+    fn modified(
+        &self,
+        state: &Self::State,
+        request: &Self::Request,
+        value: Value,
+    ) -> Result<Self::Request, UnusableAnswer>;
 
     /// The request with the comment of the person who approved it.
     fn approved(&self, request: &Self::Request, _message: &str) -> Self::Request {
@@ -227,6 +234,12 @@ pub trait Program: Send + Sync + 'static {
         state: &mut Self::State,
         event: Event<Self::Reply>,
     ) -> Step<Self::Request>;
+}
+
+/// Checks what a person changed against what a pure program cannot know, such as what the receiver of a call accepts.
+pub trait ChangeCheck<P: Program>: Send + Sync + 'static {
+    /// Checks a request as [`Program::modified`] gives it. Changes nothing.
+    fn check<'a>(&'a self, request: &'a P::Request) -> BoxFuture<'a, Result<(), UnusableAnswer>>;
 }
 
 #[cfg(test)]

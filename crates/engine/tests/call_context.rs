@@ -11,7 +11,8 @@ use std::time::Duration;
 use convoke_engine::machine::Machine;
 use convoke_engine::{
     AddedMessage, Call, CallContext, Effect, Ending, Engine, Event, Executor, Facts, Failure,
-    NewCall, NewRequest, Options, Outcome, Program, Retention, Snapshot, Step, View, Worker,
+    NewCall, NewRequest, Options, Outcome, Program, Retention, Snapshot, Step, UnusableAnswer,
+    View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Clock, Message, TaskState};
 use convoke_store::{Definition, LoadedTask, MemoryStore, TaskRecord, Viewer};
@@ -31,7 +32,7 @@ impl Program for SequentialCalls {
     type Request = Value;
     type Reply = Value;
 
-    fn modified(&self, _: &Value, value: Value) -> Result<Value, String> {
+    fn modified(&self, _: &Self::State, _: &Value, value: Value) -> Result<Value, UnusableAnswer> {
         Ok(value)
     }
 

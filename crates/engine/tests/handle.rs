@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use convoke_engine::{
     Call, CallContext, Effect, Ending, Engine, Event, Executor, Facts, Failure, Messages, NewCall,
-    NewRequest, Options, Outcome, Program, QuestionAnswer, Step, View, Worker,
+    NewRequest, Options, Outcome, Program, QuestionAnswer, Step, UnusableAnswer, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, MessageFields, Part, TaskState};
 use convoke_store::{Definition, MemoryStore, Store, Submission, Viewer};
@@ -238,7 +238,7 @@ impl Program for OneCall {
     type Request = Value;
     type Reply = Value;
 
-    fn modified(&self, _: &Value, value: Value) -> Result<Value, String> {
+    fn modified(&self, (): &Self::State, _: &Value, value: Value) -> Result<Value, UnusableAnswer> {
         Ok(value)
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use convoke_engine::machine::Machine;
 use convoke_engine::{
     AddedMessage, Call, Ending, Event, Facts, NewCall, Outcome, Program, QuestionAnswer,
-    QuestionKind, Snapshot, Step, View,
+    QuestionKind, Snapshot, Step, UnusableAnswer, View,
 };
 use convoke_model::{Answer, AnswerFields, Channel, Message, Stage, TaskState};
 use jiff::Timestamp;
@@ -28,7 +28,7 @@ impl Program for Scripted {
     type Request = Value;
     type Reply = Value;
 
-    fn modified(&self, _: &Value, value: Value) -> Result<Value, String> {
+    fn modified(&self, (): &Self::State, _: &Value, value: Value) -> Result<Value, UnusableAnswer> {
         Ok(value)
     }
 

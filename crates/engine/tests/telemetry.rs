@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use convoke_engine::{
     Call, CallContext, Effect, Ending, Engine, Event, Executor, Failure, NewCall, Options, Outcome,
-    Program, Step, View, Worker,
+    Program, Step, UnusableAnswer, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Stage, TaskState};
 use convoke_store::{Definition, Filter, MemoryStore, Page, Store, TaskRecord, Viewer};
@@ -235,7 +235,7 @@ impl Program for Staged {
     type Request = Value;
     type Reply = Value;
 
-    fn modified(&self, _: &Value, value: Value) -> Result<Value, String> {
+    fn modified(&self, _: &Self::State, _: &Value, value: Value) -> Result<Value, UnusableAnswer> {
         Ok(value)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use convoke_app::App;
 use convoke_decide::Classifiers;
-use convoke_engine::{Event, NewCall, Program, Step, View};
+use convoke_engine::{Event, NewCall, Program, Step, UnusableAnswer, View};
 use convoke_model::{
     Agent, AgentResult, Answerer, Approval, Approvers, Decision, FailureCode, Name, NodeKind,
     TargetKind, ToolCall, ToolSettings, UserId, UserRole, Workflow,
@@ -21,6 +21,7 @@ use crate::calls::{
 };
 use crate::catalogue::{Catalogue, leading};
 use crate::error::FlowError;
+use crate::fallback;
 use crate::input::{ChildInput, ConversationExcerpt, TaskInput};
 use crate::memory::{Item, SkillRef};
 use crate::nodes::agent::sub_agents::Addressee;
@@ -383,8 +384,17 @@ impl Program for Assistant {
         of_node.or_else(of_tool).unwrap_or_else(of_app)
     }
 
-    fn modified(&self, request: &Request, value: Value) -> Result<Request, String> {
-        request.with_arguments(value)
+    fn modified(
+        &self,
+        state: &Progress,
+        request: &Request,
+        value: Value,
+    ) -> Result<Request, UnusableAnswer> {
+        let modified = request.with_arguments(value)?;
+        if let (Some(updates), Some(walk)) = (modified.state_updates(), &state.walk) {
+            graph::check_updates(self, walk, updates)?;
+        }
+        Ok(modified)
     }
 
     fn approved(&self, request: &Request, message: &str) -> Request {
@@ -478,6 +488,9 @@ impl Assistant {
                 let started_at = turn.view.at.checked_sub(took).unwrap_or(turn.view.at);
                 let info = CallInfo { call, started_at };
                 let returned = ReturnedCall { info, outcome };
+                if let Some(step) = fallback::next_attempt(turn, &returned) {
+                    return step;
+                }
                 match turn.state.node {
                     Node::Decide => decide::finish(turn, returned),
                     Node::Resolve => resolve::finish(turn, returned),

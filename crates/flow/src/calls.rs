@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use convoke_engine::{Failure, FailureKind, NewCall, Outcome, Step};
+use convoke_engine::{Failure, FailureKind, NewCall, Outcome, Step, UnusableAnswer};
 use convoke_model::Name;
 use convoke_tools::{Arguments, FailureCode, ToolReply};
 use jiff::Timestamp;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::fallback::FailedAttempt;
 use crate::input::ConversationExcerpt;
 use crate::interpret::RequestedAction;
 use crate::memory::{RequestTarget, Topic};
@@ -123,6 +124,9 @@ pub(crate) struct ToolCallRequest {
     /// Whether it only queries: a lost answer then needs no verification.
     #[serde(rename = "asks", default, skip_serializing_if = "is_default")]
     pub(crate) is_query: bool,
+    /// The failed attempts in whose place it is made, the first one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) attempts: Vec<FailedAttempt>,
 }
 
 /// The reply of the performer.
@@ -141,8 +145,24 @@ pub(crate) enum CallReply {
 
 impl Request {
     /// The request with the arguments that a person changed.
-    pub(crate) fn with_arguments(&self, value: Value) -> Result<Self, String> {
+    pub(crate) fn with_arguments(&self, value: Value) -> Result<Self, UnusableAnswer> {
         self.0.with_arguments(value).map(Self)
+    }
+
+    /// The fields of a workflow's state that a person set.
+    pub(crate) fn state_updates(&self) -> Option<&Map<String, Value>> {
+        match self.0.innermost() {
+            CallRequest::Person { answer } => answer.as_ref()?.get(STATE_UPDATES)?.as_object(),
+            _ => None,
+        }
+    }
+
+    /// The tool call of the request, if it is one.
+    pub(crate) fn tool_call(&self) -> Option<&ToolCallRequest> {
+        match self.0.innermost() {
+            CallRequest::Tool(tool_call) => Some(tool_call),
+            _ => None,
+        }
     }
 
     /// The request with the comment of the person who approved it.
@@ -152,7 +172,7 @@ impl Request {
 
     /// A reply that a person enters for a call whose outcome is unknown.
     pub(crate) fn manual_reply(&self, value: Value) -> Result<Reply, String> {
-        let CallRequest::Tool(tool_call) = self.0.innermost() else {
+        let Some(tool_call) = self.tool_call() else {
             return Err("only the result of a tool can be entered by hand".into());
         };
         let (server, tool) = tool_call
@@ -163,6 +183,12 @@ impl Request {
         Ok(Reply(CallReply::Tool(Box::new(reply))))
     }
 }
+
+/// The code of an answer with an argument that the call does not take.
+pub(crate) const ARGUMENT_UNKNOWN: &str = "answer.argument_unknown";
+
+/// The code of an answer with arguments that do not fit.
+pub(crate) const ARGUMENT_TYPE: &str = "answer.argument_type";
 
 /// The codes of calls that a person rejected or did not answer in time.
 const DECIDED_AGAINST: [FailureCode; 2] = [FailureCode::CallRejected, FailureCode::CallUnanswered];
@@ -241,19 +267,23 @@ impl CallRequest {
         }
     }
 
-    fn with_arguments(&self, value: Value) -> Result<Self, String> {
+    fn with_arguments(&self, value: Value) -> Result<Self, UnusableAnswer> {
         let Value::Object(fields) = value else {
             return Err("arguments are a JSON object".into());
         };
         Ok(match self {
             Self::Tool(tool_call) => Self::Tool(ToolCallRequest {
-                arguments: Arc::new(fields),
+                arguments: Arc::new(changed(&tool_call.arguments, fields)?),
                 ..tool_call.clone()
             }),
-            Self::Child(sub_task) => Self::Child(Box::new(SubTask {
-                arguments: Arc::new(fields),
-                ..(**sub_task).clone()
-            })),
+            Self::Child(sub_task) => {
+                let arguments = changed(&sub_task.arguments, fields)?;
+                check_sub_task(&arguments)?;
+                Self::Child(Box::new(SubTask {
+                    arguments: Arc::new(arguments),
+                    ..(**sub_task).clone()
+                }))
+            }
             Self::Workflow(start) => Self::Workflow(start.with_inputs(fields)?),
             Self::Person { .. } => Self::Person {
                 answer: Some(feedback(fields)?),
@@ -267,6 +297,46 @@ impl CallRequest {
             }
         })
     }
+}
+
+/// Key of a person's answer for the fields that they set, one by one.
+const STATE_UPDATES: &str = "state_updates";
+
+/// The arguments of a call as a person gives them: all of them, or single ones under `state_updates`, over those that the
+/// call has.
+fn changed(
+    given: &Map<String, Value>,
+    mut fields: Map<String, Value>,
+) -> Result<Map<String, Value>, UnusableAnswer> {
+    if given.contains_key(STATE_UPDATES) || !fields.contains_key(STATE_UPDATES) {
+        return Ok(fields);
+    }
+    let Some(Value::Object(updates)) = fields.remove(STATE_UPDATES) else {
+        return Err("`state_updates` is an object, by the names of arguments".into());
+    };
+    if updates.is_empty() {
+        return Err("to change something, set an argument; otherwise approve".into());
+    }
+    if let Some(other) = fields.keys().find(|key| *key != "message") {
+        return Err(format!("`{other}` does not go with `state_updates`").into());
+    }
+    let mut arguments = given.clone();
+    arguments.extend(updates);
+    Ok(arguments)
+}
+
+/// Checks the arguments of a sub-task: what is to be done, and nothing else.
+fn check_sub_task(arguments: &Map<String, Value>) -> Result<(), UnusableAnswer> {
+    if let Some(other) = arguments.keys().find(|key| *key != "task") {
+        let why = format!("a sub-task has no argument `{other}`; it has `task`, what to do");
+        return Err(UnusableAnswer::new(ARGUMENT_UNKNOWN, why));
+    }
+    let task = arguments.get("task").and_then(Value::as_str);
+    if task.is_none_or(|task| task.trim().is_empty()) {
+        let why = "`task` is a text that says what to do";
+        return Err(UnusableAnswer::new(ARGUMENT_TYPE, why));
+    }
+    Ok(())
 }
 
 impl WorkflowStart {
@@ -298,11 +368,11 @@ impl WorkflowStart {
 
 /// Checks a person's input at a human node: updates of the state, and a comment.
 fn feedback(fields: Map<String, Value>) -> Result<Value, String> {
-    let updates = fields.get("state_updates").and_then(Value::as_object);
+    let updates = fields.get(STATE_UPDATES).and_then(Value::as_object);
     if updates.is_none_or(Map::is_empty) {
         return Err("to change something, give `state_updates`; otherwise approve".into());
     }
-    let is_known = |key: &String| matches!(key.as_str(), "state_updates" | "message");
+    let is_known = |key: &String| matches!(key.as_str(), STATE_UPDATES | "message");
     if let Some(other) = fields.keys().find(|key| !is_known(key)) {
         return Err(format!(
             "a person gives `state_updates` and a `message`, and no `{other}`"

@@ -11,12 +11,16 @@
 //!   ports in [`ports`].
 
 mod approval_question;
+mod assigned_agent;
 mod assistant;
 mod calls;
 mod catalogue;
+mod change_check;
 mod effort;
+mod ended_call;
 mod error;
 mod events;
+mod fallback;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -50,8 +54,10 @@ pub use convoke_decide::Classifiers;
 /// The ports that the performer needs implemented.
 pub use convoke_tools as ports;
 
+pub use assigned_agent::assigned_agent;
 pub use assistant::{Assistant, Progress};
 pub use calls::{Reply, Request};
+pub use change_check::ToolChangeCheck;
 pub use error::FlowError;
 pub use events::{
     DecisionCandidate, EventProjection, FollowedTask, TaskEvent, TaskEventKind, TaskEventStream,

@@ -533,6 +533,7 @@ impl Performer {
             until_ms: tool_call.until_ms,
             delay_ms: 0,
             is_query: false,
+            attempts: Vec::new(),
         };
         let key = format!("{id}-verify");
         let reply = self

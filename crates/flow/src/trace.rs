@@ -256,6 +256,10 @@ impl Reader {
             Some(CallRequest::At(_)) => fields.action = Some("node".into()),
             Some(CallRequest::Tool(request)) => {
                 fields.action = Some("tool".into());
+                if !request.attempts.is_empty() {
+                    let attempts = json!(request.attempts);
+                    fields.input_data.insert("instead_of".into(), attempts);
+                }
                 fields.tool_calls.push(tool_call(
                     id,
                     &request.tool,
@@ -343,6 +347,12 @@ fn with_reply(mut fields: StepRecordFields, reply: CallReply) -> StepRecordField
         }
         CallReply::Tool(reply) if reply.is_error => return failed(fields, &summary(&reply.text)),
         CallReply::Tool(reply) => {
+            if let Some(mismatch) = &reply.schema_mismatch {
+                fields.status = StepStatus::Warning;
+                fields
+                    .output_data
+                    .insert("schema_mismatch".into(), mismatch.as_str().into());
+            }
             fields.message = summary(&match fields.action.as_deref() {
                 Some("tool") => reply.content.to_string(),
                 _ => reply.text,
@@ -407,7 +417,8 @@ fn tool_call(
             call.fail(reply.text.clone(), span.ended)
         }
         Outcome::Done(Reply(CallReply::Tool(reply))) => {
-            call.complete(reply.content.clone(), span.ended)
+            let ended = call.complete(reply.content.clone(), span.ended)?;
+            ended.with(|call| call.schema_mismatch.clone_from(&reply.schema_mismatch))
         }
         Outcome::Done(_) => call.complete(Value::Null, span.ended),
         Outcome::Failed(failure) if is_timeout(&failure.code) => {

@@ -270,6 +270,7 @@ fn asking() -> Value {
             { "from": "sign", "to": "pay", "condition": "sign.action == 'approve'" },
         ],
         "entry_point": "look",
+        "state": { "sum": "set" },
     })
 }
 
@@ -509,7 +510,7 @@ async fn a_node_is_not_tried_again_where_it_may_have_acted() {
         let setting = Setting {
             workflows: vec![workflow.clone()],
             // Made again under the same key, a call does nothing more.
-            server: json!({ "honours_idempotency_key": true }),
+            server: json!({ "honours_idempotency_key": true, "tools": {} }),
             worker: Options {
                 repeat_pause: Duration::from_millis(1),
                 ..Options::for_worker("w")

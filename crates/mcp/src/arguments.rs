@@ -1,11 +1,12 @@
-//! Checks arguments against the tool's schema before a call is sent.
+//! Checks what goes to a tool and what comes back against its schemas: arguments before a call is sent, the result after it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use convoke_schema::{CheckError, Limits, Schema, SchemaError};
-use convoke_tools::checking::{check, off_the_executor};
+use convoke_schema::{CheckError, Limits, Schema, SchemaError, Violation};
+use convoke_tools::checking::{check, compile, judge};
 use serde_json::{Map, Value};
+use tokio::sync::OnceCell;
 
 use crate::error::{McpError, Refusal};
 use crate::tool::ToolInfo;
@@ -13,12 +14,14 @@ use crate::tool::ToolInfo;
 /// A compiled schema, or why it cannot be compiled.
 type Compiled = Result<Arc<Schema>, SchemaError>;
 
-/// A tool with compiled schemas: one for all arguments, and one for each set of injected names.
+/// A tool with compiled schemas: one for all arguments, one for each set of injected names, and one for the result.
 #[derive(Debug)]
 pub(crate) struct CheckedTool {
     pub(crate) info: ToolInfo,
     limits: Limits,
     compiled: Mutex<BTreeMap<Vec<String>, Compiled>>,
+    /// `None` if the tool declares none.
+    output: OnceCell<Option<Compiled>>,
 }
 
 impl CheckedTool {
@@ -27,6 +30,7 @@ impl CheckedTool {
             info,
             limits,
             compiled: Mutex::default(),
+            output: OnceCell::new(),
         }
     }
 
@@ -56,6 +60,51 @@ impl CheckedTool {
             );
         }
         self.check(Vec::new(), arguments).await
+    }
+
+    /// How a result does not fit the tool's output schema. A schema that cannot be used, and a result that cannot be checked
+    /// within the limits, are told in the log.
+    pub(crate) async fn judge_result(&self, result: Value) -> (Value, Option<String>) {
+        let limits = self.limits;
+        let declared = self.info.output_schema.as_deref();
+        let compiled = self.output.get_or_init(|| async {
+            match declared {
+                Some(schema) => Some(compile(schema.clone(), limits).await),
+                None => None,
+            }
+        });
+        let schema = match compiled.await {
+            None => return (result, None),
+            Some(Ok(schema)) => Arc::clone(schema),
+            Some(Err(error)) => {
+                self.tell("its output schema cannot be used", &error.to_string());
+                return (result, None);
+            }
+        };
+        match judge(schema, result).await {
+            (result, Ok(())) => (result, None),
+            (result, Err(CheckError::Violations(violations))) => {
+                // The places, because the messages quote values.
+                let places: Vec<&str> = violations.iter().map(|one| one.path.as_str()).collect();
+                let places = format!("{places:?}");
+                self.tell("the result does not fit its output schema", &places);
+                let complaints: Vec<_> = violations.iter().map(Violation::to_string).collect();
+                (result, Some(complaints.join("; ")))
+            }
+            (result, Err(CheckError::TooComplex(limit))) => {
+                let why = limit.to_string();
+                self.tell(
+                    "the result cannot be checked against its output schema",
+                    &why,
+                );
+                (result, None)
+            }
+        }
+    }
+
+    fn tell(&self, what: &str, why: &str) {
+        let tool = self.info.full_name();
+        tracing::warn!(tool, why, "{what}");
     }
 
     async fn check(
@@ -95,7 +144,7 @@ impl CheckedTool {
                 .info
                 .visible_schema(injected_names.iter().map(String::as_str));
             let limits = self.limits;
-            let compiled = off_the_executor(move || compile(schema, limits)).await;
+            let compiled = compile(schema, limits).await;
             self.compiled_schemas()
                 .entry(injected_names)
                 .or_insert(compiled)
@@ -121,23 +170,6 @@ impl CheckedTool {
 
     fn compiled_schemas(&self) -> std::sync::MutexGuard<'_, BTreeMap<Vec<String>, Compiled>> {
         self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Compiles a schema of the draft it names. An unknown `$schema` is read as the newest draft, which MCP
-/// defines for schemas without one.
-fn compile(mut schema: Value, limits: Limits) -> Compiled {
-    let error = match Schema::compile_within(&schema, limits) {
-        Ok(compiled) => return Ok(Arc::new(compiled)),
-        Err(error) => error,
-    };
-    let named = schema
-        .as_object_mut()
-        .filter(|_| matches!(error, SchemaError::Invalid(_)))
-        .and_then(|object| object.shift_remove("$schema"));
-    match named {
-        Some(_) => Schema::compile_within(&schema, limits).map(Arc::new),
-        None => Err(error),
     }
 }
 
@@ -291,6 +323,37 @@ mod tests {
                 "{draft}"
             );
         }
+    }
+
+    /// What is complained of in a result of a tool with this output schema.
+    async fn complaint(output_schema: Value, result: Value) -> Option<String> {
+        let mut tool = tool(json!({"type": "object"}));
+        tool.info.output_schema = Some(Arc::new(output_schema));
+        let (kept, complaint) = tool.judge_result(result.clone()).await;
+        assert_eq!(kept, result, "the result stays as it is");
+        complaint
+    }
+
+    #[tokio::test]
+    async fn a_result_is_checked_against_the_output_schema() {
+        let schema = json!({
+            "type": "object",
+            "properties": {"n": {"type": "integer"}},
+            "required": ["n"],
+        });
+        assert_eq!(complaint(schema.clone(), json!({"n": 1})).await, None);
+        let wrong = complaint(schema.clone(), json!({"n": "1"})).await.unwrap();
+        assert!(wrong.starts_with("/n: "), "{wrong}");
+        let missing = complaint(schema, json!({})).await.unwrap();
+        assert!(missing.contains("\"n\""), "{missing}");
+    }
+
+    #[tokio::test]
+    async fn a_result_that_cannot_be_checked_is_not_complained_of() {
+        assert_eq!(complaint(json!({"type": 7}), json!({"n": 1})).await, None);
+        let many = json!({"list": vec![1; 500_000]});
+        let schema = json!({"properties": {"list": {"items": {"type": "integer"}}}});
+        assert_eq!(complaint(schema, many).await, None);
     }
 
     #[tokio::test]

@@ -40,6 +40,9 @@ pub struct ToolReply {
     pub text: String,
     /// Whether the tool reports an error.
     pub is_error: bool,
+    /// How the result does not fit the output schema that the tool declares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_mismatch: Option<String>,
 }
 
 impl ToolReply {
@@ -61,6 +64,7 @@ impl ToolReply {
             content,
             text,
             is_error: result.is_error.unwrap_or(false),
+            schema_mismatch: None,
         }
     }
 }

@@ -55,6 +55,7 @@ impl Tools for ToolServers {
                 content: reply.content,
                 text: reply.text,
                 is_error: reply.is_error,
+                schema_mismatch: reply.schema_mismatch,
                 changed_nothing: false,
             })
         }

@@ -9,6 +9,7 @@ use futures::future::join_all;
 use rmcp::model::CallToolResult;
 use tokio::time::Instant;
 
+use crate::arguments::CheckedTool;
 use crate::call::{ToolReply, ToolRequest};
 use crate::error::{McpError, Refusal, StartFailure};
 use crate::listing::Listing;
@@ -137,16 +138,28 @@ impl ToolServers {
             outcome = self.send(&session, &request, deadline, allowed).await;
         }
         let limits = MessageLimits::of(&self.0.shared.options);
-        outcome.map(|result| ToolReply::of(result, &limits))
+        let (tool, result) = outcome?;
+        let reply = ToolReply::of(result, &limits);
+        if reply.is_error {
+            // What a tool says of an error has no schema.
+            return Ok(reply);
+        }
+        let (content, schema_mismatch) = tool.judge_result(reply.content).await;
+        Ok(ToolReply {
+            content,
+            schema_mismatch,
+            ..reply
+        })
     }
 
+    /// Sends a call over a connection. The result comes with the tool as the server lists it.
     async fn send(
         &self,
         session: &Session,
         request: &ToolRequest,
         deadline: Instant,
         allowed: Duration,
-    ) -> Result<CallToolResult, McpError> {
+    ) -> Result<(Arc<CheckedTool>, CallToolResult), McpError> {
         let listing = session.listing(&self.0.shared.options);
         let listing = tokio::time::timeout_at(deadline, listing)
             .await
@@ -174,7 +187,8 @@ impl ToolServers {
             deadline,
             allowed,
         };
-        session.call(outgoing).await
+        let result = session.call(outgoing).await?;
+        Ok((Arc::clone(tool), result))
     }
 
     /// Closes every connection, ends every child process and waits for them. Running calls lose their

@@ -97,4 +97,6 @@ pub use trace::{
 };
 pub use user::UserId;
 pub use valid::{Invalid, Problem, Report, Rules, Valid};
-pub use workflow::{Destination, Edge, FAILED, PASSED, Reducer, Workflow, WorkflowFields};
+pub use workflow::{
+    Destination, Edge, FAILED, PASSED, Reducer, StateField, TypedField, Workflow, WorkflowFields,
+};

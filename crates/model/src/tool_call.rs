@@ -39,6 +39,9 @@ pub struct ToolCallFields {
     /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
+    /// How the result does not fit the output schema that the tool declares. The call took place all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_mismatch: Option<String>,
     /// Why there is no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -124,6 +127,7 @@ impl Valid<ToolCallFields> {
             arguments,
             status: ToolCallStatus::Pending,
             result: None,
+            schema_mismatch: None,
             error: None,
             started_at: None,
             completed_at: None,
@@ -240,6 +244,12 @@ impl Rules for ToolCallFields {
                 format_args!("a call that is {status} has no result"),
             );
         }
+        report.require(
+            self.schema_mismatch.is_none() || status == ToolCallStatus::Completed,
+            "schema_mismatch",
+            "tool_call.mismatch_unfounded",
+            format_args!("a call that is {status} has no result that could fit a schema or not"),
+        );
         if matches!(status, ToolCallStatus::Failed | ToolCallStatus::Timeout) {
             report.require(
                 self.error

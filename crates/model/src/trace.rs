@@ -149,6 +149,8 @@ fn redacted_call(call: ToolCall, redaction: &Redaction) -> Result<ToolCall, Inva
         call.arguments = redaction.map(&call.arguments);
         call.result = call.result.as_ref().map(|result| redaction.value(result));
         call.error = call.error.as_deref().map(|error| redaction.text(error));
+        let mismatch = call.schema_mismatch.as_deref();
+        call.schema_mismatch = mismatch.map(|mismatch| redaction.text(mismatch));
     })
 }
 

@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use convoke_schema::{Schema, SchemaError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::name::Name;
 use crate::node::{Node, NodeKind, OnError};
@@ -38,9 +40,9 @@ pub struct WorkflowFields {
     /// Fields of the state that whoever starts the workflow must give: a skill, or another workflow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Name>,
-    /// How fields of the state take in new values; other fields are replaced.
+    /// How fields of the state take in new values, and what a person may set them to; other fields are replaced.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub state: BTreeMap<String, Reducer>,
+    pub state: BTreeMap<String, StateField>,
     /// Template of the answer, over the state; the last node's result if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
@@ -52,6 +54,45 @@ pub struct WorkflowFields {
 
 fn default_max_iterations() -> u32 {
     50
+}
+
+/// A field of the state: how it takes in a new value, alone or with the type of the values that people give.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum StateField {
+    /// How it takes in a new value.
+    Reducer(Reducer),
+    /// The same, with a type.
+    Typed(TypedField),
+}
+
+/// A field of the state with a type.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedField {
+    /// How it takes in a new value.
+    #[serde(default)]
+    pub reducer: Reducer,
+    /// The JSON Schema that a person's value must fit.
+    pub schema: Value,
+}
+
+impl StateField {
+    /// How the field takes in a new value.
+    pub fn reducer(&self) -> Reducer {
+        match self {
+            Self::Reducer(reducer) => *reducer,
+            Self::Typed(typed) => typed.reducer,
+        }
+    }
+
+    /// The JSON Schema that a person's value must fit.
+    pub fn schema(&self) -> Option<&Value> {
+        match self {
+            Self::Reducer(_) => None,
+            Self::Typed(typed) => Some(&typed.schema),
+        }
+    }
 }
 
 /// How a state field takes in a new value.
@@ -250,6 +291,26 @@ impl WorkflowFields {
     }
 }
 
+impl WorkflowFields {
+    fn state_rules(&self, report: &mut Report) {
+        report.within("state", |report| {
+            for (name, field) in &self.state {
+                let compiled = field.schema().map(Schema::compile);
+                let Some(Err(error)) = compiled else {
+                    continue;
+                };
+                let message = match &error {
+                    SchemaError::Invalid(reason) => format!("this is not a JSON Schema: {reason}"),
+                    SchemaError::Unsupported(_) | SchemaError::TooComplex(_) => error.to_string(),
+                };
+                report.within(name, |report| {
+                    report.field("schema", "workflow.state_schema", message);
+                });
+            }
+        });
+    }
+}
+
 impl Rules for WorkflowFields {
     fn rules(&self, report: &mut Report) {
         report.require(
@@ -282,6 +343,7 @@ impl Rules for WorkflowFields {
             }
         });
         self.edge_rules(report);
+        self.state_rules(report);
         let mut checkpoints = BTreeSet::new();
         report.within("checkpoints", |report| {
             for (index, node) in self.checkpoints.iter().enumerate() {

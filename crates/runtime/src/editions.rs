@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use convoke_app::App;
 use convoke_engine::{Edition, EditionError, Editions, Engine, Options, Permits, Reloader, Worker};
+use convoke_flow::ports::Tools;
 use convoke_flow::toolbox::{Approvals, Toolbox};
-use convoke_flow::{Assistant, Classifiers, Performer, PerformerOptions};
+use convoke_flow::{Assistant, Classifiers, Performer, PerformerOptions, ToolChangeCheck};
+use convoke_mcp::ToolServers;
 use convoke_model::{AgentFields, Clock, Ids, Invalid, LlmConfig};
 use convoke_store::{Definition, Store};
 use futures::FutureExt;
@@ -56,7 +58,7 @@ impl AppEditions {
     ) -> Result<(Engine<Assistant>, AppWorker), RuntimeError> {
         let parts = &self.0.parts;
         let app = &self.app();
-        let edition = self.begin_edition(app)?;
+        let OpenEdition { edition, check } = self.begin_edition(app)?;
         let engine = engine_over(
             edition.program,
             app,
@@ -64,7 +66,8 @@ impl AppEditions {
             Arc::clone(&parts.store),
             Arc::clone(&parts.clock),
             Arc::clone(&parts.ids),
-        );
+        )
+        .with_change_check(check);
         engine.bound_backlog(app.config.limits.backlog as usize);
         let options = worker_options(app, parts.ids.next().to_string());
         let worker = Worker::sharing(permits, engine.clone(), edition.executor, options);
@@ -78,12 +81,10 @@ impl AppEditions {
         engine: &Engine<Assistant>,
         reloader: &AppReloader,
     ) -> Result<Engine<Assistant>, RuntimeError> {
-        let edition = self.begin_edition(app)?;
-        let engine = engine.of_edition(
-            edition.program,
-            Arc::new(definition(app)),
-            edition.task_time,
-        );
+        let OpenEdition { edition, check } = self.begin_edition(app)?;
+        let definition = Arc::new(definition(app));
+        let engine = engine.of_edition(edition.program, definition, edition.task_time);
+        let engine = engine.with_change_check(check);
         engine.bound_backlog(app.config.limits.backlog as usize);
         let options = worker_options(app, String::new());
         reloader.reload(engine.clone(), edition.executor, options);
@@ -98,16 +99,16 @@ impl AppEditions {
     }
 
     /// An edition that new tasks start with.
-    fn begin_edition(&self, app: &Arc<App>) -> Result<Edition<Assistant, Performer>, RuntimeError> {
-        let edition = self.edition(app)?;
+    fn begin_edition(&self, app: &Arc<App>) -> Result<OpenEdition, RuntimeError> {
+        let open = self.edition(app)?;
         if self.0.parts.train_at_start {
-            edition.program.train_in_background();
+            open.edition.program.train_in_background();
         }
-        Ok(edition)
+        Ok(open)
     }
 
     /// An app with what carries out its calls. Its tool servers are started once they are used.
-    fn edition(&self, app: &Arc<App>) -> Result<Edition<Assistant, Performer>, RuntimeError> {
+    fn edition(&self, app: &Arc<App>) -> Result<OpenEdition, RuntimeError> {
         let parts = &self.0.parts;
         parts.loader.make_data_folder(app);
         let observer = parts.on_failed_start.clone();
@@ -121,20 +122,23 @@ impl AppEditions {
             toolbox.add(tool.clone())?;
         }
         check_tools(app, &toolbox)?;
+        let toolbox: Arc<dyn Tools> = Arc::new(toolbox);
         let assistant = self.assistant(app)?;
+        let check = change_check(&assistant, app, Arc::clone(&toolbox));
         let performer = Performer::new(
             Arc::clone(&assistant),
-            Arc::new(toolbox),
+            toolbox,
             parts.models.clone(),
             Arc::clone(&parts.store),
             Arc::clone(&parts.clock),
             PerformerOptions::default(),
         );
-        Ok(Edition {
+        let edition = Edition {
             program: assistant,
             executor: Arc::new(performer),
             task_time: task_time(app),
-        })
+        };
+        Ok(OpenEdition { edition, check })
     }
 
     fn assistant(&self, app: &Arc<App>) -> Result<Arc<Assistant>, RuntimeError> {
@@ -159,6 +163,22 @@ impl AppEditions {
         let store = Arc::clone(&parts.store);
         let assistant = self.assistant(&app)?;
         Ok(engine_over(assistant, &app, stored, store, clock, ids))
+    }
+
+    /// The same engine for answers, which are checked against that edition's tools.
+    pub(crate) async fn answering_engine(
+        &self,
+        current: &Engine<Assistant>,
+        hash: &str,
+    ) -> Result<Engine<Assistant>, RuntimeError> {
+        if current.definition() == hash {
+            return Ok(current.clone());
+        }
+        let stored = stored_definition(&*self.0.parts.store, hash).await?;
+        let app = self.read(&stored)?;
+        let OpenEdition { edition, check } = self.edition(&app)?;
+        let engine = current.of_edition(edition.program, Arc::new(stored), edition.task_time);
+        Ok(engine.with_change_check(check))
     }
 
     /// Reads the app as it was when older tasks started. Keys that the program set, which are not stored, are taken
@@ -198,7 +218,8 @@ impl Editions<Assistant, Performer> for AppEditions {
         let editions = self.clone();
         async move {
             let app = editions.read(&definition)?;
-            editions.edition(&app).map_err(|error| match error {
+            let open = editions.edition(&app);
+            open.map(|open| open.edition).map_err(|error| match error {
                 // Another program may bring the tool.
                 RuntimeError::UnknownTool { .. } => EditionError::Unavailable(error.to_string()),
                 error => EditionError::Invalid(error.to_string()),
@@ -206,6 +227,21 @@ impl Editions<Assistant, Performer> for AppEditions {
         }
         .boxed()
     }
+}
+
+/// An edition that was opened, and what checks people's changes for it.
+struct OpenEdition {
+    edition: Edition<Assistant, Performer>,
+    check: Arc<ToolChangeCheck>,
+}
+
+fn change_check(
+    assistant: &Arc<Assistant>,
+    app: &App,
+    tools: Arc<dyn Tools>,
+) -> Arc<ToolChangeCheck> {
+    let limits = tool_limits(app).schema;
+    Arc::new(ToolChangeCheck::new(Arc::clone(assistant), tools, limits))
 }
 
 /// Gives an agent's models the keys of the same models of another.
@@ -236,6 +272,21 @@ fn untrusted(hash: &str) -> String {
 /// An engine that accepts tasks and signals for an app, without a worker.
 pub fn engine(app: &Arc<App>, store: Arc<dyn Store>) -> Result<Engine<Assistant>, RuntimeError> {
     engine_of_stored(app, definition(app), store)
+}
+
+/// The same for answers to tasks of an app that was read from this definition. Arguments that a person changes are checked
+/// against these tool servers.
+pub fn answering_engine(
+    app: &Arc<App>,
+    definition: Definition,
+    store: Arc<dyn Store>,
+    servers: ToolServers,
+) -> Result<Engine<Assistant>, RuntimeError> {
+    let assistant = Arc::new(Assistant::new(Arc::clone(app))?);
+    let toolbox = Toolbox::within(Arc::new(servers), clock(), tool_limits(app))?;
+    let check = change_check(&assistant, app, Arc::new(toolbox));
+    let engine = engine_over(assistant, app, definition, store, clock(), ids());
+    Ok(engine.with_change_check(check))
 }
 
 /// The same for an app that was read from this definition. Its tasks are trusted as far as the definition
@@ -390,7 +441,7 @@ mod tests {
     async fn editions_with_the_same_skills_share_what_was_trained_at_the_start() {
         let editions = editions(app("Bought.", "buy some milk"), true);
         let (_engine, _worker) = editions.assemble(Permits::new(1)).unwrap();
-        let program = |app: &Arc<App>| editions.edition(app).unwrap().program;
+        let program = |app: &Arc<App>| editions.edition(app).unwrap().edition.program;
         // What is said to it does not change what is understood.
         let reworded = program(&app("It is bought.", "buy some milk"));
         while !reworded.is_trained() {
@@ -404,6 +455,6 @@ mod tests {
         let app = app("Bought.", "buy some milk");
         let editions = editions(Arc::clone(&app), false);
         let (_engine, _worker) = editions.assemble(Permits::new(1)).unwrap();
-        assert!(!editions.edition(&app).unwrap().program.is_trained());
+        assert!(!editions.edition(&app).unwrap().edition.program.is_trained());
     }
 }

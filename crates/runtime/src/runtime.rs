@@ -232,6 +232,21 @@ impl Runtime {
         question: Option<Uuid>,
         answer: QuestionAnswer,
     ) -> Result<TaskOutcome, RuntimeError> {
+        let given = self.give_answer(answerer, task, question, answer).await?;
+        self.wait_beyond(given).await
+    }
+
+    /// Gives an answer like [`answer_as`](Self::answer_as), and returns once it is on disk. An answer that changes something
+    /// is checked first: fields of a workflow's state must be known and have their declared types (`answer.field_unknown`,
+    /// `answer.field_type`), and arguments must fit the schema of the tool (`answer.argument_unknown`,
+    /// `answer.argument_type`). A refused answer changes nothing.
+    pub async fn give_answer(
+        &self,
+        answerer: Answerer,
+        task: Uuid,
+        question: Option<Uuid>,
+        answer: QuestionAnswer,
+    ) -> Result<GivenAnswer, RuntimeError> {
         let viewer = match answerer.role {
             UserRole::User => self.viewer(answerer.user),
             UserRole::Operator | UserRole::Admin => Viewer::operator(self.engine().app()),
@@ -239,11 +254,25 @@ impl Runtime {
         let record = self.store().task(&viewer, task).await?;
         let record = record.ok_or(EngineError::UnknownTask(task))?;
         check_answer(&answer)?;
-        let engine = self.engine();
+        // A task goes on with the edition that it started with.
+        let engine = self
+            .editions()
+            .answering_engine(&self.engine(), &record.definition)
+            .await?;
         engine
             .answer_as(&viewer, answerer, task, question, answer)
             .await?;
-        Ok(engine.wait_beyond(&viewer, task, record.seq).await?)
+        Ok(GivenAnswer {
+            viewer,
+            task,
+            seq: record.seq,
+        })
+    }
+
+    /// Waits until the task of a given answer has ended or waits for a person again.
+    pub async fn wait_beyond(&self, given: GivenAnswer) -> Result<TaskOutcome, RuntimeError> {
+        let GivenAnswer { viewer, task, seq } = given;
+        Ok(self.engine().wait_beyond(&viewer, task, seq).await?)
     }
 
     /// A user of this app, who sees their own tasks and conversations in it and nothing else.
@@ -356,6 +385,16 @@ impl std::fmt::Debug for Runtime {
             .field("app", &self.app())
             .finish_non_exhaustive()
     }
+}
+
+/// An answer that was taken.
+#[derive(Debug, Clone)]
+#[must_use = "the task has not gone on yet"]
+pub struct GivenAnswer {
+    viewer: Viewer,
+    task: Uuid,
+    /// The step before the answer.
+    seq: u64,
 }
 
 /// The user of this machine, without a sign-in. The same on every run.

@@ -501,3 +501,56 @@ async fn a_skill_calls_a_function_that_needs_approval_once_somebody_agrees() {
     assert!(model.requests().is_empty());
     runtime.shutdown().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_change_that_does_not_fit_a_function_is_refused_and_changes_nothing() {
+    let model = model([call("pay", json!({ "sum": 7 })), Reply::text("Paid.")]).await;
+    let schema = json!({
+        "type": "object", "properties": { "sum": { "type": "integer", "maximum": 10 } }, "required": ["sum"],
+    });
+    let paid = Arc::new(AtomicUsize::new(0));
+    let paying = Arc::clone(&paid);
+    let pay = RustTool::with_schema(
+        "pay",
+        "Pays.",
+        schema,
+        move |_, given: Map<String, Value>| {
+            let sum = given["sum"].as_u64().unwrap();
+            paying.fetch_add(usize::try_from(sum).unwrap(), Ordering::SeqCst);
+            async move { Ok::<_, ToolError>(given) }
+        },
+    );
+    let builder = Runtime::builder().agent(agent(&model, &["rust.pay"]));
+    let runtime = builder.tool(pay.approval_required()).build().await.unwrap();
+    let asked = runtime
+        .ask(IncomingRequest::new(local_user(), "Pay."))
+        .await;
+    let task = asked.unwrap().facts.id;
+    for (value, code) in [
+        (json!({ "smu": 3 }), "answer.argument_unknown"),
+        (json!({ "sum": 3, "to": "me" }), "answer.argument_unknown"),
+        (json!({ "sum": "much" }), "answer.argument_type"),
+        (json!({ "sum": 11 }), "answer.argument_type"),
+        (json!({}), "answer.argument_type"),
+        (
+            json!({ "state_updates": { "smu": 3 } }),
+            "answer.argument_unknown",
+        ),
+        (json!("much"), "answer.unusable"),
+    ] {
+        let answer = QuestionAnswer::modify(value.clone());
+        let refused = runtime.answer(local_user(), task, None, answer).await;
+        assert_eq!(refused.unwrap_err().code(), code, "{value}");
+        let state = runtime.task(local_user(), task).await.unwrap().info.state;
+        assert_eq!(state, TaskState::InputRequired, "{value}");
+    }
+    assert_eq!(paid.load(Ordering::SeqCst), 0);
+    let answer = QuestionAnswer::modify(json!({ "state_updates": { "sum": 3 } }));
+    let ended = runtime
+        .answer(local_user(), task, None, answer)
+        .await
+        .unwrap();
+    assert_eq!(ended.status, TaskState::Completed);
+    assert_eq!(paid.load(Ordering::SeqCst), 3);
+    runtime.shutdown().await.unwrap();
+}

@@ -227,7 +227,13 @@ fn status_of_refusal(code: &str) -> StatusCode {
     match code {
         "answer.not_allowed" => StatusCode::FORBIDDEN,
         "question.not_found" | "question.none" => StatusCode::NOT_FOUND,
-        "answer.unusable" | "task.no_such_step" => StatusCode::BAD_REQUEST,
+        "answer.unusable"
+        | "answer.field_unknown"
+        | "answer.field_type"
+        | "answer.argument_unknown"
+        | "answer.argument_type"
+        | "task.no_such_step" => StatusCode::BAD_REQUEST,
+        "answer.unchecked" => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::CONFLICT,
     }
 }

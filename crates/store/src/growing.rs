@@ -50,6 +50,11 @@ impl<V: Serialize> GrowingList<V> {
         &self.items
     }
 
+    /// The items, without the list.
+    pub fn into_items(self) -> Vec<V> {
+        self.items
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()

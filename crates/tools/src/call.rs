@@ -83,6 +83,9 @@ pub struct ToolReply {
     pub text: String,
     /// Whether the tool says that it failed.
     pub is_error: bool,
+    /// How the result does not fit the output schema that the tool declares. The call took place all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_mismatch: Option<String>,
     /// Whether the call is known to have changed nothing, because the tool only reads. A port leaves it
     /// unset; whoever knows the tool sets it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -101,6 +104,7 @@ impl ToolReply {
             },
             content,
             is_error: false,
+            schema_mismatch: None,
             changed_nothing: false,
         }
     }

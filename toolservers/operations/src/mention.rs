@@ -1,27 +1,25 @@
-//! Finds the service that a request mentions.
+//! Finds the services that a request mentions.
 
 use crate::error::Refusal;
 
 /// Limit of the text, in characters.
 pub const MAX_TEXT_LENGTH: usize = 10_000;
 
-/// The service that the text mentions as a whole word, ignoring case. `None` if it mentions none or
-/// several; then the caller has to ask.
-pub(crate) fn mentioned<'a>(text: &str, names: &'a [String]) -> Result<Option<&'a str>, Refusal> {
+/// The services that the text mentions as whole words, ignoring case, in the order in which it names them first.
+pub(crate) fn mentioned<'a>(text: &str, names: &'a [String]) -> Result<Vec<&'a str>, Refusal> {
     if text.chars().count() > MAX_TEXT_LENGTH {
         return Err(Refusal::Text);
     }
     let text = text.to_lowercase();
-    let mut found = names.iter().filter(|name| {
-        let name = name.to_lowercase();
-        text.split(|character: char| !character.is_alphanumeric())
-            .any(|word| word == name)
-    });
-    let first = found.next();
-    Ok(match found.next() {
-        None => first.map(String::as_str),
-        Some(_) => None,
-    })
+    let words = text.split(|character: char| !character.is_alphanumeric());
+    let mut found: Vec<&str> = Vec::new();
+    for word in words {
+        let service = names.iter().find(|name| name.to_lowercase() == word);
+        if let Some(name) = service.filter(|name| !found.contains(&name.as_str())) {
+            found.push(name);
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -38,22 +36,22 @@ mod tests {
     fn a_service_is_found_as_a_whole_word_in_whichever_case() {
         let names = names();
         for (text, service) in [
-            ("Why is Checkout so slow?", Some("checkout")),
-            ("the checkout-service; CHECKOUT again", Some("checkout")),
-            ("search", Some("search")),
-            ("I did some research", None),
-            ("", None),
-            ("Everything is down!", None),
+            ("Why is Checkout so slow?", &["checkout"][..]),
+            ("the checkout-service; CHECKOUT again", &["checkout"]),
+            ("search", &["search"]),
+            ("I did some research", &[]),
+            ("", &[]),
+            ("Everything is down!", &[]),
         ] {
             assert_eq!(mentioned(text, &names).unwrap(), service, "{text}");
         }
     }
 
     #[test]
-    fn a_text_that_names_two_services_names_none() {
+    fn several_services_are_found_in_the_order_of_the_text() {
         let names = names();
-        let both = "Is it search or inventory?";
-        assert_eq!(mentioned(both, &names).unwrap(), None);
+        let both = "Is it search or inventory? Search, I think.";
+        assert_eq!(mentioned(both, &names).unwrap(), ["search", "inventory"]);
     }
 
     #[test]

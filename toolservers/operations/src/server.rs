@@ -29,9 +29,13 @@ impl OperationsServer {
     fn find_service(&self, call: &Call) -> Outcome<Refusal> {
         let Text { text } = call.arguments()?;
         let services = self.store.with(|store| store.services())?;
-        let service = mentioned(&text, &services)?;
+        let mentioned = mentioned(&text, &services)?;
+        let service = match mentioned.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        };
         Ok(Answer::done(
-            json!({"service": service, "services": services}),
+            json!({"service": service, "mentioned": mentioned, "services": services}),
         ))
     }
 

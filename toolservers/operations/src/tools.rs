@@ -39,7 +39,7 @@ fn acting_annotations() -> ToolAnnotations {
 fn find_service() -> Tool {
     tool(
         "find_service",
-        "Tells which service a text speaks of: null if it names none, or more than one.",
+        "Tells which services a text speaks of. `service` is null if it names none, or more than one.",
         &json!({
             "text": {
                 "type": "string",
@@ -50,6 +50,11 @@ fn find_service() -> Tool {
         &["text"],
         closed(&json!({
             "service": {"type": ["string", "null"]},
+            "mentioned": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Every service that the text names, in its order.",
+            },
             "services": {
                 "type": "array",
                 "items": {"type": "string"},

@@ -19,7 +19,8 @@ PROPERTIES = {
 }
 RESULT = {
     "type": "object",
-    "properties": {"answer": {"type": "string"}, "greeting": {"type": "string"}},
+    # What `greeting` gives under `arguments` is a list.
+    "properties": {"answer": {"type": "string"}, "greeting": {"type": "string"}, "arguments": {"type": "string"}},
 }
 
 

@@ -10,7 +10,7 @@ use convoke_engine::machine::Machine;
 use convoke_engine::{
     Call, CallContext, Edition, EditionError, Editions, Effect, Ending, Engine, Event, Executor,
     Facts, Failure, FailureKind, LiveUpdate, NewCall, NewChild, NewRequest, Options, Outcome,
-    Program, QuestionAnswer, Snapshot, Step, TaskOutcome, Verdict, View, Worker,
+    Program, QuestionAnswer, Snapshot, Step, TaskOutcome, UnusableAnswer, Verdict, View, Worker,
 };
 use convoke_model::{Answer, AnswerFields, Approvers, Channel, Message, TaskState, UserRole};
 use convoke_store::{Claim, ClaimedTask, Definition, MemoryStore, Store, Viewer};
@@ -62,7 +62,7 @@ impl Program for Words {
         }
     }
 
-    fn modified(&self, _: &Value, value: Value) -> Result<Value, String> {
+    fn modified(&self, _: &Self::State, _: &Value, value: Value) -> Result<Value, UnusableAnswer> {
         if value.is_object() {
             Ok(json!({ "arguments": value }))
         } else {

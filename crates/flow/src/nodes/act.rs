@@ -8,18 +8,17 @@ use convoke_app::TemplateContext;
 use convoke_engine::{Failure, NewCall, Step};
 use convoke_model::{
     Action, ActionTarget, ApprovalCondition, FailureCode, Name, ShownItems, SkillFields, Stage,
-    ToolCall, ToolCallFields, ToolCallStatus, UserId,
+    UserId,
 };
 use convoke_tools::{Arguments, ToolReply};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::agent::{UNNAMED_SERVER, approval};
-use super::{compose, graph};
+use super::{agent, compose, graph};
 use crate::approval_question::{approval_question, start_question};
 use crate::assistant::Node;
-use crate::calls::{
-    CallInfo, CallRequest, Request, ReturnedCall, ToolCallRequest, WorkflowStart, one_call,
-};
+use crate::calls::{CallRequest, Request, ReturnedCall, ToolCallRequest, WorkflowStart, one_call};
+use crate::ended_call::record_returned;
+use crate::fallback::{earlier_attempts, failure_after};
 use crate::memory::{Item, Memory, Topic};
 use crate::turn::Turn;
 
@@ -155,7 +154,7 @@ fn call_with(
     let approval = if counts_as_approved(turn, Some(tool)) {
         None
     } else {
-        question.or_else(|| approval(turn.assistant, tool, &arguments))
+        question.or_else(|| agent::approval(turn.assistant, tool, &arguments))
     };
     let tool_call = ToolCallRequest {
         tool: tool.to_owned(),
@@ -164,6 +163,7 @@ fn call_with(
         until_ms: None,
         delay_ms: 0,
         is_query: false,
+        attempts: Vec::new(),
     };
     let mut step = one_call(tool, CallRequest::Tool(tool_call));
     for call in &mut step.calls {
@@ -173,6 +173,35 @@ fn call_with(
         stage: Some(Stage::Extracting),
         ..step
     }
+}
+
+/// The question before a fallback tool is called, if it needs one: by itself, or because the skill asks on a condition, which was
+/// judged for another tool. The user's confirmation counts as the approval of whom the app lets approve.
+pub(crate) fn approval(turn: &Turn<'_>, tool: &str, arguments: &Arguments) -> Option<String> {
+    if counts_as_approved(turn, Some(tool)) {
+        return None;
+    }
+    let target = turn.state.target.as_ref();
+    let skill = target.and_then(|target| turn.assistant.catalogue.skill(target));
+    let action = skill.and_then(|skill| skill.action.as_ref());
+    let asks =
+        turn.state.node == Node::Act && action.is_some_and(|action| action.approval.is_some());
+    if asks {
+        return Some(approval_question(turn.assistant, tool, arguments));
+    }
+    agent::approval(turn.assistant, tool, arguments)
+}
+
+/// The reply of a tool that was called for a skill, added to the task's record of calls. An error is that of the last
+/// attempt, with those before it.
+pub(crate) fn take_reply(
+    turn: &mut Turn<'_>,
+    returned: ReturnedCall,
+) -> Result<ToolReply, Failure> {
+    let info = returned.info;
+    let outcome = returned.tool();
+    record_returned(turn, info, outcome.as_ref());
+    outcome.map_err(|failure| failure_after(failure, earlier_attempts(turn)))
 }
 
 pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Request> {
@@ -192,10 +221,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
             Err(failure) => compose::call_failure(turn, &failure),
         };
     }
-    let info = returned.info;
-    let outcome = returned.tool();
-    note_call(turn, info, outcome.as_ref());
-    let reply = match outcome {
+    let reply = match take_reply(turn, returned) {
         Ok(reply) => reply,
         Err(failure) => return compose::call_failure(turn, &failure),
     };
@@ -290,68 +316,4 @@ fn arguments(
         // A template that renders to null leaves the argument out.
         .filter(|argument| !matches!(argument, Ok((_, Value::Null))))
         .collect()
-}
-
-/// The error of a call whose tool failed without a word.
-const WORDLESS: &str = "the tool reported an error and did not say which";
-
-/// Adds an ended call to the task's record of them, with its result or why there is none.
-pub(crate) fn note_call(
-    turn: &mut Turn<'_>,
-    info: CallInfo,
-    outcome: Result<&ToolReply, &Failure>,
-) {
-    let Some(CallRequest::Tool(made)) = turn.view.returned.map(|call| call.request.0.innermost())
-    else {
-        return;
-    };
-    // A call that reached no server has only the name under which the app calls the tool.
-    let (named, bare) = made.tool.split_once('.').unwrap_or(("", &made.tool));
-    let (server, tool) = match outcome {
-        Ok(reply) => (reply.server.as_str(), reply.tool.as_str()),
-        Err(_) => (named, bare),
-    };
-    let mut servers = [server, named, UNNAMED_SERVER].into_iter();
-    let Some(server) = servers.find_map(|name| Name::new(name).ok()) else {
-        return;
-    };
-    let (status, result, error) = match outcome {
-        Ok(reply) if reply.is_error => {
-            let said = Some(reply.text.clone()).filter(|text| !text.trim().is_empty());
-            (
-                ToolCallStatus::Failed,
-                None,
-                said.or_else(|| Some(WORDLESS.to_owned())),
-            )
-        }
-        Ok(reply) if reply.content.is_null() => (ToolCallStatus::Completed, Some(json!({})), None),
-        Ok(reply) => (ToolCallStatus::Completed, Some(reply.content.clone()), None),
-        Err(failure) => {
-            let status = if failure.is_timeout() {
-                ToolCallStatus::Timeout
-            } else {
-                ToolCallStatus::Failed
-            };
-            (status, None, Some(failure.message.clone()))
-        }
-    };
-    let duration = turn.view.at.duration_since(info.started_at).as_millis();
-    let call = ToolCall::new(ToolCallFields {
-        id: info.call,
-        model_call_id: None,
-        server,
-        tool: tool.to_owned(),
-        domain: None,
-        arguments: (*made.arguments).clone(),
-        status,
-        result,
-        error,
-        started_at: Some(info.started_at),
-        completed_at: Some(turn.view.at),
-        duration_ms: u64::try_from(duration).ok(),
-    });
-    match call {
-        Ok(call) => turn.state.tool_calls.push(call),
-        Err(error) => tracing::warn!(%error, "an ended call could not be recorded"),
-    }
 }

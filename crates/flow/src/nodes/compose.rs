@@ -194,7 +194,7 @@ fn completed_tools(turn: &Turn<'_>) -> Vec<String> {
         // A workflow has its own list.
         .filter(|_| turn.state.walk.is_none())
         .filter(|call| call.status == ToolCallStatus::Completed)
-        .map(|call| format!("{}.{}", call.server, call.tool));
+        .map(|call| call.qualified_tool());
     let of_walk = turn.state.walk.iter().flat_map(|walk| walk.done.clone());
     let mut tools: Vec<String> = Vec::new();
     for tool in of_skill.chain(of_walk) {
@@ -488,9 +488,10 @@ fn answer(turn: &mut Turn<'_>, reply: ComposedReply) -> Option<(Answer, Message)
     if let Some(run) = state.run.take() {
         metadata.insert("agent".into(), json!(run.agent));
         spent.add_all(&run.spent);
-        state
-            .tool_calls
-            .extend(agent::calls_of(turn.view.messages.iter()));
+        // The attempts in whose place fallback tools were called.
+        let attempts = std::mem::take(&mut state.tool_calls).into_items();
+        let calls = agent::calls_of(turn.view.messages.iter(), attempts);
+        state.tool_calls.extend(calls);
     }
     if let Some(walk) = state.walk.take() {
         metadata.insert("workflow".into(), json!(walk.workflow));
@@ -501,7 +502,7 @@ fn answer(turn: &mut Turn<'_>, reply: ComposedReply) -> Option<(Answer, Message)
     }
     let answer = Answer::new(AnswerFields {
         sources: reply.sources,
-        tool_calls: std::mem::take(&mut state.tool_calls).items().to_vec(),
+        tool_calls: std::mem::take(&mut state.tool_calls).into_items(),
         suggestions: reply.suggestions,
         confidence: reply.confidence,
         warnings: reply.warnings,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use convoke_engine::{Failure, NewCall, Outcome, Step};
-use convoke_model::{DomainToolFields, Name, Stage, ToolCall, ToolCallFields, ToolCallStatus};
+use convoke_model::{DomainToolFields, Name, Stage, ToolCall, ToolCallStatus};
 use convoke_tools::{Arguments, FailureCode, ToolReply};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,8 @@ use super::aggregate::{self, Aggregation};
 use super::{agent, compose};
 use crate::assistant::{Assistant, Node};
 use crate::calls::{CallInfo, CallRequest, Request, ReturnedCall, ToolCallRequest, is_default};
+use crate::ended_call::{EndedCall, record};
+use crate::fallback::{Grant, earlier_attempts, failure_after};
 use crate::inquiry::{Inquiry, Question};
 use crate::memory::{Item, Memory};
 use crate::pointing::points_back;
@@ -25,7 +27,7 @@ use crate::unused::{AnsweredQuestion, unused_by_all};
 /// A query to one tool of a domain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DomainToolCall {
-    domain: Name,
+    pub(crate) domain: Name,
     /// Index of the tool among the domain's.
     #[serde(default, skip_serializing_if = "is_default")]
     tool: usize,
@@ -48,6 +50,9 @@ struct RunningQuery {
     started_at: Timestamp,
     /// Its deadline, in milliseconds from when the task was accepted.
     until_ms: u64,
+    /// The fallback tool that it is made to, if it is not the domain's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fallback: Option<String>,
 }
 
 /// The outcome of a query.
@@ -191,9 +196,7 @@ fn ask(turn: &mut Turn<'_>, place: usize, index: usize) -> Result<NewCall<Reques
     let one = &turn.state.domain_calls[place];
     let how = tool_of(turn.assistant, one).ok_or("the domain's tool is no longer in the app")?;
     let arguments = arguments(turn, one, &how)?;
-    let time = turn.assistant.tool_time(&how.tool).as_millis();
-    let time = u64::try_from(time).unwrap_or(u64::MAX);
-    let until_ms = turn.since_accepted_ms(turn.view.at).saturating_add(time);
+    let until_ms = query_ends(turn, &how.tool);
     let id = turn.view.call_id(index);
     let call = tool_call(turn, &how.tool, &arguments, place, until_ms, 0);
     turn.state.domain_calls[place].call = Some(RunningQuery {
@@ -201,8 +204,42 @@ fn ask(turn: &mut Turn<'_>, place: usize, index: usize) -> Result<NewCall<Reques
         arguments,
         started_at: turn.view.at,
         until_ms,
+        fallback: None,
     });
     Ok(call)
+}
+
+/// Deadline of a query to a tool that starts now, in milliseconds from when the task was accepted.
+fn query_ends(turn: &Turn<'_>, tool: &str) -> u64 {
+    let time = turn.assistant.tool_time(tool).as_millis();
+    let time = u64::try_from(time).unwrap_or(u64::MAX);
+    turn.since_accepted_ms(turn.view.at).saturating_add(time)
+}
+
+/// Grants a fallback tool in place of a query, or of a poll within the query's time.
+pub(crate) fn grant_fallback(
+    turn: &mut Turn<'_>,
+    made: &ToolCallRequest,
+    tool: &str,
+) -> Option<Grant> {
+    let place = made.index?;
+    let ends = query_ends(turn, tool);
+    let id = turn.view.call_id(0);
+    let own = tool_of(turn.assistant, turn.state.domain_calls.get(place)?)?.tool;
+    let query = turn.state.domain_calls.get_mut(place)?.call.as_mut()?;
+    let queried = query.fallback.as_ref().unwrap_or(&own);
+    if made.tool == *queried {
+        *query = RunningQuery {
+            id,
+            arguments: Arc::clone(&made.arguments),
+            started_at: turn.view.at,
+            until_ms: ends,
+            fallback: Some(tool.to_owned()),
+        };
+    }
+    Some(Grant {
+        until_ms: Some(query.until_ms),
+    })
 }
 
 fn tool_call(
@@ -223,6 +260,7 @@ fn tool_call(
             until_ms: Some(until_ms),
             delay_ms,
             is_query: true,
+            attempts: Vec::new(),
         })),
     }
 }
@@ -287,11 +325,12 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
         return compose::fail(turn, "the outcome belongs to no query");
     };
     let (place, made) = (*place, returned.info);
+    let attempts = earlier_attempts(turn);
     let outcome = match returned.outcome {
         Outcome::Done(_) => match returned.tool() {
             Ok(reply) => match take_reply(turn, place, &reply) {
                 ReplyStatus::Outcome(outcome) => {
-                    note(turn, place, &reply.server, Ok(&reply), made);
+                    note(turn, place, Ok(&reply), made);
                     outcome
                 }
                 ReplyStatus::NotYet(call) => {
@@ -302,15 +341,15 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
                 }
                 ReplyStatus::TooLate => {
                     let failure = timed_out();
-                    note(turn, place, &reply.server, Err(&failure), made);
+                    note(turn, place, Err(&failure), made);
                     DomainOutcome::Failed(failure.message)
                 }
             },
             Err(failure) => DomainOutcome::Failed(failure.message),
         },
         Outcome::Failed(failure) => {
-            note(turn, place, "", Err(&failure), made);
-            DomainOutcome::Failed(failure.cause())
+            note(turn, place, Err(&failure), made);
+            DomainOutcome::Failed(failure_after(failure, attempts).cause())
         }
     };
     if let Some(one) = turn.state.domain_calls.get_mut(place) {
@@ -333,7 +372,7 @@ pub(crate) fn at_deadline(turn: &mut Turn<'_>) -> Option<Step<Request>> {
                 call: call.id,
                 started_at: call.started_at,
             };
-            note(turn, place, "", Err(&failure), made);
+            note(turn, place, Err(&failure), made);
         }
     }
     let gathered = gather(turn);
@@ -433,63 +472,24 @@ fn texts(list: &Value) -> Vec<String> {
 }
 
 /// Adds an ended query to the task's tool calls: one record, however often it was polled.
-fn note(
-    turn: &mut Turn<'_>,
-    place: usize,
-    server: &str,
-    result_or_failure: Result<&ToolReply, &Failure>,
-    made: CallInfo,
-) {
+fn note(turn: &mut Turn<'_>, place: usize, outcome: Result<&ToolReply, &Failure>, made: CallInfo) {
     let Some(one) = turn.state.domain_calls.get(place) else {
         return;
     };
-    let written = tool_of(turn.assistant, one).map_or_else(String::new, |how| how.tool);
-    let (named, tool) = written.split_once('.').unwrap_or(("", &written));
-    let server = [server, named, agent::UNNAMED_SERVER]
-        .into_iter()
-        .find_map(|name| Name::new(name).ok());
-    let Some(server) = server else {
-        return;
-    };
-    let (status, result, error) = match result_or_failure {
-        Ok(reply) if reply.is_error => (ToolCallStatus::Failed, None, Some(reply.text.clone())),
-        Ok(reply) => (ToolCallStatus::Completed, Some(reply.content.clone()), None),
-        Err(failure) => {
-            let status = if failure.is_timeout() {
-                ToolCallStatus::Timeout
-            } else {
-                ToolCallStatus::Failed
-            };
-            (status, None, Some(failure.message.clone()))
-        }
-    };
-    let started_at = one
-        .call
-        .as_ref()
-        .map_or(made.started_at, |call| call.started_at);
-    let duration = turn.view.at.duration_since(started_at).as_millis();
-    let call = ToolCall::new(ToolCallFields {
-        id: one.call.as_ref().map_or(made.call, |call| call.id),
-        model_call_id: None,
-        server,
-        tool: tool.to_owned(),
+    let fallback = one.call.as_ref().and_then(|call| call.fallback.clone());
+    let own = || tool_of(turn.assistant, one).map_or_else(String::new, |how| how.tool);
+    let tool = fallback.unwrap_or_else(own);
+    let call = one.call.as_ref();
+    let ended = EndedCall {
+        id: call.map_or(made.call, |call| call.id),
+        tool: &tool,
         domain: Some(one.domain.clone()),
-        arguments: one
-            .call
-            .as_ref()
+        arguments: call
             .map(|call| (*call.arguments).clone())
             .unwrap_or_default(),
-        status,
-        result,
-        error,
-        started_at: Some(started_at),
-        completed_at: Some(turn.view.at),
-        duration_ms: u64::try_from(duration).ok(),
-    });
-    match call {
-        Ok(call) => turn.state.tool_calls.push(call),
-        Err(error) => tracing::warn!(%error, "an ended call could not be recorded"),
-    }
+        started_at: call.map_or(made.started_at, |call| call.started_at),
+    };
+    record(turn, ended, outcome);
 }
 
 /// Collects the outcomes of all queries by domain, in the order in which the domains were chosen.
@@ -554,9 +554,9 @@ fn gather(turn: &mut Turn<'_>) -> Aggregation {
             .iter()
             .position(|domain| call.domain.as_ref() == Some(domain))
     };
-    let mut calls_made = std::mem::take(&mut turn.state.tool_calls).items().to_vec();
+    let mut calls_made = std::mem::take(&mut turn.state.tool_calls).into_items();
     calls_made.sort_by_key(place);
-    turn.state.tool_calls = calls_made.into_iter().collect();
+    turn.state.tool_calls.extend(calls_made);
     let completed = turn.state.tool_calls.items().iter();
     gathered.sources = completed
         .filter(|call| call.status == ToolCallStatus::Completed && call.domain.is_some())

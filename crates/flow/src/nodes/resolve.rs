@@ -22,10 +22,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
     let Some((target, slot, reference)) = looked_up(turn) else {
         return compose::fail(turn, "the slot that is being resolved is missing");
     };
-    let info = returned.info;
-    let outcome = returned.tool();
-    act::note_call(turn, info, outcome.as_ref());
-    let reply = match outcome {
+    let reply = match act::take_reply(turn, returned) {
         Ok(reply) => reply,
         Err(failure) => return compose::call_failure(turn, &failure),
     };

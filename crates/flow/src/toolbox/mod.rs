@@ -202,6 +202,7 @@ async fn run(
             content: serde_json::json!({ "code": error.code, "message": error.message }),
             text: error.message,
             is_error: true,
+            schema_mismatch: None,
             changed_nothing: false,
         }),
         Ok(Ok(HandlerOutcome::TooLarge(excess))) => {

@@ -21,6 +21,7 @@ pub(crate) struct FakeToolServer {
     described: Mutex<Vec<String>>,
     /// Tools that say that they cannot, and what they say.
     declines: Mutex<HashMap<String, String>>,
+    misfits: Mutex<HashMap<String, String>>,
 }
 
 impl FakeToolServer {
@@ -40,6 +41,12 @@ impl FakeToolServer {
     pub(crate) fn decline(&self, name: &str, words: &str) {
         let mut declines = self.declines.lock().unwrap();
         declines.insert(name.into(), words.into());
+    }
+
+    /// Makes the results of a tool misfit its schema, in these words.
+    pub(crate) fn misfit(&self, name: &str, words: &str) {
+        let mut misfits = self.misfits.lock().unwrap();
+        misfits.insert(name.into(), words.into());
     }
 
     /// The calls so far: tool and arguments.
@@ -86,6 +93,7 @@ impl Tools for FakeToolServer {
             .push((request.tool.clone(), arguments.clone()));
         let key = request.idempotency_key.clone();
         self.keys.lock().unwrap().push(key);
+        let misfit = self.misfits.lock().unwrap().get(&request.tool).cloned();
         let declined = self.declines.lock().unwrap().get(&request.tool).cloned();
         if let Some(words) = declined {
             let reply = ToolReply {
@@ -94,6 +102,7 @@ impl Tools for FakeToolServer {
                 content: json!({ "code": "desk.declined", "message": words }),
                 text: words,
                 is_error: true,
+                schema_mismatch: None,
                 changed_nothing: false,
             };
             return std::future::ready(Ok(reply)).boxed();
@@ -115,6 +124,7 @@ impl Tools for FakeToolServer {
                 },
                 content,
                 is_error: false,
+                schema_mismatch: misfit,
                 changed_nothing: false,
             })
         }

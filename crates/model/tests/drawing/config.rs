@@ -461,7 +461,7 @@ pub(crate) fn workflow(draw: &mut Draw) -> Workflow {
         checkpoints: names.iter().filter(|_| draw.flag()).cloned().collect(),
         inputs: draw.names(),
         state: draw
-            .list(|draw| (draw.text(), reducer(draw)))
+            .list(|draw| (draw.text(), state_field(draw)))
             .into_iter()
             .collect(),
         answer: draw.maybe(Draw::text),
@@ -482,6 +482,17 @@ fn reducer(draw: &mut Draw) -> convoke_model::Reducer {
     use convoke_model::Reducer::{Append, Max, Merge, Set, Sum};
     let all = [Set, Append, Merge, Sum, Max];
     all[usize::from(draw.byte()) % all.len()]
+}
+
+fn state_field(draw: &mut Draw) -> convoke_model::StateField {
+    use convoke_model::{StateField, TypedField};
+    if draw.flag() {
+        return StateField::Reducer(reducer(draw));
+    }
+    StateField::Typed(TypedField {
+        reducer: reducer(draw),
+        schema: json!({ "type": "string" }),
+    })
 }
 
 pub(crate) fn retention_policy(draw: &mut Draw) -> RetentionPolicy {

@@ -293,6 +293,10 @@ fn a_workflow_keeps_its_rules() {
                 "workflow.max_iterations_zero",
             ),
             (
+                json!({ "state": { "amount": { "schema": { "type": 7 } } } }),
+                "workflow.state_schema",
+            ),
+            (
                 json!({ "entry_point": "begin" }),
                 "workflow.entry_point_unknown",
             ),

@@ -125,6 +125,10 @@ fn a_tool_call_keeps_its_rules() {
             (json!({ "result": 1 }), "tool_call.result_early"),
             (json!({ "error": "no" }), "tool_call.error_unfounded"),
             (
+                json!({ "schema_mismatch": "/n: no number" }),
+                "tool_call.mismatch_unfounded",
+            ),
+            (
                 json!({ "result": 1, "error": "no" }),
                 "tool_call.result_and_error",
             ),

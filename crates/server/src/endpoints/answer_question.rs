@@ -40,8 +40,10 @@ async fn answer(call: Call) -> Result<Reply, Problem> {
         role: call.role(),
     };
     let limit = Duration::from_secs(call.service.limits().wait_seconds.into());
-    let answering = runtime.answer_as(answerer, task, question, answer);
-    let status = match tokio::time::timeout(limit, answering).await {
+    let given = runtime
+        .give_answer(answerer, task, question, answer)
+        .await?;
+    let status = match tokio::time::timeout(limit, runtime.wait_beyond(given)).await {
         Ok(outcome) => outcome.map(|_| StatusCode::OK)?,
         Err(_) => StatusCode::ACCEPTED,
     };

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::deeds::Deeds;
 use super::targets;
 use super::verdict::Verdict;
+use crate::commands::speaker::Speaker;
 
 /// How cases are judged.
 pub(super) struct Judge {
@@ -115,8 +116,14 @@ async fn say(
     conversation: Uuid,
     text: &str,
 ) -> anyhow::Result<TaskOutcome> {
+    // A plain yes or no answers the open question of the conversation, as it does in a chat.
+    if let Some(reply) = runtime.reply_to_question(user, conversation, text).await? {
+        let speaker = Speaker { user, conversation };
+        return Ok(speaker.replies(reply, runtime).await?);
+    }
     let incoming = IncomingRequest::new(user, text).conversation(conversation);
-    Ok(runtime.ask(incoming).await?)
+    let task = runtime.submit(incoming).await?;
+    Ok(runtime.wait_for_person(user, task).await?)
 }
 
 fn compare(verdict: &mut Verdict, app: &App, expect: &Expectation, answer: &Answer, deeds: &Deeds) {

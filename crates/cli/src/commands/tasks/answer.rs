@@ -41,10 +41,12 @@ pub(super) async fn answer(
         UserRole::User => Viewer::user(user.uuid(), &record.app),
         UserRole::Operator | UserRole::Admin => Viewer::operator(&record.app),
     };
-    let engine = start::engine_of(store, &record, None, &args.store, json).await?;
-    engine
+    let (engine, servers) = start::answering_engine_of(store, &record, &args.store).await?;
+    let answered = engine
         .answer_as(&viewer, Answerer { user, role }, task, question, answer)
-        .await?;
+        .await;
+    servers.shutdown().await;
+    answered?;
     noted(task, "goes on", json);
     Ok(Exit::Done)
 }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use convoke_flow::assigned_agent;
 use convoke_model::{
-    Answer, BlobHash, Channel, Decision, Invalid, Message, Name, Stage, Task, TaskFields,
-    TaskState, TaskStatus, UserId,
+    Answer, BlobHash, Channel, Decision, Invalid, Message, Stage, Task, TaskFields, TaskState,
+    TaskStatus, UserId,
 };
 use convoke_store::{
     Archive, ArchivedConversation, ArchivedSignal, Blob, BlobInfo, Entry, StoredMessage, TaskRecord,
@@ -14,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::archive_checkpoint::agent_at;
 use crate::exit::UsageError;
 use crate::output;
 
@@ -317,7 +317,10 @@ fn task_of(archive: &Archive) -> Result<Task, Invalid> {
         owner: Some(UserId(record.owner)),
         description: record.description.clone(),
         status: status_of(archive, &state),
-        assigned_agent: assigned_agent(archive, &state),
+        assigned_agent: assigned_agent(
+            &state,
+            archive.messages.iter().map(|stored| &stored.message),
+        ),
         parent_task_id: record.parent,
         history: archive
             .messages
@@ -357,13 +360,6 @@ fn status_of(archive: &Archive, state: &Value) -> TaskStatus {
         message: text.and_then(|text| Message::assistant(text, at).ok()),
         timestamp: since,
     }
-}
-
-/// The agent that worked on the task last, as far as its journal tells.
-fn assigned_agent(archive: &Archive, state: &Value) -> Option<Name> {
-    let speakers = archive.messages.iter().rev();
-    let mut speakers = speakers.filter_map(|said| said.message.agent.clone());
-    agent_at(state).or_else(|| speakers.next())
 }
 
 /// A store keeps every conversation that a task belongs to. Should one be missing all the same, the task

@@ -1,6 +1,7 @@
 //! A point of a task in an export: a file for every entry of its journal.
 
 use convoke_engine::{Question, QuestionAnswer, QuestionKind};
+use convoke_flow::assigned_agent;
 use convoke_model::{
     Answerer, Checkpoint, CheckpointFields, FeedbackAction, HumanFeedback, HumanFeedbackFields,
     Invalid, Message, Name, State, TaskState,
@@ -234,19 +235,6 @@ pub(super) fn is_file_name(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(SUFFIX)
 }
 
-/// The agent at work in a state, where it tells.
-pub(super) fn agent_at(state: &Value) -> Option<Name> {
-    let program = &state["program"];
-    let told = [
-        &program["walk"]["state"]["current_agent"],
-        &program["run"]["agent"],
-        &program["target"]["agent"],
-    ];
-    told.into_iter()
-        .filter_map(Value::as_str)
-        .find_map(|name| Name::new(name).ok())
-}
-
 /// What a task shared between its steps after an entry, with all messages until then.
 fn state_at(archive: &Archive, entry: &Entry, told: &Value) -> State {
     let until = archive.messages.iter();
@@ -254,6 +242,14 @@ fn state_at(archive: &Archive, entry: &Entry, told: &Value) -> State {
     let started_at = archive.record.started_at;
     State {
         messages: until.map(|stored| stored.message.clone()).collect(),
+        current_agent: assigned_agent(
+            told,
+            archive
+                .messages
+                .iter()
+                .filter(|stored| stored.seq <= entry.seq)
+                .map(|stored| &stored.message),
+        ),
         pending_operations: pending_at(told),
         started_at: started_at.filter(|at| *at <= entry.at),
         ..shared_at(told)
@@ -274,7 +270,6 @@ fn shared_at(told: &Value) -> State {
     let rest = shared.into_iter().flatten();
     let rest = rest.filter(|(field, _)| !SEPARATE_FIELDS.contains(&field.as_str()));
     State {
-        current_agent: agent_at(told),
         next_action: field("next_action").filter(|text| !text.is_empty()),
         routing_key: field("routing_key").filter(|text| !text.is_empty()),
         metadata: rest
@@ -360,7 +355,6 @@ mod tests {
         let state = shared_at(&json!({ "program": { "walk": { "state": shared } } }));
         assert_eq!(state.routing_key.as_deref(), Some("approve"));
         assert_eq!(state.next_action.as_deref(), Some("pay, sign"));
-        assert_eq!(state.current_agent, Some(Name::new("clerk").unwrap()));
         assert_eq!(Value::Object(state.metadata), json!({ "sum": 7 }));
     }
 }

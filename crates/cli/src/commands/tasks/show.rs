@@ -1,6 +1,7 @@
 //! `convoke tasks show`.
 
 use convoke_engine::Question;
+use convoke_flow::assigned_agent;
 use convoke_model::Part;
 use convoke_store::{Store, Viewer};
 use convoke_telemetry::TraceContext;
@@ -56,8 +57,12 @@ pub(super) async fn show(store: &dyn Store, task: Uuid, json: bool) -> anyhow::R
         .last()
         .map(|entry| entry.state.value())
         .unwrap_or_default();
+    let messages = loaded.messages.iter().map(|stored| &stored.message);
+    let agent = assigned_agent(&state, messages);
     if json {
-        output::json_line(&json!({ "task": record, "state": state, "messages": loaded.messages }));
+        let mut task = json!(record);
+        task["assigned_agent"] = json!(agent);
+        output::json_line(&json!({ "task": task, "state": state, "messages": loaded.messages }));
         return Ok(());
     }
     let mut lines = vec![
@@ -74,6 +79,9 @@ pub(super) async fn show(store: &dyn Store, task: Uuid, json: bool) -> anyhow::R
         ("state", record.status.to_string()),
         ("created", record.created_at.to_string()),
     ];
+    if let Some(agent) = agent {
+        lines.push(("agent", agent.to_string()));
+    }
     if let Some(conversation) = record.conversation {
         lines.insert(3, ("conversation", conversation.to_string()));
     }

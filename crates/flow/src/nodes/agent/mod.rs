@@ -26,7 +26,7 @@ use crate::turn::Turn;
 pub(crate) use attachments::Attachments;
 pub(crate) use budget::{Allowance, BudgetUse};
 use sub_agents::PatternOverride;
-pub(crate) use tools::{RequestedCall, UNNAMED_SERVER, approval, calls_of};
+pub(crate) use tools::{RequestedCall, UNNAMED_SERVER, approval, calls_of, grant_fallback};
 pub(crate) use transcript::{ModelSetup, OfferedTool, Thought, ThoughtContext, think as perform};
 
 /// The model client's error code for a timeout.

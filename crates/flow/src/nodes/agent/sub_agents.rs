@@ -287,6 +287,7 @@ pub(crate) async fn perform(
             }
         },
         is_error: failed,
+        schema_mismatch: None,
         changed_nothing,
     })
 }

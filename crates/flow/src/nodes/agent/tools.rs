@@ -1,12 +1,11 @@
 //! Executes the tool calls of a thought: resolves each against the agent's tools, makes them in parallel, and records
 //! the results in order.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
-use convoke_engine::{FailureKind, Messages, NewCall, Outcome, Step};
-use convoke_model::{
-    AgentFields, FailureCode, Message, MessageFields, Name, Role, ToolCall, ToolCallStatus,
-};
+use convoke_engine::{FailureKind, Messages, NewCall, Outcome, Step, View};
+use convoke_model::{AgentFields, Message, MessageFields, Name, Role, ToolCall, ToolCallStatus};
 use convoke_tools::Arguments;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -18,9 +17,9 @@ use super::{Phase, internal_message, sub_agents, think};
 use crate::approval_question::approval_question;
 use crate::assistant::Assistant;
 use crate::calls::{
-    CallReply, CallRequest, Reply, Request, ReturnedCall, ToolCallRequest, is_default,
-    may_be_replaced,
+    CallInfo, CallReply, CallRequest, Reply, Request, ReturnedCall, ToolCallRequest, is_default,
 };
+use crate::fallback::{Grant, earlier_attempts, told};
 use crate::nodes::compose;
 use crate::turn::Turn;
 
@@ -40,15 +39,30 @@ pub(crate) struct RequestedCall {
     /// Whether a person changed the arguments.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) modified: bool,
-    /// Number of fallback tools tried.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) fallbacks: usize,
+    /// The call of a fallback tool that gave the result, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fallback: Option<FallbackCall>,
+    /// How the result does not fit the tool's output schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) schema_mismatch: Option<String>,
     /// The result as text for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
     /// Whether it succeeded. Absent in tasks of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<ToolCallStatus>,
+}
+
+/// The call of a fallback tool, in place of the one that the model requested.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FallbackCall {
+    call: Uuid,
+    tool: String,
+    started_at: Timestamp,
+    /// What the model is told of it, after the result.
+    note: String,
+    /// The calls in whose place it was made.
+    attempts: Vec<Uuid>,
 }
 
 /// Starts the calls of a thought. A call that cannot be made gets an error result, so that the model sees why.
@@ -111,7 +125,8 @@ pub(crate) fn call(turn: &mut Turn<'_>, agent: &AgentFields, thought: Thought) -
             id: answered_by,
             tool,
             modified: false,
-            fallbacks: 0,
+            fallback: None,
+            schema_mismatch: None,
             status: result.is_some().then_some(ToolCallStatus::Failed),
             result: result.map(|complaint| failure_text(&complaint)),
         });
@@ -144,56 +159,44 @@ pub(crate) fn take_result(
     arguments: &Arguments,
     is_child: bool,
 ) -> Step<Request> {
-    let Some(agent) = super::agent_of(turn) else {
-        return compose::fail(turn, "the agent is no longer in the app");
-    };
-    let outcome = returned.outcome;
-    let since = turn.since_accepted_ms(returned.info.started_at);
-    let requested_arguments =
-        index.and_then(|index| requested_arguments(turn.view.messages, index));
-    let may_call = turn.state.run.as_deref().map_or(0, |run| {
-        run.spent.tool_calls + run.spent.tool_calls_left(&run.may_spend(agent))
-    });
+    let (outcome, info) = (returned.outcome, returned.info);
+    note_person(turn, info, index, arguments);
+    let attempts = earlier_attempts(turn);
     let known = turn.state.run.as_mut().zip(index).and_then(|(run, index)| {
         let requested_call = run.tool_calls.get_mut(index)?;
-        Some((index, &mut run.spent, &mut run.until_ms, requested_call))
+        Some((&mut run.spent, requested_call))
     });
-    let Some((index, spent, until_ms, requested_call)) = known else {
+    let Some((spent, requested_call)) = known else {
         return compose::fail(turn, "a result belongs to no call of the agent");
     };
     if let (true, Outcome::Done(Reply(CallReply::Tool(reply)))) = (is_child, &outcome) {
         spent.add_child(reply);
     }
-    let needs_approval = |arguments: &Map<String, Value>| {
-        turn.assistant
-            .needs_approval(&requested_call.tool, arguments)
+    let schema_mismatch = match &outcome {
+        Outcome::Done(Reply(CallReply::Tool(reply))) => reply.schema_mismatch.clone(),
+        _ => None,
     };
-    // A person may have changed the arguments to ones that need no approval.
-    if needs_approval(arguments) || requested_arguments.is_some_and(needs_approval) {
-        // Time spent waiting for a person does not count against the agent's limit.
-        *until_ms = since + turn.assistant.app.agent_time_ms(agent);
-    }
-    requested_call.modified |=
-        requested_arguments.is_some_and(|requested| *requested != **arguments);
-    let may_fall_back = may_fall_back(turn.view.returned.map(|call| &call.request.0), &outcome);
     let (mut text, status) = result_text(outcome);
-    if status == ToolCallStatus::Failed
-        && may_fall_back
-        && spent.tool_calls < may_call
-        && let Some(fallback) = fallback(turn.assistant, requested_call)
-    {
-        requested_call.fallbacks += 1;
-        spent.tool_calls += 1;
-        let call = new_call(turn, agent, &fallback, Arc::clone(arguments), index, 1);
-        return Step {
-            calls: vec![call],
-            ..Step::default()
-        };
+    if let (Some(mismatch), ToolCallStatus::Completed) = (&schema_mismatch, status) {
+        let note = "\nThe result does not fit what the tool declares:";
+        let _ = write!(text, "{note} {mismatch}. The call was made all the same.");
     }
     if requested_call.modified {
         // Without the note, the model would report its own arguments instead of the ones used.
         let note = format!("\nA person changed the arguments to {}.", json!(arguments));
         text.push_str(&note);
+    }
+    requested_call.schema_mismatch = schema_mismatch;
+    if let (false, Some(tool)) = (attempts.is_empty(), returned_tool(&turn.view)) {
+        let note = format!("\n({}. This is from {tool}.)", told(attempts));
+        text.push_str(&note);
+        requested_call.fallback = Some(FallbackCall {
+            call: info.call,
+            tool: tool.to_owned(),
+            started_at: info.started_at,
+            note,
+            attempts: attempts.iter().map(|attempt| attempt.call).collect(),
+        });
     }
     requested_call.result = Some(text);
     requested_call.status = Some(status);
@@ -207,6 +210,62 @@ pub(crate) fn take_result(
     }
     let messages = results(turn);
     go_on(turn, messages)
+}
+
+/// Grants a fallback tool in place of a call, within the budget.
+pub(crate) fn grant_fallback(
+    turn: &mut Turn<'_>,
+    info: CallInfo,
+    made: &ToolCallRequest,
+) -> Option<Grant> {
+    let agent = super::agent_of(turn)?;
+    note_person(turn, info, made.index, &made.arguments);
+    let run = turn.state.run.as_mut()?;
+    if run.spent.tool_calls_left(&run.may_spend(agent)) == 0 {
+        return None;
+    }
+    run.spent.tool_calls += 1;
+    Some(Grant {
+        until_ms: Some(run.until_ms),
+    })
+}
+
+/// Takes into account what a person did about a call: time spent waiting for them does not count against the agent's limit,
+/// and they may have changed the arguments.
+fn note_person(
+    turn: &mut Turn<'_>,
+    info: CallInfo,
+    index: Option<usize>,
+    arguments: &Map<String, Value>,
+) {
+    let since = turn.since_accepted_ms(info.started_at);
+    let requested = index.and_then(|index| requested_arguments(turn.view.messages, index));
+    let (Some(index), Some(agent)) = (index, super::agent_of(turn)) else {
+        return;
+    };
+    let (assistant, run) = (turn.assistant, turn.state.run.as_mut());
+    let Some((run, tool)) = run.and_then(|run| {
+        let tool = run.tool_calls.get(index)?.tool.clone();
+        Some((run, tool))
+    }) else {
+        return;
+    };
+    // A person may have changed the arguments to ones that need no approval.
+    let needed = |arguments| assistant.needs_approval(&tool, arguments);
+    if needed(arguments) || requested.is_some_and(needed) {
+        run.until_ms = since + assistant.app.agent_time_ms(agent);
+    }
+    if let Some(requested_call) = run.tool_calls.get_mut(index) {
+        requested_call.modified |= requested.is_some_and(|requested| requested != arguments);
+    }
+}
+
+/// The tool whose call has just returned.
+fn returned_tool<'a>(view: &View<'a, Request>) -> Option<&'a str> {
+    match &view.returned?.request.0 {
+        CallRequest::Tool(made) => Some(&made.tool),
+        _ => None,
+    }
 }
 
 /// The arguments that the model requested for a call of its last thought.
@@ -251,6 +310,12 @@ fn results(turn: &mut Turn<'_>) -> Vec<Message> {
 /// Metadata key of a tool message for the status of its call.
 const STATUS: &str = "status";
 
+/// Metadata key of a tool message for the call of a fallback tool that gave the result.
+const FALLBACK: &str = "fallback";
+
+/// Metadata key of a tool message for how the result does not fit the tool's output schema.
+const SCHEMA_MISMATCH: &str = "schema_mismatch";
+
 fn result_of(requested_call: RequestedCall, at: Timestamp) -> Option<Message> {
     let text = requested_call
         .result
@@ -260,6 +325,14 @@ fn result_of(requested_call: RequestedCall, at: Timestamp) -> Option<Message> {
     fields.tool_call_id = Some(requested_call.id);
     if let Some(status) = requested_call.status {
         fields.metadata.insert(STATUS.into(), json!(status));
+    }
+    if let Some(fallback) = requested_call.fallback {
+        fields.metadata.insert(FALLBACK.into(), json!(fallback));
+    }
+    if let Some(mismatch) = requested_call.schema_mismatch {
+        fields
+            .metadata
+            .insert(SCHEMA_MISMATCH.into(), json!(mismatch));
     }
     Message::new(fields).ok()
 }
@@ -327,6 +400,7 @@ fn new_call(
             until_ms,
             delay_ms: 0,
             is_query: false,
+            attempts: Vec::new(),
         })),
         approval,
     }
@@ -338,13 +412,13 @@ pub(crate) fn approval(assistant: &Assistant, tool: &str, arguments: &Arguments)
     needed.then(|| approval_question(assistant, tool, arguments))
 }
 
-/// The next fallback for a failed tool.
-fn fallback(assistant: &Assistant, requested_call: &RequestedCall) -> Option<String> {
-    let settings = assistant.tool_settings(&requested_call.tool).next()?;
-    settings
-        .fallback_tools
-        .get(requested_call.fallbacks)
-        .cloned()
+/// A tool's server and name, for a record. Every call is recorded, even with an invalid name, because its result is.
+fn server_and_name(tool: &str) -> Option<(Name, &str)> {
+    let named = tool
+        .split_once('.')
+        .and_then(|(server, name)| Some((Name::new(server).ok()?, name)))
+        .filter(|(_, name)| !name.trim().is_empty());
+    named.or_else(|| Some((Name::new(UNNAMED_SERVER).ok()?, tool)))
 }
 
 fn call_record(
@@ -353,26 +427,10 @@ fn call_record(
     id: Uuid,
     arguments: &Map<String, Value>,
 ) -> Option<ToolCall> {
-    let named = tool
-        .split_once('.')
-        .and_then(|(server, name)| Some((Name::new(server).ok()?, name)))
-        .filter(|(_, name)| !name.trim().is_empty());
-    // Every call is recorded, even with an invalid name, because its result is.
-    let (server, name) = match named {
-        Some(named) => named,
-        None => (Name::new(UNNAMED_SERVER).ok()?, tool),
-    };
+    let (server, name) = server_and_name(tool)?;
     let call = ToolCall::pending(id, server, name, arguments.clone()).ok()?;
     call.with(|fields| fields.model_call_id = model_call_id.map(str::to_owned))
         .ok()
-}
-
-/// Whether a fallback tool may be tried: not if the first may have had an effect, and not if its arguments are invalid,
-/// which the model can correct.
-fn may_fall_back(request: Option<&CallRequest>, outcome: &Outcome<Reply>) -> bool {
-    let correctable =
-        matches!(outcome, Outcome::Failed(failure) if failure.is(FailureCode::ToolArguments));
-    !correctable && request.is_some_and(|request| may_be_replaced(request, outcome))
 }
 
 /// An outcome as text for the model, and its status.
@@ -409,31 +467,71 @@ fn failure_text(words: &str) -> String {
 }
 
 /// The tool calls in a transcript, with their results. Models reuse ids, so results are matched by position: they
-/// follow the message with the calls, in the same order.
+/// follow the message with the calls, in the same order. Each follows the recorded attempts in whose place it was made.
 pub(crate) fn calls_of<'a>(
     mut messages: impl Iterator<Item = &'a Message> + Clone,
+    attempts: Vec<ToolCall>,
 ) -> Vec<ToolCall> {
-    let mut calls = Vec::new();
+    let (mut calls, mut left) = (Vec::new(), attempts);
     while let Some(message) = messages.next() {
         let mut results = messages
             .clone()
             .take_while(|result| result.role == Role::Tool);
         for call in &message.tool_calls {
-            let ended = results.next().and_then(|result| {
-                let (started, at) = message.timestamp.zip(result.timestamp)?;
-                let call = call.clone().start(started).ok()?;
-                let text = result.content.clone();
-                let words = text.strip_prefix(FAILED);
-                if has_failed(result) {
-                    call.fail(words.unwrap_or(&text), at).ok()
-                } else {
-                    call.complete(Value::String(text), at).ok()
-                }
-            });
+            let result = results.next();
+            if let Some(fallback) = result.and_then(fallback_of) {
+                let earlier = |attempt: &mut ToolCall| fallback.attempts.contains(&attempt.id);
+                calls.extend(left.extract_if(.., earlier));
+            }
+            let ended = result.and_then(|result| ended_call(call, message.timestamp?, result));
             calls.push(ended.unwrap_or_else(|| call.clone()));
         }
     }
+    // Those of calls that have no result, because the run ended before.
+    calls.extend(left);
     calls
+}
+
+/// The call of a fallback tool that gave a result.
+fn fallback_of(result: &Message) -> Option<FallbackCall> {
+    FallbackCall::deserialize(result.metadata.get(FALLBACK)?).ok()
+}
+
+/// A call of a transcript with its result. What a fallback tool gave is that tool's.
+fn ended_call(call: &ToolCall, called_at: Timestamp, result: &Message) -> Option<ToolCall> {
+    let at = result.timestamp?;
+    let fallback = fallback_of(result);
+    let mut text = result.content.as_str();
+    let mut call = call.clone();
+    let mut started_at = called_at;
+    if let Some(FallbackCall {
+        call: id,
+        tool,
+        started_at: started,
+        note,
+        ..
+    }) = &fallback
+    {
+        let (server, name) = server_and_name(tool)?;
+        let name = name.to_owned();
+        let changed = call.with(|fields| {
+            fields.id = *id;
+            fields.server = server;
+            fields.tool = name;
+        });
+        call = changed.ok()?;
+        started_at = *started;
+        text = text.strip_suffix(note.as_str()).unwrap_or(text);
+    }
+    let call = call.start(started_at).ok()?;
+    if has_failed(result) {
+        let words = text.strip_prefix(FAILED);
+        return call.fail(words.unwrap_or(text), at).ok();
+    }
+    let ended = call.complete(Value::String(text.to_owned()), at).ok()?;
+    let mismatch = result.metadata.get(SCHEMA_MISMATCH);
+    let mismatch = mismatch.and_then(Value::as_str).map(str::to_owned);
+    ended.with(|fields| fields.schema_mismatch = mismatch).ok()
 }
 
 /// Whether a result is a failure. Messages of older versions show it only by their prefix.
@@ -462,7 +560,7 @@ mod tests {
             result_of(call, AT).unwrap()
         });
         let messages: Vec<_> = std::iter::once(calling).chain(results).collect();
-        let calls = calls_of(messages.iter());
+        let calls = calls_of(messages.iter(), Vec::new());
         calls.iter().map(|call| call.status).collect()
     }
 

@@ -199,10 +199,7 @@ pub(super) fn call(
                     .map_err(template_failed)?,
             )
         }
-        _ if workflow.checkpoints.contains(name) || needs_approval(turn, &request) => {
-            Some(checkpoint(turn, name, &request))
-        }
-        _ => None,
+        _ => approval(turn, workflow, name, &request),
     };
     if let Some(running) = running(turn, name) {
         running.open += 1;
@@ -217,6 +214,17 @@ pub(super) fn call(
         })),
         approval,
     })
+}
+
+/// The question before a call of a checkpoint, or one that needs approval by itself.
+pub(super) fn approval(
+    turn: &Turn<'_>,
+    workflow: &WorkflowGraph,
+    name: &Name,
+    request: &CallRequest,
+) -> Option<String> {
+    let needed = workflow.checkpoints.contains(name) || needs_approval(turn, request);
+    needed.then(|| checkpoint(turn, name, request))
 }
 
 /// Whether the call needs approval, apart from the workflow's checkpoints.
@@ -255,6 +263,7 @@ fn ask(
                 until_ms,
                 delay_ms: 0,
                 is_query: false,
+                attempts: Vec::new(),
             })
         }
         NodeKind::Agent => {

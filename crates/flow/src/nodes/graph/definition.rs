@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use convoke_app::STATE_FIELDS;
-use convoke_model::{Edge, Name, OnError, WorkflowFields};
+use convoke_model::{Edge, Name, OnError, Reducer, StateField, WorkflowFields};
+use convoke_schema::Schema;
+use serde_json::Value;
 
 use crate::effort;
 
@@ -15,6 +17,8 @@ pub(crate) struct WorkflowGraph {
     leaving: BTreeMap<Name, Vec<usize>>,
     /// Fields of the state that nodes or people set.
     known_fields: BTreeSet<String>,
+    /// The types of fields that declare one.
+    types: BTreeMap<String, Schema>,
 }
 
 impl Deref for WorkflowGraph {
@@ -44,6 +48,7 @@ impl WorkflowGraph {
                 .chain(inputs)
                 .chain(always)
                 .collect(),
+            types: types_of(workflow),
             fields: workflow.clone(),
             leaving,
         }
@@ -52,6 +57,22 @@ impl WorkflowGraph {
     /// Whether a field of the state may have a value. Any other name is a mistake.
     pub(super) fn knows(&self, field: &str) -> bool {
         self.known_fields.contains(field)
+    }
+
+    /// Checks a value that a person gives a field against the field's type. Of a list that is added to one, each item.
+    pub(super) fn check_value(&self, field: &str, value: &Value) -> Result<(), String> {
+        let Some(schema) = self.types.get(field) else {
+            return Ok(());
+        };
+        let reducer = self.state.get(field).map(StateField::reducer);
+        let items = match value {
+            Value::Array(items) if reducer == Some(Reducer::Append) => items.as_slice(),
+            value => std::slice::from_ref(value),
+        };
+        items
+            .iter()
+            .try_for_each(|item| schema.check(item))
+            .map_err(|error| error.to_string())
     }
 
     /// The edges that leave a node, with their indexes.
@@ -83,4 +104,15 @@ impl WorkflowGraph {
             _ => None,
         }
     }
+}
+
+/// The compiled types of fields. A schema that cannot be compiled is refused when the app is read.
+fn types_of(workflow: &WorkflowFields) -> BTreeMap<String, Schema> {
+    let fields = workflow.state.iter();
+    fields
+        .filter_map(|(name, field)| {
+            let schema = Schema::compile(field.schema()?).ok()?;
+            Some((name.clone(), schema))
+        })
+        .collect()
 }

@@ -14,8 +14,8 @@ mod walk;
 
 use std::borrow::Cow;
 
-use convoke_app::{BUILTIN_SERVER, TemplateContext};
-use convoke_engine::{AddedMessage, NewCall, Outcome, Step};
+use convoke_app::{BUILTIN_SERVER, STATE_FIELDS, TemplateContext};
+use convoke_engine::{AddedMessage, NewCall, Outcome, Step, UnusableAnswer};
 use convoke_model::{
     Destination, Edge, FAILED, FailureCode, Message, MessageFields, Name, Node as Place, NodeKind,
     OnError, PASSED, Reliance, Role, WorkflowFields,
@@ -26,12 +26,14 @@ use self::at_node::ListProgress;
 use self::context::WalkContext;
 use self::routing::NodeContext;
 use self::walk::NodeExit;
-use crate::assistant::Node;
+use crate::assistant::{Assistant, Node};
 use crate::calls::{
     CallReply, CallRequest, NodeAction, Reply, Request, ReturnedCall, may_be_replaced,
 };
+use crate::ended_call::{record_returned, tool_outcome};
+use crate::fallback::{Grant, earlier_attempts, with_attempts};
 use crate::memory::Memory;
-use crate::nodes::{act, compose};
+use crate::nodes::compose;
 use crate::template::Templates;
 use crate::turn::Turn;
 
@@ -40,6 +42,12 @@ pub use conditions::{ConditionOutcome, ConditionReader, JudgedCondition};
 pub(crate) use definition::WorkflowGraph;
 pub(crate) use routing::agent_results;
 pub(crate) use walk::Walk;
+
+/// The code of an answer that sets a field that the workflow has not.
+const FIELD_UNKNOWN: &str = "answer.field_unknown";
+
+/// The code of an answer that sets a field to a value of another type than declared.
+const FIELD_TYPE: &str = "answer.field_type";
 
 /// Starts a workflow.
 pub(crate) fn start(
@@ -76,17 +84,7 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
     {
         walk.spent.add_child(reply);
     }
-    if let (Some(walk), NodeKind::Tool, Outcome::Done(Reply(CallReply::Tool(reply)))) =
-        (turn.state.walk.as_mut(), place.kind, &returned.outcome)
-        && !reply.is_error
-        && reply.server != BUILTIN_SERVER
-    {
-        let tool = format!("{}.{}", reply.server, reply.tool);
-        if !walk.done.contains(&tool) {
-            walk.done.push(tool);
-        }
-    }
-    note_tool_call(turn, place, &returned);
+    note_call(turn, &returned);
     if let (NodeKind::Workflow, Outcome::Done(Reply(CallReply::Tool(reply)))) =
         (place.kind, &returned.outcome)
     {
@@ -118,21 +116,85 @@ pub(crate) fn finish(turn: &mut Turn<'_>, returned: ReturnedCall) -> Step<Reques
                 }
                 take_value(turn, workflow, place, &at.node, at.item, value)
             }
-            Err(fault) => take_error(turn, workflow, place, at, &fault),
+            Err(mut fault) => {
+                fault.cause = with_attempts(fault.cause, earlier_attempts(turn));
+                take_error(turn, workflow, place, at, &fault)
+            }
         },
     };
     go_on(turn, messages_added, calls)
 }
 
-/// Adds the ended call of a tool node to the task's record.
-fn note_tool_call(turn: &mut Turn<'_>, place: &Place, returned: &ReturnedCall) {
-    let outcome = match &returned.outcome {
-        _ if place.kind != NodeKind::Tool => return,
-        Outcome::Done(Reply(CallReply::Tool(reply))) => Ok(&**reply),
-        Outcome::Done(_) => return,
-        Outcome::Failed(failure) => Err(failure),
+/// Takes note of a call of a tool that has returned: whether the tool succeeded, and in the task's
+/// record of calls.
+fn note_call(turn: &mut Turn<'_>, returned: &ReturnedCall) {
+    let Some(outcome) = tool_outcome(&returned.outcome) else {
+        return;
     };
-    act::note_call(turn, returned.info, outcome);
+    let is_tool = turn.view.returned.is_some_and(|call| {
+        let request = call.request.0.innermost();
+        matches!(request, CallRequest::Tool(_))
+    });
+    record_returned(turn, returned.info, outcome);
+    if let (Some(walk), true, Ok(reply)) = (turn.state.walk.as_mut(), is_tool, outcome)
+        && !reply.is_error
+        && reply.server != BUILTIN_SERVER
+    {
+        let tool = format!("{}.{}", reply.server, reply.tool);
+        if !walk.done.contains(&tool) {
+            walk.done.push(tool);
+        }
+    }
+}
+
+/// Grants a fallback tool in place of a call at a node, within the workflow's limit of calls.
+pub(crate) fn grant_fallback(turn: &mut Turn<'_>, node: &Name) -> Option<Grant> {
+    let workflow = workflow_of(turn)?;
+    let limit = workflow.nodes.get(node)?.timeout_seconds;
+    let since = turn.since_accepted_ms(turn.view.at);
+    let walk = turn.state.walk.as_mut()?;
+    if walk.failed.is_some() || walk.steps >= workflow.max_iterations {
+        return None;
+    }
+    walk.steps += 1;
+    Some(Grant {
+        until_ms: limit.map(|seconds| since + u64::from(seconds) * 1_000),
+    })
+}
+
+/// The question before a call at a node, if it needs one.
+pub(crate) fn approval(turn: &Turn<'_>, node: &Name, request: &CallRequest) -> Option<String> {
+    at_node::approval(turn, workflow_of(turn)?, node, request)
+}
+
+/// Checks fields that a person sets. A misspelt field would otherwise count as an approval of what was proposed.
+pub(crate) fn check_updates(
+    assistant: &Assistant,
+    walk: &Walk,
+    updates: &Map<String, Value>,
+) -> Result<(), UnusableAnswer> {
+    let workflow = assistant.workflow(&walk.workflow);
+    let workflow = workflow.ok_or_else(|| "the workflow is no longer in the app".to_owned())?;
+    for (field, value) in updates {
+        let is_known = workflow.knows(field) || walk.state.contains_key(field);
+        if !is_known || STATE_FIELDS.contains(&field.as_str()) {
+            let fields: Vec<_> = workflow.state.keys().map(String::as_str).collect();
+            let declared = if fields.is_empty() {
+                "it declares none under `state`".to_owned()
+            } else {
+                format!("under `state` it declares {}", fields.join(", "))
+            };
+            let why = format!(
+                "workflow `{}` has no field `{field}` to set; {declared}",
+                workflow.name
+            );
+            return Err(UnusableAnswer::new(FIELD_UNKNOWN, why));
+        }
+        workflow.check_value(field, value).map_err(|why| {
+            UnusableAnswer::new(FIELD_TYPE, format!("`{field}` takes no such value: {why}"))
+        })?;
+    }
+    Ok(())
 }
 
 /// Rebuilds the open calls over a changed state.
@@ -147,6 +209,7 @@ pub(crate) fn rebuild_open_calls(
         .walk
         .as_mut()
         .ok_or("the state of the workflow is missing")?;
+    check_updates(turn.assistant, walk, set).map_err(|unusable| unusable.message)?;
     walk.state.extend(set.clone());
     let places = open.iter().filter_map(|call| match &call.request.0 {
         CallRequest::At(at) => Some((&at.node, at.item)),

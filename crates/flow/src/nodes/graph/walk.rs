@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use convoke_model::{Join, Name, Reducer, ToolCall, WorkflowFields};
+use convoke_model::{Join, Name, Reducer, StateField, ToolCall, WorkflowFields};
 use convoke_store::{GrowingList, GrowingMap};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -328,7 +328,8 @@ impl Walk {
 
     /// Stores a value in the state with the field's reducer.
     pub(crate) fn keep(&mut self, workflow: &WorkflowFields, field: &str, value: Value) {
-        let reducer = workflow.state.get(field).copied().unwrap_or_default();
+        let reducer = workflow.state.get(field).map(StateField::reducer);
+        let reducer = reducer.unwrap_or_default();
         match (reducer, value) {
             (Reducer::Append, Value::Array(items)) => {
                 self.state.extend_list(field.to_owned(), items);
