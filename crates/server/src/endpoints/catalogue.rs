@@ -79,6 +79,8 @@ struct AppSkill {
     examples: Vec<String>,
     /// The tool that it calls.
     tool: Option<String>,
+    /// The workflow that it starts.
+    workflow: Option<String>,
 }
 
 /// The tools of an app.
@@ -123,12 +125,16 @@ struct AppDomain {
 fn skills(app: &App) -> SkillList {
     let of_agents = app.agents.iter().flat_map(|agent| {
         let skills = agent.skills.iter();
-        skills.map(|skill| AppSkill {
-            name: skill.name.to_string(),
-            agent: agent.name.to_string(),
-            description: skill.description.clone(),
-            examples: skill.examples.clone(),
-            tool: skill.action.as_ref().map(|action| action.tool.clone()),
+        skills.map(|skill| {
+            let action = skill.action.as_ref();
+            AppSkill {
+                name: skill.name.to_string(),
+                agent: agent.name.to_string(),
+                description: skill.description.clone(),
+                examples: skill.examples.clone(),
+                tool: action.and_then(|action| action.tool.clone()),
+                workflow: action.and_then(|action| Some(action.workflow.as_ref()?.to_string())),
+            }
         })
     });
     SkillList {
@@ -153,9 +159,10 @@ fn tools(app: &App) -> ToolList {
             tool(name, &|tool| tool.agents.push(agent.name.to_string()));
         }
         for skill in &agent.skills {
-            if let Some(action) = &skill.action {
+            let action = skill.action.as_ref();
+            if let Some(name) = action.and_then(|action| action.tool.as_deref()) {
                 let named = format!("{}.{}", agent.name, skill.name);
-                tool(&action.tool, &|tool| tool.skills.push(named.clone()));
+                tool(name, &|tool| tool.skills.push(named.clone()));
             }
         }
     }

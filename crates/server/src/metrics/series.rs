@@ -116,17 +116,16 @@ impl Family {
             labels = &others;
             key = joined(labels);
         }
-        match all.get_mut(key.as_str()) {
-            Some(series) => series.value.add(self.metric, value),
-            None => {
-                let mut empty = SeriesValue::empty(self.metric);
-                empty.add(self.metric, value);
-                let series = Series {
-                    labels: labels.iter().map(|label| Box::from(*label)).collect(),
-                    value: empty,
-                };
-                all.insert(key.into(), series);
-            }
+        let empty = || Series {
+            labels: labels.iter().map(|label| Box::from(*label)).collect(),
+            value: SeriesValue::empty(self.metric),
+        };
+        // A key is allocated for a new series only.
+        if !all.contains_key(key.as_str()) {
+            all.insert(key.as_str().into(), empty());
+        }
+        if let Some(series) = all.get_mut(key.as_str()) {
+            series.value.add(self.metric, value);
         }
     }
 }
