@@ -94,8 +94,8 @@ fn a_key_is_accepted_until_it_is_revoked_and_its_secret_is_nowhere() {
         std::fs::metadata(&file).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    let ending = if secret.ends_with('A') { "B" } else { "A" };
-    let altered = format!("{}{ending}", &ada[..ada.len() - 1]);
+    let letter = if secret.ends_with('A') { "B" } else { "A" };
+    let altered = format!("{}{letter}", &ada[..ada.len() - 1]);
     let swapped = format!("cvk_{id}_{}", bob.rsplit_once('_').unwrap().1);
     for wrong in [
         altered.as_str(),
