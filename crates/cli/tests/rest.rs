@@ -36,6 +36,15 @@ fn asking_app(program: &Program) -> String {
     ])
 }
 
+/// Serves apps to a test that asks again and again, until something is so.
+fn serve(program: &Program, apps: &[&str]) -> Serving {
+    let limits = json!({ "requests_per_minute": 1_000_000, "request_burst": 1_000_000 });
+    let file = program.folder().join("limits.json");
+    std::fs::write(&file, json!({ "limits": limits }).to_string()).unwrap();
+    let settings = ["--settings", file.to_str().unwrap()];
+    Serving::start(program, &[&settings, apps].concat())
+}
+
 fn get(address: &str, path: &str) -> Answer {
     Request::new(address, "GET", path).send()
 }
@@ -71,7 +80,7 @@ fn seqs(history: &Value) -> Vec<u64> {
 #[test]
 fn a_journal_is_read_in_pages_and_at_every_point() {
     let program = Program::new();
-    let serving = Serving::start(&program, &[&asking_app(&program)]);
+    let serving = serve(&program, &[&asking_app(&program)]);
     let address = serving.address();
     let path = counted(address);
     let all = get(address, &format!("{path}/history")).json();
@@ -138,7 +147,7 @@ fn a_journal_is_read_in_pages_and_at_every_point() {
 #[test]
 fn tasks_and_points_of_one_task_are_compared() {
     let program = Program::new();
-    let serving = Serving::start(&program, &[&asking_app(&program)]);
+    let serving = serve(&program, &[&asking_app(&program)]);
     let address = serving.address();
     let (one, other) = (counted(address), counted(address));
     let id = other.rsplit('/').next().unwrap();
@@ -169,7 +178,7 @@ fn tasks_and_points_of_one_task_are_compared() {
 #[test]
 fn tasks_are_cancelled_together_by_a_filter_that_must_name_something() {
     let program = Program::new();
-    let serving = Serving::start(&program, &[&asking_app(&program)]);
+    let serving = serve(&program, &[&asking_app(&program)]);
     let address = serving.address();
     let submit = |tag: &str| {
         let body = json!({ "message": "Count.", "tags": [tag] });
@@ -209,7 +218,7 @@ fn tasks_are_cancelled_together_by_a_filter_that_must_name_something() {
 #[test]
 fn a_task_that_begins_at_a_time_waits_for_it() {
     let program = Program::new();
-    let serving = Serving::start(&program, &[&program.app()]);
+    let serving = serve(&program, &[&program.app()]);
     let address = serving.address();
     let submit = |keys: Value| {
         let mut body = json!({ "message": "remind me to buy milk", "mode": "background" });
@@ -248,7 +257,7 @@ fn files_of_a_task_are_listed_and_downloaded_and_never_shown() {
     ]);
     let asked: Value =
         serde_json::from_slice(&asked.stdout).unwrap_or_else(|_| panic!("{asked:?}"));
-    let serving = Serving::start(&program, &[&app]);
+    let serving = serve(&program, &[&app]);
     let address = serving.address();
     let path = format!("/api/v1/tasks/{}/blobs", asked["task"].as_str().unwrap());
     let listed = get(address, &path).json();
@@ -287,7 +296,7 @@ fn files_of_a_task_are_listed_and_downloaded_and_never_shown() {
 #[test]
 fn an_app_says_what_it_consists_of() {
     let program = Program::new();
-    let serving = Serving::start(&program, &[&asking_app(&program), &program.app()]);
+    let serving = serve(&program, &[&asking_app(&program), &program.app()]);
     let address = serving.address();
     let of = |app: &str, what: &str| get(address, &format!("/apps/{app}/api/v1/{what}")).json();
     assert_eq!(of("todo", "agents")["agents"][0]["name"], "todo");
@@ -424,7 +433,7 @@ fn operators_see_the_tasks_of_an_app_administrators_those_of_all_apps_and_users_
 #[test]
 fn conversations_are_listed_in_pages_searched_read_and_deleted() {
     let program = Program::new();
-    let serving = Serving::start(&program, &[&program.app()]);
+    let serving = serve(&program, &[&program.app()]);
     let address = serving.address();
     let list = "/api/v1/conversations";
     let said = [
@@ -502,7 +511,7 @@ fn a_message_while_another_is_worked_on_waits_is_refused_or_interrupts() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}/v1", silent.local_addr().unwrap());
     let app = program.agent_app(&json!({ "llm_config": { "endpoint": endpoint, "model": "m" } }));
-    let serving = Serving::start(&program, &[&app]);
+    let serving = serve(&program, &[&app]);
     let address = serving.address();
     let conversation = "00000000-0000-4000-8000-00000000c0de";
     let submit = |while_busy: &str, key: &str| {
