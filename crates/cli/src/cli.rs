@@ -26,12 +26,13 @@ pub(crate) struct Cli {
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    /// The form of the log, which goes to standard error
+    /// The form of the log
     #[arg(
         long,
         global = true,
         value_enum,
         env = "CONVOKE_LOG_FORMAT",
+        hide_env_values = true,
         value_name = "FORMAT",
         default_value_t
     )]

@@ -46,11 +46,13 @@ pub(crate) struct ChildRunner<P: Program> {
     waits: Arc<ChildWaits>,
 }
 
-/// The number of calls of a task that wait for a child.
+/// The calls of a task that wait for a child.
 #[derive(Debug, Default)]
 pub(crate) struct ChildWaits {
     number: AtomicUsize,
-    started: Notify,
+    /// How many of the children wait for a person themselves.
+    for_people: AtomicUsize,
+    changed: Notify,
 }
 
 impl ChildWaits {
@@ -58,14 +60,20 @@ impl ChildWaits {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Returns when a call has started to wait since the last return.
-    pub(crate) async fn started(&self) {
-        self.started.notified().await;
+    /// Whether every child that is waited for waits for a person.
+    pub(crate) fn are_for_people(&self) -> bool {
+        let number = self.number();
+        number > 0 && number == self.for_people.load(Ordering::Relaxed)
+    }
+
+    /// Returns when a call has started to wait, or a child has begun or ceased to wait for a person, since the last return.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     fn enter(self: Arc<Self>) -> ChildWait {
         self.number.fetch_add(1, Ordering::Relaxed);
-        self.started.notify_one();
+        self.changed.notify_one();
         ChildWait(self)
     }
 }
@@ -73,9 +81,28 @@ impl ChildWaits {
 /// Counts a waiting call until it is dropped.
 struct ChildWait(Arc<ChildWaits>);
 
+impl ChildWait {
+    /// Counts the child among those that wait for a person.
+    fn for_person(&self) -> PersonWait<'_> {
+        self.0.for_people.fetch_add(1, Ordering::Relaxed);
+        self.0.changed.notify_one();
+        PersonWait(&self.0)
+    }
+}
+
 impl Drop for ChildWait {
     fn drop(&mut self) {
         self.0.number.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts a child that waits for a person until it is dropped.
+struct PersonWait<'a>(&'a ChildWaits);
+
+impl Drop for PersonWait<'_> {
+    fn drop(&mut self) {
+        self.0.for_people.fetch_sub(1, Ordering::Relaxed);
+        self.0.changed.notify_one();
     }
 }
 
@@ -113,9 +140,10 @@ impl<P: Program> Children for ChildRunner<P> {
                 not_before: None,
                 trace: Some(child.trace.to_string()),
             };
-            let _wait = waits.enter();
+            let wait = waits.enter();
             let mut ended = engine.run_until(request, Some(parent.id), deadline).await?;
             while !ended.status.is_final() {
+                let _for_person = wait.for_person();
                 engine.until_changed(ended.facts.id).await?;
                 ended = engine.wait(&Viewer::System, ended.facts.id).await?;
             }

@@ -24,9 +24,10 @@ pub enum Event<T> {
         /// The call.
         call: Uuid,
     },
-    /// A worker resumed the task after another one.
+    /// A worker resumed the task after another one, or its children no longer wait for people.
     Resumed {
-        /// The new deadline: the time limit starts again, because no worker ran the task in between.
+        /// The new deadline: the time limit starts again, because no worker ran the task in between, or goes on where it
+        /// stood still.
         deadline: Timestamp,
     },
     /// A call has an outcome.

@@ -10,6 +10,7 @@ mod world;
 
 use std::time::Duration;
 
+use convoke_engine::QuestionAnswer;
 use convoke_model::TaskState;
 use convoke_store::{Filter, Page, Store, TaskSummary, Viewer};
 use uuid::Uuid;
@@ -101,5 +102,43 @@ async fn children_of_a_parent_that_is_called_off_after_a_crash_are_called_off_to
     world.release();
     let ended = world.until_ended(bystander).await;
     assert_eq!(ended.status, TaskState::Completed, "it is nobody's child");
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_parent_s_time_stands_still_while_its_children_wait_for_people() {
+    let world = World::with_task_time(Duration::from_secs(3));
+    let worker = world.worker();
+    let parent = world.submit("a:pay?&b:send? after").await;
+    let asked = async || {
+        let children = children_of(&world, parent).await;
+        let waits = |child: &&TaskSummary| child.status == TaskState::InputRequired;
+        children
+            .iter()
+            .filter(waits)
+            .map(|child| child.id)
+            .collect::<Vec<_>>()
+    };
+    while asked().await.len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    for left in (0..2).rev() {
+        // Longer than the task's time in all, and in steps that are short against it.
+        for _ in 0..50 {
+            world.clock.advance(Duration::from_millis(100));
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let children = asked().await;
+        assert_eq!(children.len(), left + 1);
+        world.answer(children[0], QuestionAnswer::approve()).await;
+        while asked().await.len() > left {
+            tokio::task::yield_now().await;
+        }
+    }
+    let ended = world.until_ended(parent).await;
+    assert_eq!(ended.status, TaskState::Completed, "{ended:?}");
+    assert!(world.performed().contains(&"after".to_owned()));
     worker.stop().await;
 }

@@ -26,10 +26,6 @@ struct Items<'a> {
 }
 
 impl<'a> JsonText<'a> {
-    fn integer(self, value: impl itoa::Integer) {
-        self.text.push_str(itoa::Buffer::new().format(value));
-    }
-
     /// A number that `serde_json` alone knows how to write.
     fn float(self, value: impl Serialize) -> Result<()> {
         self.text.push_str(&serde_json::to_string(&value)?);
@@ -158,6 +154,55 @@ fn word_has_escaped(bytes: [u8; 8]) -> bool {
     (control | quote | backslash) & HIGH != 0
 }
 
+macro_rules! integers {
+    ($($method:ident: $integer:ty,)*) => {$(
+        fn $method(self, value: $integer) -> Result<()> {
+            self.text.push_str(itoa::Buffer::new().format(value));
+            Ok(())
+        }
+    )*};
+}
+
+macro_rules! items {
+    ($($list:ident: $method:ident,)*) => {$(
+        impl ser::$list for Items<'_> {
+            type Ok = ();
+            type Error = Error;
+
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+                self.item(value)
+            }
+
+            fn end(self) -> Result<()> {
+                self.close();
+                Ok(())
+            }
+        }
+    )*};
+}
+
+macro_rules! fields {
+    ($($fields:ident),*) => {$(
+        impl ser::$fields for Items<'_> {
+            type Ok = ();
+            type Error = Error;
+
+            fn serialize_field<T: Serialize + ?Sized>(
+                &mut self,
+                name: &'static str,
+                value: &T,
+            ) -> Result<()> {
+                self.field(name, value)
+            }
+
+            fn end(self) -> Result<()> {
+                self.close();
+                Ok(())
+            }
+        }
+    )*};
+}
+
 impl<'a> ser::Serializer for JsonText<'a> {
     type Ok = ();
     type Error = Error;
@@ -174,54 +219,9 @@ impl<'a> ser::Serializer for JsonText<'a> {
         Ok(())
     }
 
-    fn serialize_i8(self, value: i8) -> Result<()> {
-        self.integer(value);
-        Ok(())
-    }
-
-    fn serialize_i16(self, value: i16) -> Result<()> {
-        self.integer(value);
-        Ok(())
-    }
-
-    fn serialize_i32(self, value: i32) -> Result<()> {
-        self.integer(value);
-        Ok(())
-    }
-
-    fn serialize_i64(self, value: i64) -> Result<()> {
-        self.integer(value);
-        Ok(())
-    }
-
-    fn serialize_i128(self, value: i128) -> Result<()> {
-        self.integer(value);
-        Ok(())
-    }
-
-    fn serialize_u8(self, value: u8) -> Result<()> {
-        self.integer(value);
-        Ok(())
-    }
-
-    fn serialize_u16(self, value: u16) -> Result<()> {
-        self.integer(value);
-        Ok(())
-    }
-
-    fn serialize_u32(self, value: u32) -> Result<()> {
-        self.integer(value);
-        Ok(())
-    }
-
-    fn serialize_u64(self, value: u64) -> Result<()> {
-        self.integer(value);
-        Ok(())
-    }
-
-    fn serialize_u128(self, value: u128) -> Result<()> {
-        self.integer(value);
-        Ok(())
+    integers! {
+        serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64, serialize_i128: i128,
+        serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_u128: u128,
     }
 
     fn serialize_f32(self, value: f32) -> Result<()> {
@@ -336,61 +336,14 @@ impl<'a> ser::Serializer for JsonText<'a> {
     }
 }
 
-impl ser::SerializeSeq for Items<'_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        self.item(value)
-    }
-
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
+items! {
+    SerializeSeq: serialize_element,
+    SerializeTuple: serialize_element,
+    SerializeTupleStruct: serialize_field,
+    SerializeTupleVariant: serialize_field,
 }
 
-impl ser::SerializeTuple for Items<'_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        self.item(value)
-    }
-
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
-}
-
-impl ser::SerializeTupleStruct for Items<'_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        self.item(value)
-    }
-
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
-}
-
-impl ser::SerializeTupleVariant for Items<'_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        self.item(value)
-    }
-
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
-}
+fields! { SerializeStruct, SerializeStructVariant }
 
 impl ser::SerializeMap for Items<'_> {
     type Ok = ();
@@ -415,42 +368,6 @@ impl ser::SerializeMap for Items<'_> {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
         write(self.text, value)
-    }
-
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
-}
-
-impl ser::SerializeStruct for Items<'_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_field<T: Serialize + ?Sized>(
-        &mut self,
-        name: &'static str,
-        value: &T,
-    ) -> Result<()> {
-        self.field(name, value)
-    }
-
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
-}
-
-impl ser::SerializeStructVariant for Items<'_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_field<T: Serialize + ?Sized>(
-        &mut self,
-        name: &'static str,
-        value: &T,
-    ) -> Result<()> {
-        self.field(name, value)
     }
 
     fn end(self) -> Result<()> {

@@ -27,6 +27,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::call::{CallContext, Executor};
@@ -93,6 +94,8 @@ pub(crate) struct TaskDriver<P: Program, X: Executor<P>> {
     phase: Phase,
     /// The time of the newest entry at the claim.
     rested_at: Option<Timestamp>,
+    /// Since when the task's time stands still: all it waits for are children that wait for people.
+    time_stands_since: Option<Timestamp>,
     /// Whether the worker is stopping; no more calls are then started. Read once per turn, so that an entry and the
     /// handling of its calls agree.
     stopping: bool,
@@ -192,6 +195,7 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             taken: Vec::new(),
             phase: Phase::TakingUp,
             rested_at: None,
+            time_stands_since: None,
             stopping: false,
             waiter: None,
         })
@@ -211,12 +215,19 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
             self.take_up();
         }
         let mut time = pin!(tokio::time::sleep(self.time_left()));
+        let mut timed_deadline = self.machine.deadline();
         let child_waits = Arc::clone(&self.child_waits);
         let mut permit = Fuse::terminated();
         while !self.at_rest() {
             if self.only_waits_for_children() {
                 self.permit = None;
             }
+            self.stop_or_start_time();
+            if self.machine.deadline() != timed_deadline {
+                timed_deadline = self.machine.deadline();
+                time.as_mut().reset(Instant::now() + self.time_left());
+            }
+            let time_stands = self.time_stands_since.is_some();
             let wants_permit = !self.arrived.is_empty() || self.inbox_waits;
             if wants_permit && self.permit.is_none() && permit.is_terminated() {
                 let permits = self.context.permits.clone();
@@ -234,18 +245,19 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
                 }
                 Some(report) = self.under_way.next() => {
                     self.arrived.push_back(report);
+                    self.stop_or_start_time();
                     if self.permit.is_some() {
                         self.take_arrived()?;
                     }
                 }
                 () = inbox.changed() => self.take_inbox().await?,
                 () = signalled.notified() => self.take_inbox().await?,
-                () = child_waits.started() => {}
+                () = child_waits.changed() => {}
                 () = next_due => self.begin_due(),
-                () = &mut time => { self.record(Event::DeadlineReached, None); }
+                () = &mut time, if !time_stands => { self.record(Event::DeadlineReached, None); }
             }
             // A clock that was set forward counts too.
-            if self.time_left().is_zero() && !self.at_rest() {
+            if self.time_stands_since.is_none() && self.time_left().is_zero() && !self.at_rest() {
                 self.record(Event::DeadlineReached, None);
             }
         }
@@ -256,6 +268,24 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
     fn only_waits_for_children(&self) -> bool {
         let waiting = self.child_waits.number();
         waiting > 0 && waiting == self.under_way.len() && self.arrived.is_empty()
+    }
+
+    /// The task's time stands still while all it waits for are children that wait for people, as it does while the task waits
+    /// for a person itself. Afterwards, its deadline is later by that time.
+    fn stop_or_start_time(&mut self) {
+        let stands = self.only_waits_for_children() && self.child_waits.are_for_people();
+        let now = self.context.engine.now();
+        match (self.time_stands_since, stands) {
+            (None, true) => self.time_stands_since = Some(now),
+            (Some(since), false) => {
+                self.time_stands_since = None;
+                let waited = now.duration_since(since);
+                let deadline = self.machine.deadline().checked_add(waited);
+                let deadline = deadline.unwrap_or(Timestamp::MAX);
+                self.record(Event::Resumed { deadline }, None);
+            }
+            _ => {}
+        }
     }
 
     fn take_arrived(&mut self) -> Result<(), EngineError> {
