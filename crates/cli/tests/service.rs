@@ -8,6 +8,7 @@
 mod program;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use convoke_server::{Access, routes};
 use program::http::{Answer, Request, SentEvent};
@@ -581,16 +582,39 @@ fn the_document_describes_every_endpoint_and_the_page_shows_it() {
     assert!(page.text().contains("openapi.json"));
 }
 
+/// Checks the types of a TypeScript client, and gives the program.
+fn compiled(client: &Path, into: &Path) -> PathBuf {
+    let installed =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-servers/node_modules");
+    let checked = std::process::Command::new(installed.join(".bin/tsc"))
+        .args([
+            "--strict", "--module", "nodenext", "--target", "es2022", "--types", "node",
+        ])
+        .arg("--typeRoots")
+        .arg(installed.join("@types"))
+        .arg("--outDir")
+        .args([into, client])
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+    into.join(client.file_name().unwrap()).with_extension("mjs")
+}
+
 #[test]
 fn the_example_clients_get_an_answer() {
     let program = Program::new();
     let serving = Serving::start(&program, &[&program.app()]);
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/http");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/http");
     let service = format!("http://{}", serving.address());
-    for (interpreter, file) in [("python3", "ask.py"), ("bash", "ask.sh")] {
+    let typed = compiled(&folder.join("ask.mts"), &program.folder().join("typed"));
+    for (interpreter, client, file) in [
+        ("python3", folder.join("ask.py"), "ask.py"),
+        ("bash", folder.join("ask.sh"), "ask.sh"),
+        ("node", typed, "ask.mts"),
+    ] {
         let message = format!("remind me to try {file}");
         let asked = std::process::Command::new(interpreter)
-            .arg(folder.join(file))
+            .arg(client)
             .args([&service, &message])
             .output()
             .unwrap();
