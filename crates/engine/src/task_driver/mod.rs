@@ -274,12 +274,11 @@ impl<P: Program, X: Executor<P>> TaskDriver<P, X> {
     /// for a person itself. Afterwards, its deadline is later by that time.
     fn stop_or_start_time(&mut self) {
         let stands = self.only_waits_for_children() && self.child_waits.are_for_people();
-        let now = self.context.engine.now();
         match (self.time_stands_since, stands) {
-            (None, true) => self.time_stands_since = Some(now),
+            (None, true) => self.time_stands_since = Some(self.context.engine.now()),
             (Some(since), false) => {
                 self.time_stands_since = None;
-                let waited = now.duration_since(since);
+                let waited = self.context.engine.now().duration_since(since);
                 let deadline = self.machine.deadline().checked_add(waited);
                 let deadline = deadline.unwrap_or(Timestamp::MAX);
                 self.record(Event::Resumed { deadline }, None);
